@@ -1,0 +1,29 @@
+"""Posts of other masters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadlog import codec
+from quadlog.core.model import Post
+from quadlog.errors import StateError
+
+if TYPE_CHECKING:
+    from quadlog.ports import Record
+
+
+def hear(record: Record) -> Post:
+    """The post in a record.
+
+    Raises:
+        StateError: it is none, or its queue is not in order.
+
+    """
+    post = codec.decode(record.value)
+    if not isinstance(post, Post):
+        message = f"{record.topic} at {record.offset} holds no post; does another program write there?"
+        raise StateError(message)
+    if any(a >= b for a, b in zip(post.queue, post.queue[1:], strict=False)):
+        message = f"{record.topic} at {record.offset}: the queue that {post.node} posts is not in order"
+        raise StateError(message)
+    return post

@@ -1,0 +1,1 @@
+"""Where it is said: one module per topic.  Each decides key, headers and bytes of its records."""

@@ -1,0 +1,37 @@
+"""The synchronised queue, with its payloads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadlog.envelope import headers
+from quadlog import codec
+
+if TYPE_CHECKING:
+    from quadlog.core.model import LoggedEntry
+    from quadlog.ports import Acked, Outlet
+
+
+class AgreedProducer:
+    """Says entries, in the order of their indexes."""
+
+    def __init__(self, outlet: Outlet, topic: str, writer: str) -> None:
+        """`writer`: this master's id."""
+        self._outlet, self._topic, self._writer = outlet, topic, writer
+
+    def say(self, entry: LoggedEntry, acked: Acked) -> None:
+        """Send one entry."""
+        envelope = headers(
+            event=f"{entry.index}/{entry.chain.hex()[:16]}",
+            source=self._writer,
+            kind="quadlog.entry",
+            at=entry.created,
+            traceparent=entry.traceparent,
+        )
+        self._outlet.produce(
+            self._topic,
+            key=str(entry.index).encode(),
+            values=codec.encode_entry(entry),
+            headers=envelope,
+            acked=acked,
+        )

@@ -1,0 +1,29 @@
+"""Posts: what this master says each round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadlog.envelope import headers
+from quadlog import codec
+
+if TYPE_CHECKING:
+    from quadlog.core.model import Post
+    from quadlog.ports import Outlet
+
+
+class RoundsProducer:
+    """Says posts."""
+
+    def __init__(self, outlet: Outlet, topic: str) -> None:
+        """`topic`: the own data centre's rounds."""
+        self._outlet, self._topic = outlet, topic
+
+    def say(self, post: Post, *, at: int) -> None:
+        """Send one post.  What it promises has to be durable before (see `Ready`)."""
+        envelope = headers(
+            event=f"{post.incarnation.hex()}/{post.sequence}", source=post.node, kind="quadlog.post", at=at
+        )
+        self._outlet.produce(
+            self._topic, key=post.node.encode(), values=[codec.encode_post(post)], headers=envelope
+        )

@@ -1,0 +1,31 @@
+"""Heartbeats of workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadlog.envelope import headers
+from quadlog import codec
+
+if TYPE_CHECKING:
+    from quadlog.core.model import Heartbeat
+    from quadlog.ports import Outlet
+
+
+class StatusProducer:
+    """Says heartbeats."""
+
+    def __init__(self, outlet: Outlet, topic: str) -> None:
+        """`topic`: the own data centre's status."""
+        self._outlet, self._topic = outlet, topic
+        self._count = 0
+
+    def say(self, beat: Heartbeat) -> None:
+        """Send one heartbeat."""
+        self._count += 1
+        envelope = headers(
+            event=f"{beat.sent}/{self._count}", source=beat.worker, kind="quadlog.heartbeat", at=beat.sent
+        )
+        self._outlet.produce(
+            self._topic, key=beat.worker.encode(), values=[codec.encode_heartbeat(beat)], headers=envelope
+        )

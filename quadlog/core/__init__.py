@@ -1,0 +1,1 @@
+"""What it all means: pure decisions.  No clock, no thread, no Kafka, no disk in here."""

@@ -1,0 +1,123 @@
+"""What goes into the agreement and what comes out of it: its whole contract with the shell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from quadlog.core.model import START, Entry, Pair, Point, Post, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+POST_LIMIT: Final = 10_000
+"""Pairs in one post: the common prefix of prefixes is a prefix of the common prefix, so a post may
+hold a part of the queue only.  10,000 pairs are about 600 KB, below Kafka's default limit of 1 MB."""
+
+
+class Now(NamedTuple):
+    """The time, as an input: two clocks, because each is wrong for the other's work."""
+
+    steady: float
+    """Milliseconds of a clock that never jumps: when to post, who is silent."""
+    wall: int
+    """Milliseconds since 1970: timestamps."""
+
+
+# --- inputs ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A client gave this master a transaction; its payload is durable in this DC's Kafka."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquired:
+    """The payload of a peer's transaction is durable in this DC's Kafka."""
+
+    transaction: Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A master's post arrived."""
+
+    post: Post
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Nothing but time: sent when `Agreement.wake_at` is reached."""
+
+
+Input: TypeAlias = Submitted | Acquired | Heard | Tick
+
+
+# --- outputs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save:
+    """What has to be durable, in one synced batch, applied in the order of the fields."""
+
+    counter: int
+    sequence: int
+    acquired: tuple[Transaction, ...]
+    """Payloads that this DC has now; their keys stay until released."""
+    enqueued: tuple[Pair, ...]
+    dequeued: tuple[Pair, ...]
+    entries: tuple[Entry, ...]
+    """New at the end of the synchronised queue."""
+    released: tuple[tuple[bytes, bytes], ...]
+    """Keys (id, digest) of payloads that no pair will ask for again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """What a step asks of the shell, in this order and no other.
+
+    1. ``save`` is written and synced.
+    2. ``entries`` go to the agreed topic, ``post`` goes to the rounds topic.
+
+    A post is a promise (nothing of mine will ever stand before this counter; this is my queue):
+    one that left before it was durable can be broken by a crash.
+    """
+
+    save: Save
+    entries: tuple[Entry, ...]
+    post: Post | None
+
+
+class TwoOrdersError(AssertionError):
+    """Two masters of one view agreed on different orders: a bug, or somebody changed a log.
+
+    The process must stop: going on would spread it.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Durable:
+    """What a master knows after a restart; everything else it hears again."""
+
+    counter: int = 0
+    sequence: int = 0
+    last: Point = START
+    queue: Sequence[Pair] = ()
+    acquired: Sequence[Transaction] = ()
+    tail: Sequence[tuple[Point, Pair]] = ()
+    """The newest entries, up to POST_LIMIT of them, oldest first: what a lagger may still need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """When to post, in milliseconds."""
+
+    window: float = 1.0
+    """Busy: how long news is gathered before a post."""
+    settle: float = 25.0
+    """How long a new merge base alone may wait for company.  Nobody is held back by it."""
+    idle: float = 1000.0
+    """Silence between the posts of a master that has nothing to say."""

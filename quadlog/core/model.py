@@ -1,0 +1,277 @@
+"""The words of the protocol as values: transactions, posts, views, entries.
+
+All of them are immutable.  Timestamps are hybrid logical clock readings,
+milliseconds << 16 | counter, in one 64-bit integer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+HASH_SIZE: Final = 32
+GENESIS: Final = bytes(HASH_SIZE)
+"""Chain hash before the first entry."""
+
+
+def hash_of(*parts: bytes) -> bytes:
+    """blake2b-256 of the parts, each behind its length, so that no two lists of parts collide.
+
+    >>> hash_of(b"ab", b"c") == hash_of(b"a", b"bc")
+    False
+    """
+    digest = blake2b(digest_size=HASH_SIZE)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.digest()
+
+
+class Kind(StrEnum):
+    """What an entry is; only TX carries quads."""
+
+    TX = "TX"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+    CONFIG = "CONFIG"
+    EVALUATOR = "EVALUATOR"
+    SUSPEND = "SUSPEND"
+
+
+class Pair(NamedTuple):
+    """A transaction's place in an incoming queue.  Pairs sort as the queue does.
+
+    The digest belongs to it: one id may come with two bodies at two masters at once, and only
+    one of them may be what everybody means by that id.
+    """
+
+    timestamp: int
+    id: bytes
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """What the order needs to know of a transaction; its body stays in Kafka and RocksDB."""
+
+    id: bytes
+    digest: bytes
+    kind: Kind = Kind.TX
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """Which payload: id and digest."""
+        return self.id, self.digest
+
+
+class Point(NamedTuple):
+    """A point of a history, for ever: the entry's index and its chain hash."""
+
+    index: int
+    chain: bytes
+
+
+START: Final = Point(0, GENESIS)
+
+
+class Rank(NamedTuple):
+    """How strong the claim of a side is: the greater one is joined by the smaller one."""
+
+    epoch: int
+    members: int
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A membership that agrees on one order."""
+
+    epoch: int
+    members: tuple[str, ...]
+    parent: bytes = GENESIS
+
+    @property
+    def id(self) -> bytes:
+        """Name of the view: of its epoch, members and parent."""
+        return hash_of(self.epoch.to_bytes(8, "big"), *(m.encode() for m in self.members), self.parent)
+
+
+def first_view(masters: Iterable[str]) -> View:
+    """The view that a new cluster starts in: all configured masters."""
+    return View(epoch=1, members=tuple(sorted(masters)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What a master says each round.  A snapshot: a member's newest post is enough."""
+
+    node: str
+    incarnation: bytes
+    sequence: int
+    view: View
+    base: Point
+    counter: int
+    queue: tuple[Pair, ...]
+    added: tuple[Pair, ...] = ()
+    ballot: View | None = None
+    rank: Rank
+    joining: View | None = None
+    given_up: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One transaction of the synchronised queue."""
+
+    index: int
+    pair: Pair
+    kind: Kind
+    options: Mapping[str, str]
+    previous: bytes
+    chain: bytes
+    view: View
+
+    @property
+    def point(self) -> Point:
+        """Where in the history this entry stands."""
+        return Point(self.index, self.chain)
+
+
+def chain_hash(previous: bytes, transaction: Transaction, timestamp: int) -> bytes:
+    """Chain hash of the entry that `transaction` becomes; never of the epoch that agreed it."""
+    options = (part.encode() for item in sorted(transaction.options.items()) for part in item)
+    return hash_of(
+        previous,
+        transaction.kind.encode(),
+        transaction.id,
+        timestamp.to_bytes(8, "big"),
+        transaction.digest,
+        *options,
+    )
+
+
+def effects_chain(previous: bytes, entry_chain: bytes, outcome: str, signature_after: bytes) -> bytes:
+    """The effects' own chain: where logs fork is said by the entries' chain, where states fork by this."""
+    return hash_of(previous, entry_chain, outcome.encode(), signature_after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """A transaction as a client gave it."""
+
+    transaction: Transaction
+    origin: str
+    origin_dc: str
+    created: int
+    """Milliseconds since 1970: what NOW() is, whatever happens later."""
+    media_type: str
+    body: bytes
+    traceparent: str = ""
+
+    @property
+    def body_hash(self) -> bytes:
+        """Tells a retry from another body under the same Idempotency-Key: 16 bytes."""
+        return body_hash(self.body)
+
+
+def payload_digest(created: int, media_type: str, body: bytes) -> bytes:
+    """Digest of everything in a payload that its evaluation may depend on."""
+    return hash_of(created.to_bytes(8, "big"), media_type.encode(), body)
+
+
+def body_hash(body: bytes) -> bytes:
+    """16 bytes that stand for a body where two of them are compared."""
+    return blake2b(body, digest_size=16).digest()
+
+
+def id_of_key(repository: str, key: str) -> bytes:
+    """The transaction id that an ``Idempotency-Key`` stands for, the same at every master."""
+    return hash_of(b"idempotency-key", repository.encode(), key.encode())[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedEntry:
+    """An entry as the agreed topic holds it: with its payload, and with its writer's lineage."""
+
+    index: int
+    kind: Kind
+    id: bytes
+    timestamp: int
+    digest: bytes
+    options: Mapping[str, str]
+    previous: bytes
+    chain: bytes
+    epoch: int
+    lineage: bytes
+    origin: str
+    created: int
+    media_type: str
+    body: bytes
+    traceparent: str = ""
+
+
+class Outcome(StrEnum):
+    """What became of an entry."""
+
+    APPLIED = "APPLIED"
+    REJECTED = "REJECTED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What one entry did.  Quads are canonical N-Quads lines, graphs are N-Quads terms."""
+
+    index: int
+    id: bytes
+    entry_chain: bytes
+    term: bytes
+    attempt: int
+    outcome: Outcome
+    reason: str | None = None
+    deleted: tuple[str, ...] = ()
+    inserted: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
+    quads: int
+    signature_before: bytes
+    signature_after: bytes
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """A worker takes over evaluation: what older attempts write after this is void."""
+
+    term: bytes
+    attempt: int
+    worker: str
+
+
+class WorkerState(StrEnum):
+    """What a worker says of itself."""
+
+    STARTING = "STARTING"
+    SERVING = "SERVING"
+    STOPPING = "STOPPING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a worker says of itself, after every applied batch and each second otherwise."""
+
+    worker: str
+    dc: str
+    url: str
+    state: WorkerState
+    evaluating: bool
+    attempt: int
+    applied: Point
+    signature: bytes
+    quads: int
+    sent: int

@@ -1,0 +1,59 @@
+"""Headers of every record: CloudEvents (Kafka binding, binary mode) and W3C trace context."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from quadlog.ports import Headers
+
+
+ORIGIN_DC: Final = "origin-dc"
+"""Of a payload: the data centre whose client gave it."""
+WRITER: Final = "writer"
+"""Of a payload: the master that wrote the record here, the origin itself or one that mirrored it."""
+INDEX: Final = "index"
+"""Of an effect: the entry's."""
+OUTCOME: Final = "outcome"
+"""Of an effect."""
+ATTEMPT: Final = "attempt"
+"""Of an effect and of a fence."""
+MIRRORED: Final = "mirrored-offset"
+"""Of an effect or a fence: offset of the record that this one is a copy of."""
+
+
+def text_id(transaction_id: bytes) -> str:
+    """A transaction id as it is shown: in keys, headers, URLs.
+
+    >>> text_id(bytes(15) + b"A")
+    '00000000-0000-0000-0000-000000000041'
+    """
+    text = transaction_id.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "") -> Headers:
+    """The headers of one record.
+
+    Args:
+        event: unique at its source.
+        source: the process that says it.
+        kind: what is said, `quadlog.payload` and so on.
+        at: milliseconds since 1970.
+        traceparent: of the request that led to it.
+
+    """
+    seconds, millis = divmod(at, 1000)
+    moment = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03}Z"
+    result = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", event.encode()),
+        ("ce_source", source.encode()),
+        ("ce_type", kind.encode()),
+        ("ce_time", moment.encode()),
+        ("content-type", b"application/avro"),
+    ]
+    if traceparent:
+        result.append(("traceparent", traceparent.encode()))
+    return result

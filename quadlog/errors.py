@@ -1,0 +1,94 @@
+"""Every error that quadlog raises, in one tree.
+
+    QuadlogError
+    ├── UserError              the caller's mistake: nothing was changed
+    │   ├── SyntaxRefused      400  the text is not SPARQL
+    │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
+    │   ├── TooLarge           413
+    │   ├── KeyReused          422  one Idempotency-Key, two bodies
+    │   └── Forbidden          403
+    ├── Unavailable            503  definite: nothing was changed, try again
+    ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
+    ├── Rejected               409  agreed, and refused by its evaluation: final
+    ├── SetupError             the operator's to mend, before anything runs
+    └── StateError             what is on disk or in Kafka contradicts itself
+
+``definite`` says whether the caller may take it that nothing was changed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class QuadlogError(Exception):
+    """Root of the tree.  ``status`` is the HTTP status that a front door answers with."""
+
+    status: ClassVar[int] = 500
+    definite: ClassVar[bool] = True
+
+    def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+        """``retry_after``: seconds after which the same request may succeed."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class UserError(QuadlogError):
+    """The caller's mistake; nothing was logged and nothing changed."""
+
+    status = 400
+
+
+class SyntaxRefused(UserError):
+    """The text is not SPARQL; the message has line and column."""
+
+
+class Unsupported(UserError):
+    """Legal SPARQL that this version does not execute: refused before it is logged."""
+
+    status = 501
+
+
+class TooLarge(UserError):
+    """Above ``max-transaction-size``."""
+
+    status = 413
+
+
+class KeyReused(UserError):
+    """An ``Idempotency-Key`` came back with another body."""
+
+    status = 422
+
+
+class Forbidden(UserError):
+    """Not allowed here."""
+
+    status = 403
+
+
+class Unavailable(QuadlogError):
+    """This node cannot do it now; nothing was changed."""
+
+    status = 503
+
+
+class OutcomeUnknown(QuadlogError):
+    """The transaction was accepted and is not decided yet: ask ``/tx/{id}``."""
+
+    status = 503
+    definite = False
+
+
+class Rejected(QuadlogError):
+    """Agreed, evaluated, refused: the same everywhere, for ever."""
+
+    status = 409
+
+
+class SetupError(QuadlogError):
+    """Settings, ports, directories, Java: something the operator has to mend first."""
+
+
+class StateError(QuadlogError):
+    """What is stored contradicts itself or the log; the process stops rather than guess."""

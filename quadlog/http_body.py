@@ -1,0 +1,83 @@
+"""Bodies of requests: read with a limit, decoded with an error that says what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from quadlog.errors import TooLarge, UserError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+def media_type_of(request: Request) -> str:
+    """Media type of the body, without its parameters.
+
+    Raises:
+        UserError: another charset than UTF-8.
+
+    """
+    media_type, *parameters = request.headers.get("content-type", "").lower().split(";")
+    for parameter in parameters:
+        name, _, value = parameter.strip().partition("=")
+        if name == "charset" and value.strip('"') not in {"utf-8", "utf8", "us-ascii"}:
+            message = f"SPARQL is sent as UTF-8, not as {value}"
+            raise UserError(message)
+    return media_type.strip()
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, if it is within `limit` bytes.
+
+    Raises:
+        TooLarge: it is not; said by its Content-Length already where there is one.
+
+    """
+    message = too_large(limit)
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise TooLarge(message)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(message)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def too_large(limit: int) -> str:
+    """What a client is told whose request is above the limit."""
+    return (
+        f"the request is larger than max-transaction-size allows ({limit} bytes);"
+        " send it in parts, or raise max-transaction-size on every master"
+    )
+
+
+def text_of(body: bytes) -> str:
+    """The body as text.
+
+    Raises:
+        UserError: it is not UTF-8.
+
+    """
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        message = f"the text is not UTF-8: byte {error.start} is {body[error.start]:#04x}"
+        raise UserError(message) from error
+
+
+def form_of(body: bytes) -> dict[str, list[str]]:
+    """The fields of a form.
+
+    Raises:
+        UserError: it is not UTF-8.
+
+    """
+    try:
+        return parse_qs(text_of(body), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as error:
+        message = f"the form is not UTF-8: {error}"
+        raise UserError(message) from error

@@ -1,0 +1,1 @@
+"""Apache Kafka without Docker: its jars, one broker as a process, its console tools."""

@@ -1,0 +1,144 @@
+"""One process of the lab: spawned, watched, signalled."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quadlog.errors import QuadlogError, SetupError
+from quadlog.kafka.leash import leashed
+from quadlog.kafka.ports import is_free
+from quadlog.lab.processes import is_suspended
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from quadlog.lab.shape import Node
+
+POLL = 0.05
+LAST_LINES = 15
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A process that the lab starts, and starts again when asked.
+
+    `commands` gives what to run: the last one is the process itself, those before it (a
+    broker's format step) run to their end first.
+    """
+
+    node: Node
+    address: str
+    ports: tuple[int, ...]
+    commands: Callable[[], list[list[str]]]
+    probe: Callable[[], Awaitable[bool]]
+    log: Path
+    environment: Mapping[str, str]
+    popen: subprocess.Popen[bytes] | None = None
+    expected: bool = False
+    """Its end was asked for: no news when it comes."""
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the running process, or of the last one."""
+        return self.popen.pid if self.popen else None
+
+    @property
+    def is_alive(self) -> bool:
+        """Running or suspended."""
+        return self.popen is not None and self.popen.poll() is None
+
+    @property
+    def state(self) -> str:
+        """`not started`, `running`, `stopped` (SIGSTOP) or `exited(code)`, -9 for SIGKILL."""
+        if self.popen is None:
+            return "not started"
+        code = self.popen.poll()
+        if code is not None:
+            return f"exited({code})"
+        return "stopped" if is_suspended(self.popen.pid) else "running"
+
+    async def start(self) -> float:
+        """Start it and wait until it is ready; return the seconds that took.
+
+        Raises:
+            SetupError: it died, or a port of its is taken.
+
+        """
+        async with self.starting:
+            began = time.monotonic()
+            taken = [port for port in self.ports if not is_free(port)]
+            if taken:
+                message = f"{self.node.id} cannot start, another program listens on its port {taken[0]}: stop it"
+                raise SetupError(message)
+            *first, last = self.commands()
+            for command in first:
+                self._spawn(command)
+                await self.gone()
+                if self.popen is None or self.popen.returncode != 0:
+                    raise self.died("while its storage was formatted")
+            self._spawn(last)
+            while self.is_alive and not await self.probe():
+                await asyncio.sleep(POLL)
+            if not self.is_alive:  # whoever answered
+                raise self.died("during start")
+            return time.monotonic() - began
+
+    def _spawn(self, command: list[str]) -> None:
+        """Fork in this thread, which must be the main one: see `leash`."""
+        self.expected = False
+        with self.log.open("ab") as log:
+            self.popen = subprocess.Popen(  # noqa: S603  our own command
+                leashed(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                start_new_session=True,  # Ctrl-C on the terminal reaches only the lab
+            )
+
+    def died(self, when: str) -> QuadlogError:
+        """Return the error that says so, with the end of its log."""
+        last = "\n  ".join(last_lines(self.log))
+        message = f"{self.node.id} died {when}: {self.state}. The last lines of its log {self.log}:\n  {last}"
+        return SetupError(message)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, to its whole session where that is to end it."""
+        if self.popen is None or self.popen.poll() is not None:
+            return
+        if number in {signal.SIGTERM, signal.SIGKILL}:
+            self.expected = True
+        with suppress(ProcessLookupError):
+            if number == signal.SIGKILL:
+                os.killpg(self.popen.pid, number)
+            else:
+                self.popen.send_signal(number)
+
+    async def gone(self, within: float = math.inf) -> bool:
+        """Wait for its end, so long at most; say whether it came."""
+        deadline = time.monotonic() + within
+        while self.is_alive and time.monotonic() < deadline:
+            await asyncio.sleep(POLL)
+        return not self.is_alive
+
+
+def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
+    """Return the end of a log, of at most 64 KiB."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 65536))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ["(no log)"]
+    return [line[:300] for line in text.splitlines() if line.strip()][-count:] or ["(empty)"]

@@ -1,0 +1,108 @@
+"""How `quadlog lab kill`, `start` and `status` reach the running lab.
+
+A Unix socket that only this user may open; a JSON line asks, a JSON line answers.  Commands
+go to the lab because only their parent can start processes that die with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import tempfile
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadlog import errors
+from quadlog.errors import QuadlogError, SetupError
+from quadlog.lab.directory import read_record
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+TIMEOUT = 90.0
+"""Longer than the lab takes for any command."""
+LONGEST = 65536
+
+
+@asynccontextmanager
+async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> AsyncIterator[str]:
+    """Listen while the context is open; give the socket's path; end running commands at its end."""
+    running: set[asyncio.Task[None]] = set()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            reply = {"ok": True, **await command(json.loads(await reader.readline()))}
+        except QuadlogError as error:
+            reply = {"ok": False, "error": type(error).__name__, "message": str(error)}
+        except ValueError as error:
+            reply = {"ok": False, "error": "UserError", "message": f"not a line of JSON: {error}"}
+        with suppress(ConnectionError):
+            writer.write(json.dumps(reply).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(answer(reader, writer))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    # Not in the lab's directory: the path of a socket has a limit of about 100 bytes.
+    place = Path(tempfile.mkdtemp(prefix="quadlog-lab-"))  # mode 0700
+    try:
+        server = await asyncio.start_unix_server(accept, place / "control", limit=LONGEST)
+        (place / "control").chmod(0o600)
+        try:
+            yield str(place / "control")
+        finally:
+            server.close()
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def forget(address: str) -> None:
+    """Remove the socket of a run that was killed."""
+    place = Path(address).parent
+    if address and place.name.startswith("quadlog-lab-"):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Send a command to the lab that runs in `directory`, return its answer.
+
+    Raises:
+        SetupError: no lab runs there.
+        QuadlogError: what the lab answered.
+
+    """
+    record = read_record(directory)
+    if record is None:
+        message = f"{directory} is no lab's directory (no lab.json): give the --dir of `quadlog lab up`"
+        raise SetupError(message)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(TIMEOUT)
+        try:
+            connection.connect(record.control)
+        except OSError as error:
+            message = f"the lab in {directory} is not running: quadlog lab up --dir {directory}"
+            raise SetupError(message) from error
+        try:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            with connection.makefile("rb") as lines:
+                line = lines.readline()
+        except OSError as error:
+            message = f"the lab in {directory} did not answer ({error}): quadlog lab status --dir {directory}"
+            raise SetupError(message) from error
+    if not line:
+        message = f"the lab in {directory} stopped before it answered"
+        raise SetupError(message)
+    reply: dict[str, Any] = json.loads(line)
+    if not reply["ok"]:
+        kind = getattr(errors, reply["error"], QuadlogError)
+        raise kind(reply["message"])
+    return reply

@@ -1,0 +1,192 @@
+"""A lab's directory: locked while it runs, and everything that outlives it::
+
+    lab.json      shape, ports, lab id, and where the running lab listens for commands
+    lab.lock      held by the running lab, holds its pid
+    logs/<id>.log
+    nodes/<id>/   the configuration and data of each process
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from quadlog.errors import SetupError, StateError
+from quadlog.kafka.ports import free_ports, is_free
+from quadlog.lab.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from quadlog.lab.shape import Wanted
+
+VERSION = 1
+NEEDED_MB = 500
+"""A small demo fits; Kafka and RocksDB fail in uglier ways when the disk is full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabRecord:
+    """What lab.json says."""
+
+    lab_id: str
+    shape: Shape
+    ports: dict[str, int]
+    control: str
+
+    def to_json(self) -> str:
+        """Return the text of lab.json."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> LabRecord:
+        """Read the text of lab.json; raises ValueError, KeyError or TypeError where it is not one."""
+        values = json.loads(text)
+        if values.pop("version") != VERSION:
+            message = "written by another version"
+            raise ValueError(message)
+        return cls(**{**values, "shape": Shape(**values["shape"])})
+
+
+@dataclass(slots=True, kw_only=True)
+class LabDirectory:
+    """The directory of the lab that this process runs; `record` is on disk."""
+
+    path: Path
+    record: LabRecord
+
+    def log(self, node_id: str) -> Path:
+        """Return where a process's output goes."""
+        return self.path / "logs" / f"{node_id}.log"
+
+    def node(self, node_id: str) -> Path:
+        """Return a process's own directory."""
+        return self.path / "nodes" / node_id
+
+    def set_control(self, address: str) -> None:
+        """Record where this run listens for commands."""
+        self.record = replace(self.record, control=address)
+        write_atomically(self.path / "lab.json", self.record.to_json())
+
+
+@contextmanager
+def open_directory(path: Path, wanted: Wanted) -> Iterator[LabDirectory]:
+    """Lock `path`, continue the lab in it or begin one.
+
+    Raises:
+        SetupError: it is not usable; the message says what is wrong and nothing was changed.
+
+    """
+    path = path.absolute()
+    _check_place(path)
+    with _locked(path / "lab.lock"):
+        recorded = read_record(path)
+        if recorded is None:
+            record = _new_record(wanted.fill(Shape()))
+        else:
+            record = recorded
+            _check_same(path, recorded, wanted)
+        write_atomically(path / "lab.json", record.to_json())
+        yield LabDirectory(path=path, record=record)
+
+
+def read_record(path: Path) -> LabRecord | None:
+    """Return what lab.json in `path` says; None where there is none.
+
+    Raises:
+        StateError: it is there and cannot be read.
+
+    """
+    file = path / "lab.json"
+    try:
+        return LabRecord.from_json(file.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{file} cannot be read as a lab's record ({error}): move {path} away and begin a new lab"
+        raise StateError(message) from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Readers see the old text or the new one, never half of it."""
+    making = path.with_name(f".{path.name}.{os.getpid()}")
+    making.write_text(text)
+    making.replace(path)
+
+
+def check_ports(path: Path, ports: dict[str, int]) -> None:
+    """Refuse to start where something else listens on a recorded port.
+
+    Raises:
+        SetupError: names each such port and whose it was to be.
+
+    """
+    taken = [f"{port} (of {name})" for name, port in sorted(ports.items()) if not is_free(port)]
+    if taken:
+        message = (
+            f"the lab in {path} cannot start, another program listens on its port {', '.join(taken)}: "
+            "stop that program, or begin a new lab in another directory"
+        )
+        raise SetupError(message)
+
+
+def _check_place(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        names = {entry.name for entry in path.iterdir()}
+        free = shutil.disk_usage(path).free // 1_000_000
+    except OSError as error:
+        message = f"{path} cannot be the lab's directory ({error.strerror}): give another --dir"
+        raise SetupError(message) from error
+    if names and "lab.json" not in names and names != {"lab.lock"}:
+        message = (
+            f"{path} is not empty and not a lab's (it has {', '.join(sorted(names)[:3])} and no lab.json): "
+            "give an empty or new --dir"
+        )
+        raise SetupError(message)
+    if free < NEEDED_MB:
+        message = f"{path} has {free} MB free, a lab needs {NEEDED_MB} MB: make room or give another --dir"
+        raise SetupError(message)
+
+
+def _check_same(path: Path, recorded: LabRecord, wanted: Wanted) -> None:
+    asked = wanted.fill(recorded.shape)
+    if asked != recorded.shape:
+        message = (
+            f"the lab in {path} has the shape {recorded.shape}, asked for was {asked}: "
+            "leave the options out to continue it, or give another --dir"
+        )
+        raise SetupError(message)
+
+
+def _new_record(shape: Shape) -> LabRecord:
+    names = [name for node in shape.nodes for name in node.port_names]
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    return LabRecord(lab_id=uuid.uuid4().hex, shape=shape, ports=ports, control="")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lab's lock; it falls with this process, also by SIGKILL."""
+    with path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            message = (
+                f"{path.parent} is in use by a running lab, process {holder}: "
+                "stop that (SIGTERM), or give another --dir"
+            )
+            raise SetupError(message) from error
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield

@@ -1,0 +1,85 @@
+"""The settings files of a lab's masters and workers, and the environment they get."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from quadlog.lab.processes import LAB_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quadlog.lab.directory import LabDirectory
+    from quadlog.lab.shape import Node
+
+REPOSITORY = "main"
+HOST = "127.0.0.1"
+WRITTEN = (
+    "node-id",
+    "dc",
+    "repository",
+    "data-dir",
+    "host",
+    "port",
+    "kafka",
+    "master-url",
+    "worker-url",
+    "peer",
+)
+"""Settings that the lab decides."""
+
+
+def url_of(directory: LabDirectory, node_id: str) -> str:
+    """Return where a master or worker serves HTTP."""
+    return f"http://{HOST}:{directory.record.ports[node_id]}"
+
+
+def kafka_of(directory: LabDirectory, dc: str) -> str:
+    """Return the bootstrap server of a data centre's Kafka."""
+    return f"{HOST}:{directory.record.ports[directory.record.shape.broker_of(dc)]}"
+
+
+def write_settings(directory: LabDirectory, node: Node) -> str:
+    """Write the settings of a master or worker; return the file."""
+    values: dict[str, str | int] = {
+        "node-id": node.id,
+        "dc": node.dc,
+        "repository": REPOSITORY,
+        "data-dir": str(directory.node(node.id) / "data"),
+        "host": HOST,
+        "port": directory.record.ports[node.id],
+        "kafka": kafka_of(directory, node.dc),
+        f"{node.kind}-url": url_of(directory, node.id),
+    }
+    text = _toml(values)
+    if node.kind == "master":
+        others = [n for n in directory.record.shape.nodes if n.kind == "master" and n.id != node.id]
+        for number, other in enumerate(others, start=1):
+            peer: dict[str, str | int] = {
+                "id": other.id,
+                "dc": other.dc,
+                "url": url_of(directory, other.id),
+                "kafka": kafka_of(directory, other.dc),
+            }
+            text += f"\n[peer.{number}]\n{_toml(peer)}"
+    file = directory.node(node.id) / f"{node.kind}.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return str(file)
+
+
+def child_environment(inherited: Mapping[str, str], lab_id: str) -> dict[str, str]:
+    """Return the environment of the lab's processes.
+
+    `QUADLOG_…` variables win over settings files.  Those that would give every process the
+    same id or port are left out; others (a log level, a time-out) are passed on.
+    """
+    decided = {f"QUADLOG_{key.upper().replace('-', '_')}" for key in WRITTEN}
+    kept = {name: value for name, value in inherited.items() if name not in decided}
+    return {**kept, LAB_ID: lab_id, "PYTHONUNBUFFERED": "1"}
+
+
+def _toml(values: Mapping[str, str | int]) -> str:
+    # A JSON string is a TOML basic string as long as DEL is not in it; paths with one are refused by TOML.
+    return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())

@@ -1,0 +1,214 @@
+"""Start the lab's processes, watch them, carry out commands, stop everything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from quadlog.errors import QuadlogError, SetupError, UserError
+from quadlog.lab import processes
+from quadlog.lab.directory import write_atomically
+from quadlog.lab.node_files import REPOSITORY, kafka_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from quadlog.lab.child import Child
+    from quadlog.lab.directory import LabDirectory
+    from quadlog.lab.events import Events
+
+START_TIMEOUT = 120.0
+"""For the whole lab; a laptop that does other work too takes some 20 s."""
+ONE_START_TIMEOUT = 60.0
+GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL, for masters and workers and then again for brokers:
+with what else there is to do, all are gone within 10 s."""
+KILL_WAIT = 2.0
+WATCH_INTERVAL = 0.1
+SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("STOP", "CONT", "TERM", "KILL")}
+
+
+class Supervisor:
+    """The processes of one lab.  All methods run in the main thread, because they fork."""
+
+    def __init__(
+        self, directory: LabDirectory, children: dict[str, Child], events: Events, ready: Path | None
+    ) -> None:
+        """Nothing is started yet."""
+        self._directory = directory
+        self._children = children
+        self._events = events
+        self._ready = ready
+        self._everything_served = False
+        self._reported: dict[str, int | None] = {}
+
+    async def start_all(self) -> None:
+        """Start brokers, then masters and workers; write the READY file.
+
+        Raises:
+            SetupError: one died, or not all were ready in time; some may be running.
+
+        """
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                await self._start_each("broker")
+                await self._start_each("master", "worker")
+        except TimeoutError as error:
+            missing = [c for c in self._children.values() if c.starting.locked() or not c.is_alive]
+            logs = ", ".join(f"{child.node.id} ({child.state}, {child.log})" for child in missing)
+            message = f"not everything was ready after {START_TIMEOUT:.0f} s, see the logs of {logs}"
+            raise SetupError(message) from error
+        self._everything_served = True
+        self._write_ready()
+
+    async def _start_each(self, *kinds: str) -> None:
+        """Start all of these kinds at once; the first that fails cancels the others."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for child in self._children.values():
+                    if child.node.kind in kinds:
+                        group.create_task(self._start_one(child))
+        except* QuadlogError as several:
+            raise several.exceptions[0] from None
+        for child in self._children.values():
+            if child.popen is not None and not child.is_alive:  # after it had been ready
+                raise child.died("during start")
+
+    async def _start_one(self, child: Child) -> float:
+        seconds = await child.start()
+        self._events.say(_serves(child, seconds))
+        return seconds
+
+    async def watch(self) -> None:
+        """Report for ever what ends by itself; it stays down."""
+        while True:
+            for child in self._children.values():
+                if child.is_alive or child.popen is None or child.starting.locked():
+                    continue
+                if self._reported.get(child.node.id) != child.pid:
+                    self._reported[child.node.id] = child.pid
+                    by_itself = "" if child.expected else f" by itself, see {child.log}"
+                    self._events.say(f"{child.node.id} (pid {child.pid}) {child.state}{by_itself}")
+            await asyncio.sleep(WATCH_INTERVAL)
+
+    async def stop_all(self) -> None:
+        """Stop masters and workers, then brokers, then whatever else carries the lab's id."""
+        began = time.monotonic()
+        everyone = list(self._children.values())
+        await _stop([child for child in everyone if child.node.kind != "broker"])
+        await _stop([child for child in everyone if child.node.kind == "broker"])
+        processes.kill_all(self._directory.record.lab_id)
+        self._events.say(f"everything stopped in {time.monotonic() - began:.1f} s")
+
+    # Commands of `quadlog lab kill`, `start` and `status`.
+
+    async def command(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one command.
+
+        Raises:
+            QuadlogError: it cannot be, and why.
+
+        """
+        match request:
+            case {"do": "kill", "id": str(node_id), "signal": str(name)}:
+                return {"message": await self._kill(self._child(node_id), name)}
+            case {"do": "start", "id": str(node_id)}:
+                return {"message": await self._start_again(self._child(node_id))}
+            case {"do": "status"}:
+                return {"lab_id": self._directory.record.lab_id, "nodes": self._status()}
+            case _:
+                message = f"the lab does not understand {json.dumps(request)[:200]}"
+                raise UserError(message)
+
+    def _child(self, node_id: str) -> Child:
+        if node_id not in self._children:
+            message = f"the lab has no {node_id}; it has {', '.join(self._children)}"
+            raise UserError(message)
+        return self._children[node_id]
+
+    async def _kill(self, child: Child, name: str) -> str:
+        if name not in SIGNALS:
+            message = f"a lab process can be sent {', '.join(SIGNALS)}, not {name}"
+            raise UserError(message)
+        if not child.is_alive:
+            message = f"{child.node.id} is not running: {child.state}"
+            raise UserError(message)
+        pid = child.pid
+        child.signal(SIGNALS[name])
+        self._events.say(f"{child.node.id} (pid {pid}) was sent {name}")
+        if name in {"TERM", "KILL"} and not await child.gone(10.0):
+            return f"{child.node.id} was sent {name} and is still {child.state} after 10 s"
+        return f"{child.node.id} was sent {name}: {child.state}"
+
+    async def _start_again(self, child: Child) -> str:
+        if not self._everything_served:
+            message = f"the lab is still starting, {child.node.id} with it: wait"
+            raise UserError(message)
+        if child.starting.locked() or child.is_alive:
+            hint = "; quadlog lab kill --signal CONT lets it go on" if child.state == "stopped" else ""
+            message = f"{child.node.id} is there already, pid {child.pid}, {child.state}{hint}"
+            raise UserError(message)
+        try:
+            async with asyncio.timeout(ONE_START_TIMEOUT):
+                seconds = await self._start_one(child)
+        except TimeoutError as error:
+            late = f"not ready after {ONE_START_TIMEOUT:.0f} s"
+            message = f"{child.node.id} is {child.state} and {late}: see {child.log}"
+            raise SetupError(message) from error
+        finally:
+            self._write_ready()
+        return _serves(child, seconds)
+
+    def _status(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": child.node.id,
+                "kind": child.node.kind,
+                "pid": child.pid,
+                "state": child.state,
+                "port": child.ports[0],
+            }
+            for child in self._children.values()
+        ]
+
+    def _write_ready(self) -> None:
+        if self._ready is not None:
+            write_atomically(self._ready, json.dumps(self._describe(), indent=1) + "\n")
+
+    def _describe(self) -> dict[str, Any]:
+        shape = self._directory.record.shape
+
+        def of(kind: str, dc: str) -> list[dict[str, Any]]:
+            found = [c for c in self._children.values() if c.node.kind == kind and c.node.dc == dc]
+            return [{"id": child.node.id, "url": child.address, "pid": child.pid} for child in found]
+
+        dcs = [
+            {
+                "name": dc,
+                "kafka": kafka_of(self._directory, dc),
+                "broker_pid": self._children[shape.broker_of(dc)].pid,
+                "masters": of("master", dc),
+                "workers": of("worker", dc),
+            }
+            for dc in shape.dc_names
+        ]
+        return {"repository": REPOSITORY, "dcs": dcs}
+
+
+def _serves(child: Child, seconds: float) -> str:
+    return f"{child.node.id} serves at {child.address}, pid {child.pid}, ready in {seconds:.1f} s"
+
+
+async def _stop(children: Iterable[Child]) -> None:
+    alive = [child for child in children if child.is_alive]
+    for number in (signal.SIGTERM, signal.SIGCONT):  # a suspended one takes SIGTERM only when it goes on
+        for child in alive:
+            child.signal(number)
+    await asyncio.gather(*(child.gone(GRACE) for child in alive))
+    for child in alive:
+        child.signal(signal.SIGKILL)
+    await asyncio.gather(*(child.gone(KILL_WAIT) for child in alive))

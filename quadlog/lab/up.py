@@ -1,0 +1,136 @@
+"""`quadlog lab up`: the composition of a lab, and the order in which it is taken down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from quadlog.errors import QuadlogError, SetupError
+from quadlog.kafka.installation import Installation, prepare
+from quadlog.lab import control, processes
+from quadlog.lab.children import make_children
+from quadlog.lab.directory import LabDirectory, check_ports, open_directory
+from quadlog.lab.events import Events
+from quadlog.lab.stop import Stopped, StopSignal
+from quadlog.lab.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quadlog.lab.shape import Wanted
+
+ORPHANS_TIMEOUT = 5.0
+"""Seconds for the processes of a lab that was just killed to follow it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line asks for."""
+
+    wanted: Wanted
+    directory: Path | None
+    ready: Path | None
+    node_command: list[str] | None
+
+
+def up(options: Options, stop: StopSignal) -> None:
+    """Run a lab until it is asked to stop.
+
+    Raises:
+        QuadlogError: it could not start; nothing of it is left running.
+
+    """
+    events = Events()
+    try:
+        with _place(options.directory) as path, open_directory(path, options.wanted) as directory:
+            _forget_last_run(directory, options.ready)
+            os.environ[processes.LAB_ID] = directory.record.lab_id  # for the jars' download too
+            installation = prepare(events.say)
+            events.say(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
+            asyncio.run(_run(directory, installation, options, stop, events))
+    except Stopped:
+        events.say("stopped before anything was started")
+
+
+async def _run(
+    directory: LabDirectory, installation: Installation, options: Options, stop: StopSignal, events: Events
+) -> None:
+    stop.hand_over_to_loop()
+    node_command = options.node_command or [sys.executable, "-m", "quadlog"]
+    async with httpx.AsyncClient(trust_env=False) as http:
+        children = make_children(directory, installation, node_command, http)
+        ready = options.ready.absolute() if options.ready else None
+        supervisor = Supervisor(directory, children, events, ready)
+        try:
+            async with control.serve(supervisor.command) as address:
+                directory.set_control(address)
+                await _until_stopped(supervisor, stop, events)
+        finally:
+            await supervisor.stop_all()
+
+
+async def _until_stopped(supervisor: Supervisor, stop: StopSignal, events: Events) -> None:
+    """Start everything, then watch, until asked to stop; what fails is raised."""
+    asked = asyncio.create_task(stop.wait())
+    try:
+        for work in (supervisor.start_all, supervisor.watch):
+            task = asyncio.create_task(work())
+            await asyncio.wait({asked, task}, return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                events.say("stopping")
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                return
+            await task
+            events.say("everything serves; Ctrl-C or SIGTERM stops it")
+    finally:
+        asked.cancel()
+
+
+@contextmanager
+def _place(given: Path | None) -> Iterator[Path]:
+    """Give the directory; a temporary one goes at the end, the log that an error names stays."""
+    if given is not None:
+        yield given
+        return
+    path = Path(tempfile.mkdtemp(prefix="quadlog-lab-"))
+    try:
+        yield path
+    except QuadlogError as error:
+        raise _with_kept_logs(error, path) from error
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _with_kept_logs(error: QuadlogError, path: Path) -> QuadlogError:
+    logs = path / "logs"
+    if str(logs) not in str(error):
+        return error
+    kept = Path(tempfile.mkdtemp(prefix="quadlog-lab-logs-"))
+    shutil.copytree(logs, kept, dirs_exist_ok=True)
+    return type(error)(str(error).replace(str(logs), str(kept)))
+
+
+def _forget_last_run(directory: LabDirectory, ready: Path | None) -> None:
+    """See that the last run in this directory is over, and that its ports are free."""
+    record = directory.record
+    control.forget(record.control)
+    if ready is not None:
+        ready.unlink(missing_ok=True)  # it told of processes that are gone
+    left = processes.wait_until_gone(record.lab_id, ORPHANS_TIMEOUT)
+    if left:
+        message = (
+            f"processes {', '.join(map(str, left))} of an earlier run of the lab in {directory.path} "
+            "are still there: kill them"
+        )
+        raise SetupError(message)
+    check_ports(directory.path, record.ports)

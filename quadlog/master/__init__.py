@@ -1,0 +1,1 @@
+"""The master process: front door, rounds, order, worker supervision."""

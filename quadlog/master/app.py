@@ -1,0 +1,96 @@
+"""The front door of a master: SPARQL 1.1 Protocol, transactions, status, schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from quadlog.answers import handle_error
+from quadlog.clock import now
+from quadlog.core.model import id_of_key
+from quadlog.envelope import text_id
+from quadlog.errors import QuadlogError
+from quadlog.master import registry
+from quadlog.master.reads import Reads
+from quadlog.master.status import cluster_status
+from quadlog.master.updates import Updates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+    from quadlog.master.node import Node
+    from quadlog.settings import MasterSettings
+
+
+def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) -> Starlette:
+    """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
+    updates, reads = Updates(node, settings), Reads(node, settings)
+
+    async def status(request: Request) -> Response:
+        del request
+        return JSONResponse(cluster_status(node, settings, peers))
+
+    async def transaction(request: Request) -> Response:
+        return _transaction(node, settings.repository, request.path_params["name"])
+
+    async def ready(request: Request) -> Response:
+        del request
+        return _ready(node)
+
+    return Starlette(
+        routes=[
+            Route("/update", updates.answer, methods=["POST"]),
+            Route("/sparql", reads.answer, methods=["GET", "POST"]),
+            Route("/repositories/{repository}/statements", reads.statements, methods=["GET"]),
+            Route("/tx/{name:path}", transaction, methods=["GET"]),
+            Route("/cluster/status", status, methods=["GET"]),
+            Route("/healthz/started", _fine, methods=["GET"]),
+            Route("/healthz/alive", _fine, methods=["GET"]),
+            Route("/healthz/ready", ready, methods=["GET"]),
+            Mount("/registry", routes=registry.ROUTES),
+        ],
+        exception_handlers={QuadlogError: handle_error},
+    )
+
+
+async def _fine(request: Request) -> Response:
+    """The process serves HTTP."""
+    del request
+    return PlainTextResponse("ok\n")
+
+
+def _ready(node: Node) -> Response:
+    """Ready: a worker here shows what was acknowledged here."""
+    if node.crew.for_read(now().steady, node.desk.settled):
+        return PlainTextResponse("ok\n")
+    message = f"no worker in service at index {node.desk.settled} or later\n"
+    return PlainTextResponse(message, 503, {"Retry-After": "1"})
+
+
+def transaction_ids(repository: str, name: str) -> list[bytes]:
+    """What `/tx/{name}` may mean: an id as it is shown, and an Idempotency-Key."""
+    ids = [id_of_key(repository, name)]
+    try:
+        given = bytes.fromhex(name.replace("-", ""))
+    except ValueError:
+        return ids
+    return [given, *ids] if len(given) == len(ids[0]) else ids
+
+
+def _transaction(node: Node, repository: str, name: str) -> Response:
+    answers: list[dict[str, Any]] = []
+    for transaction_id in transaction_ids(repository, name):
+        found = node.desk.state_of(transaction_id, queued=transaction_id in node.agreement.queue)
+        answer: dict[str, Any] = {"id": text_id(transaction_id), "state": found.state.value}
+        if found.index is not None:
+            answer |= {"index": found.index, "chain": found.chain.hex() if found.chain else None}
+        if found.reason is not None:
+            answer["reason"] = found.reason
+        answers.append(answer)
+    known = [answer for answer in answers if answer["state"] != "unknown"]
+    return JSONResponse((known or answers)[0], headers={"Cache-Control": "no-store"})

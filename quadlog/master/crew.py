@@ -1,0 +1,75 @@
+"""The crew: the workers of this data centre, as their heartbeats tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.model import WorkerState
+
+if TYPE_CHECKING:
+    from quadlog.core.model import Heartbeat
+
+ASK_AGAIN_MS: Final = 1000.0
+"""How long a worker that was asked to evaluate has for its fence to be heard."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """The newest heartbeat of a worker, when it came, and what this master asks of it now."""
+
+    beat: Heartbeat
+    heard_at: float
+    reading: int = 0
+    """Reads under way."""
+
+
+class Crew:
+    """Who is there, who serves, who is to evaluate.  Times are milliseconds of the steady clock."""
+
+    def __init__(self, *, timeout_ms: float) -> None:
+        """`timeout_ms`: silence after which a worker counts as down."""
+        self._timeout = timeout_ms
+        self._workers: dict[str, Worker] = {}
+        self._asked_at = float("-inf")
+
+    def hear(self, beat: Heartbeat, now: float) -> None:
+        """Note a heartbeat."""
+        known = self._workers.get(beat.worker)
+        if known is None:
+            self._workers = {**self._workers, beat.worker: Worker(beat, now)}
+        else:
+            known.beat, known.heard_at = beat, now
+
+    def all(self) -> list[Worker]:
+        """Every worker that was ever heard, by id."""
+        return [self._workers[name] for name in sorted(self._workers)]
+
+    def is_live(self, worker: Worker, now: float) -> bool:
+        """Does it serve, as far as is known?"""
+        return worker.beat.state is WorkerState.SERVING and now - worker.heard_at <= self._timeout
+
+    def live(self, now: float) -> list[Worker]:
+        """Workers that serve."""
+        return [worker for worker in self.all() if self.is_live(worker, now)]
+
+    def applied(self) -> int:
+        """The highest index that a worker has applied."""
+        return max((worker.beat.applied.index for worker in self.all()), default=0)
+
+    def for_read(self, now: float, at_least: int) -> list[Worker]:
+        """Workers that a read may go to, least busy first: those that show what was acknowledged here."""
+        able = [worker for worker in self.live(now) if worker.beat.applied.index >= at_least]
+        return sorted(able, key=lambda worker: (worker.reading, worker.beat.evaluating))
+
+    def to_appoint(self, now: float) -> Worker | None:
+        """The worker to be asked to evaluate, if none does: the furthest one."""
+        live = self.live(now)
+        if not live or any(worker.beat.evaluating for worker in live) or now - self._asked_at < ASK_AGAIN_MS:
+            return None
+        self._asked_at = now
+        return max(live, key=lambda worker: worker.beat.applied.index)
+
+    def forget(self, worker: Worker) -> None:
+        """A worker did not answer: it is down until it is heard again."""
+        worker.heard_at = float("-inf")

@@ -1,0 +1,146 @@
+"""The desk: who waits for what became of which transaction.
+
+Owned by the node's thread, but for `state_of`, which only reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from quadlog.errors import KeyReused, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from quadlog.core.model import Entry, Payload
+    from quadlog.store import MasterStore
+
+
+class TxState(StrEnum):
+    """What `/tx/{id or key}` answers."""
+
+    PENDING = "pending"
+    APPLIED = "applied"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Where a transaction ended up."""
+
+    index: int
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiter:
+    """Somebody who waits for a transaction with this body."""
+
+    body_hash: bytes
+    tell: Callable[[Answer | Exception], None]
+    """Called once, from the node's thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxStatus:
+    """State of one transaction, with its index once it is agreed."""
+
+    state: TxState
+    index: int | None = None
+    chain: bytes | None = None
+    reason: str | None = None
+
+
+class Desk:
+    """Waiters by transaction until it is agreed, by index until its effect is here and applied."""
+
+    def __init__(self, store: MasterStore) -> None:
+        """`store` knows what is agreed for ever."""
+        self._store: Final = store
+        self._waiting: dict[bytes, list[Waiter]] = {}
+        self._agreed: dict[int, tuple[Answer, list[Waiter]]] = {}
+        self.rejected: dict[int, str] = {}
+        """Rejections that are not saved yet."""
+        self.settled = 0
+        """Up to this index effects are here, and applied by a worker of this data centre."""
+        self.decided = 0
+        """Up to this index effects are here."""
+
+    def __len__(self) -> int:
+        """Count of transactions that somebody waits for."""
+        return len(self._waiting) + len(self._agreed)
+
+    def is_offered(self, transaction_id: bytes) -> bool:
+        """Is a transaction of this id on its way into the queue already?"""
+        return transaction_id in self._waiting
+
+    def wait(self, transaction_id: bytes, waiter: Waiter) -> bool:
+        """Note a waiter.  True if the transaction is new here: its payload has to be said.
+
+        The answer may be known at once: an id never runs twice.
+        """
+        known = self._store.logged(transaction_id)
+        if known is None:
+            self._waiting.setdefault(transaction_id, []).append(waiter)
+            return len(self._waiting[transaction_id]) == 1
+        index, body_hash = known
+        entry = self._store.entry(index)
+        self._await(Answer(index=index, chain=entry[0] if entry else b""), body_hash, [waiter])
+        self._answer_settled()
+        return False
+
+    def agreed(self, entries: Sequence[Entry], payloads: Mapping[tuple[bytes, bytes], Payload]) -> None:
+        """Entries are synchronised and saved."""
+        for entry in entries:
+            waiters = self._waiting.pop(entry.pair.id, None)
+            if waiters:
+                answer = Answer(index=entry.index, chain=entry.chain)
+                self._await(answer, payloads[entry.pair[1:]].body_hash, waiters)
+
+    def _await(self, answer: Answer, body_hash: bytes, waiters: Sequence[Waiter]) -> None:
+        same = [waiter for waiter in waiters if waiter.body_hash == body_hash]
+        if same:
+            self._agreed.setdefault(answer.index, (answer, []))[1].extend(same)
+        for waiter in waiters:
+            if waiter.body_hash != body_hash:
+                message = "this Idempotency-Key was used with another body; use a new key for a new update"
+                waiter.tell(KeyReused(message))
+
+    def settle(self, *, decided: int, applied: int) -> None:
+        """Effects are here up to `decided`, and a worker applied up to `applied`."""
+        self.decided = max(self.decided, decided)
+        settled = min(self.decided, applied)
+        if settled > self.settled:
+            self.settled = settled
+            self._answer_settled()
+
+    def _answer_settled(self) -> None:
+        for index in sorted(index for index in self._agreed if index <= self.settled):
+            answer, waiters = self._agreed.pop(index)
+            reason = self._reason(index)
+            for waiter in waiters:
+                waiter.tell(answer if reason is None else Rejected(reason))
+
+    def _reason(self, index: int) -> str | None:
+        return self.rejected.get(index) or self._store.rejection(index)
+
+    def state_of(self, transaction_id: bytes, *, queued: bool) -> TxStatus:
+        """What is known of a transaction; `queued`: it is in the incoming queue.
+
+        "Unknown" is an honest answer: nothing of this id is here.
+        """
+        known = self._store.logged(transaction_id)
+        if known is None:
+            pending = queued or transaction_id in self._waiting
+            return TxStatus(state=TxState.PENDING if pending else TxState.UNKNOWN)
+        index = known[0]
+        entry = self._store.entry(index)
+        chain = entry[0] if entry else None
+        if index > self.decided:
+            return TxStatus(state=TxState.PENDING, index=index, chain=chain)
+        reason = self._reason(index)
+        state = TxState.APPLIED if reason is None else TxState.REJECTED
+        return TxStatus(state=state, index=index, chain=chain, reason=reason)

@@ -1,0 +1,354 @@
+"""The node: one thread that owns the agreement, and performs what it asks for in order."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, assert_never
+
+import structlog
+
+from consumers import rounds, status
+from quadlog.clock import now
+from quadlog.core.messages import Acquired, Heard, Submitted, Tick
+from quadlog.core.model import Heartbeat, LoggedEntry, Payload
+from quadlog.master.perform import perform
+from quadlog.store import Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from consumers.effects import EffectsLedger
+    from producers.agreed import AgreedProducer
+    from producers.effects import EffectsMirror
+    from producers.payloads import PayloadsProducer
+    from producers.rounds import RoundsProducer
+    from quadlog.core.agreement import Agreement
+    from quadlog.core.messages import Ready, Save
+    from quadlog.core.model import Entry, Post
+    from quadlog.master.crew import Crew
+    from quadlog.master.desk import Desk, Waiter
+    from quadlog.master.intake import Intake
+    from quadlog.ports import Record
+    from quadlog.store import MasterStore
+
+log = structlog.get_logger()
+
+DUTY_MS: Final = 250.0
+"""How often it is looked at whether a worker evaluates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A client gave a transaction."""
+
+    payload: Payload
+    waiter: Waiter
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """A payload of this master's own is durable in its data centre."""
+
+    payload: Payload
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """A peer's payload is durable in this data centre."""
+
+    payload: Payload
+    offset: int
+    source: str
+    source_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An entry is in the agreed topic."""
+
+    key: tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Records that a tail read."""
+
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The process ends."""
+
+
+Event = Offered | Durable | Mirrored | Published | Told | Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mouths:
+    """Where a master says things."""
+
+    payloads: PayloadsProducer
+    rounds: RoundsProducer
+    agreed: AgreedProducer
+    effects: EffectsMirror | None
+    """None in the evaluating data centre: its worker writes there itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ears:
+    """Which topic means what."""
+
+    own_payloads: str
+    payloads: dict[str, Intake]
+    """The own topic and the peers'."""
+    rounds: frozenset[str]
+    effects: str
+    """Of the evaluating data centre."""
+    status: str
+
+
+class Node:
+    """A master's heart.  Everything but reads of settled facts happens on its thread."""
+
+    def __init__(
+        self,
+        *,
+        agreement: Agreement,
+        store: MasterStore,
+        mouths: Mouths,
+        ears: Ears,
+        ledger: EffectsLedger,
+        desk: Desk,
+        crew: Crew,
+        appoint: Callable[[str], None] | None,
+        failed: Callable[[str], None],
+    ) -> None:
+        """Wire the parts together.
+
+        Args:
+            agreement: decides.
+            store: remembers.
+            mouths: says.
+            ears: sorts what is heard.
+            ledger: how far the effects are.
+            desk: who waits.
+            crew: the workers here.
+            appoint: asks the worker at a URL to evaluate; None outside the evaluating data centre.
+            failed: ends the process with a reason.
+
+        """
+        self.agreement: Final = agreement
+        self.store: Final = store
+        self.desk: Final = desk
+        self.crew: Final = crew
+        self._mouths, self._ears, self._ledger = mouths, ears, ledger
+        self._appoint, self._failed = appoint, failed
+        self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._payloads: dict[tuple[bytes, bytes], Payload] = {}
+        self._published: list[tuple[bytes, bytes]] = []
+        self._effects_at = store.position(ears.effects) or 0
+        self._duty_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="node", daemon=True)
+
+    # --- from any thread ----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to take part."""
+        self._payloads.update({p.transaction.key: p for p in self.store.payloads()})
+        self._thread.start()
+
+    def put(self, event: Event) -> None:
+        """Hand over something that happened."""
+        self._inbox.put(event)
+
+    def hear(self, tail: str, records: Sequence[Record]) -> None:
+        """Hand over what a tail read."""
+        del tail
+        self._inbox.put(Told(records))
+
+    def stop(self) -> None:
+        """End the thread; what was promised is durable already."""
+        self._inbox.put(Stop())
+        self._thread.join(timeout=5)
+
+    # --- the loop -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        except Exception as error:
+            log.exception("the node cannot go on")
+            self._failed(str(error))
+
+    def _turn(self) -> bool:
+        """1. Take in all there is.  2. Decide once.  3. Perform."""
+        for event in self._waiting_events():
+            if isinstance(event, Stop):
+                return False
+            self._take(event)
+        moment = now()
+        self.agreement.step(Tick(), moment)
+        if ready := self.agreement.ready():
+            self._perform(ready)
+        self.desk.settle(decided=self._ledger.index, applied=self.crew.applied())
+        self._look_after_duty(moment.steady)
+        return True
+
+    def _waiting_events(self) -> list[Event]:
+        """All that is there; waits for the first one until the agreement or the duty has to be seen to."""
+        pause = min(self.agreement.wake_at - now().steady, DUTY_MS) / 1000
+        events: list[Event] = []
+        try:
+            events.append(self._inbox.get(timeout=max(pause, 0.0)))
+            while True:
+                events.append(self._inbox.get_nowait())
+        except queue.Empty:
+            return events
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Offered(payload=payload, waiter=waiter):
+                self._offer(payload, waiter)
+            case Durable(payload=payload, offset=offset):
+                self._own.acknowledged(offset)
+                self._acquire(payload)
+            case Mirrored(payload=payload, offset=offset, source=source, source_offset=source_offset):
+                self._own.acknowledged(offset)
+                self._ears.payloads[source].acknowledged(source_offset)
+                self._acquire(payload)
+            case Published(key=key):
+                self._published.append(key)
+            case Told(records=records):
+                for record in records:
+                    self._hear(record)
+            case Stop():
+                pass
+            case _:
+                assert_never(event)
+
+    # --- taking in ----------------------------------------------------------------------------------
+
+    @property
+    def _own(self) -> Intake:
+        return self._ears.payloads[self._ears.own_payloads]
+
+    def _offer(self, payload: Payload, waiter: Waiter) -> None:
+        """A client's transaction: durable here first, ordered then."""
+        transaction_id = payload.transaction.id
+        if not self.desk.wait(transaction_id, waiter) or transaction_id in self.agreement.queue:
+            return  # an id never runs twice: whoever asks again waits for the first
+        self._own.sent()
+        self._mouths.payloads.say(payload, lambda offset: self.put(Durable(payload, offset)))
+
+    def _hear(self, record: Record) -> None:
+        topic = record.topic
+        if topic in self._ears.rounds:
+            self.agreement.step(Heard(post=rounds.hear(record)), now())
+        elif topic == self._ears.own_payloads:
+            if payload := self._own.hear(record):
+                self._acquire(payload)
+        elif topic in self._ears.payloads:
+            if payload := self._ears.payloads[topic].hear(record):
+                self._mirror(payload, record)
+        elif topic == self._ears.status:
+            if isinstance(beat := status.hear(record), Heartbeat):
+                self.crew.hear(beat, now().steady)
+        elif topic == self._ears.effects:
+            self._follow_effects(record)
+
+    def _mirror(self, payload: Payload, record: Record) -> None:
+        """A peer's payload is copied into this data centre, unless it is here."""
+        transaction = payload.transaction
+        if self.agreement.queue.has_payload(transaction.key) or transaction.id in self.store:
+            return
+        source = self._ears.payloads[record.topic]
+        source.sent()
+        self._own.sent()
+        self._mouths.payloads.say(
+            payload, lambda offset: self.put(Mirrored(payload, offset, record.topic, record.offset))
+        )
+
+    def _acquire(self, payload: Payload) -> None:
+        """A payload is durable in this data centre's Kafka: it may be ordered."""
+        transaction = payload.transaction
+        given = Submitted if payload.origin == self.agreement.node else Acquired
+        self._payloads[transaction.key] = payload
+        self.agreement.step(given(transaction=transaction), now())
+        if not self.agreement.queue.has_payload(transaction.key):
+            del self._payloads[transaction.key]  # synchronised long ago
+
+    def _follow_effects(self, record: Record) -> None:
+        rejection = self._ledger.hear(record)
+        if rejection:
+            index, reason = rejection
+            self.desk.rejected[index] = reason
+        if self._mouths.effects is not None and record.offset > self._ledger.mirrored:
+            self._mouths.effects.copy(record)
+            self._ledger.mirrored = record.offset
+        self._effects_at = record.offset + 1
+
+    # --- performing -----------------------------------------------------------------------------------
+
+    def _perform(self, ready: Ready) -> None:
+        perform(ready, save=self._save, publish=self._publish, post=self._post)
+        self.desk.agreed(ready.entries, self._payloads)
+        for key in ready.save.released:
+            self._payloads.pop(key, None)
+
+    def _save(self, save: Save) -> None:
+        positions = {topic: intake.position for topic, intake in self._ears.payloads.items()}
+        positions[self._ears.effects] = self._effects_at
+        unpublished = {entry.pair[1:] for entry in save.entries}
+        rejected = self.desk.rejected
+        self.store.save(
+            save,
+            payloads=self._payloads,
+            taken=Taken(positions=positions, effects=(self._ledger.index, self._ledger.attempt), rejected=rejected),
+            unneeded=[*self._published, *(key for key in save.released if key not in unpublished)],
+        )
+        self._published, self.desk.rejected = [], {}
+
+    def _publish(self, entry: Entry) -> None:
+        self.publish(logged_entry(entry, self._payloads[entry.pair[1:]]))
+
+    def publish(self, entry: LoggedEntry) -> None:
+        """Say an entry that is saved."""
+        self._mouths.agreed.say(entry, lambda _: self.put(Published((entry.id, entry.digest))))
+
+    def _post(self, post: Post) -> None:
+        self._mouths.rounds.say(post, at=now().wall)
+
+    def _look_after_duty(self, moment: float) -> None:
+        """In the evaluating data centre: if no worker evaluates, one is asked to."""
+        if self._appoint is None or moment - self._duty_at < DUTY_MS:
+            return
+        self._duty_at = moment
+        if worker := self.crew.to_appoint(moment):
+            log.info("asking a worker to evaluate", worker=worker.beat.worker)
+            self._appoint(worker.beat.url)
+
+
+def logged_entry(entry: Entry, payload: Payload) -> LoggedEntry:
+    """An entry with its payload and its writer's lineage: what the agreed topic holds."""
+    return LoggedEntry(
+        index=entry.index,
+        kind=entry.kind,
+        id=entry.pair.id,
+        timestamp=entry.pair.timestamp,
+        digest=entry.pair.digest,
+        options=entry.options,
+        previous=entry.previous,
+        chain=entry.chain,
+        epoch=entry.view.epoch,
+        lineage=entry.view.id,
+        origin=payload.origin,
+        created=payload.created,
+        media_type=payload.media_type,
+        body=payload.body,
+        traceparent=payload.traceparent,
+    )

@@ -1,0 +1,33 @@
+"""The order of work that a `Ready` asks for: the one place that decides it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.core.messages import Ready, Save
+    from quadlog.core.model import Entry, Post
+
+
+def perform(
+    ready: Ready,
+    *,
+    save: Callable[[Save], None],
+    publish: Callable[[Entry], None],
+    post: Callable[[Post], None],
+) -> None:
+    """Durable first, then said.
+
+    A post is a promise: that nothing of this master will ever stand at or before its counter, and
+    that what it lists will not be forgotten.  If step 1 fails, 2 and 3 have not happened.
+    """
+    # 1. Make it durable: returns when it is synced.
+    save(ready.save)
+    # 2. Say what is synchronised.
+    for entry in ready.entries:
+        publish(entry)
+    # 3. Say what waits.
+    if ready.post is not None:
+        post(ready.post)

@@ -1,0 +1,216 @@
+"""Composition root of a master: settings in, a running process out."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import structlog
+
+from consumers.effects import EffectsLedger
+from consumers.payloads import PayloadsConsumer
+from producers.agreed import AgreedProducer
+from producers.effects import EffectsMirror
+from producers.payloads import PayloadsProducer
+from producers.rounds import RoundsProducer
+from quadlog import codec
+from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
+from quadlog.core.agreement import Agreement
+from quadlog.core.messages import Pace
+from quadlog.core.model import GENESIS, Entry, LoggedEntry, View, first_view
+from quadlog.errors import StateError
+from quadlog.master.app import make_app
+from quadlog.master.crew import Crew
+from quadlog.master.desk import Desk
+from quadlog.master.intake import Intake
+from quadlog.master.node import Ears, Mouths, Node, logged_entry
+from quadlog.server import Server
+from quadlog.store import MasterStore
+from quadlog.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quadlog.settings import MasterSettings
+
+log = structlog.get_logger()
+
+ROUNDS_READ_BACK: Final = 20
+"""Posts read again at a start: snapshots, so the newest of each master of that data centre will do."""
+
+EFFECTS_READ_BACK: Final = 200
+"""Records looked at for where mirroring stopped."""
+
+
+class MasterProcess:
+    """Everything one master consists of, wired once."""
+
+    def __init__(self, settings: MasterSettings) -> None:
+        """Open the store and Kafka; nothing is said yet."""
+        self.settings: Final = settings
+        self.topics: Final = Topics(settings.repository, settings.dc)
+        self.server: Final = Server(settings.host, settings.port)
+        self.store: Final = MasterStore(settings.data_dir / "rocksdb")
+        self._dc_of = {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in settings.peer.values()}
+        self._kafka_of = {settings.dc: settings.kafka} | {peer.dc: peer.kafka for peer in settings.peer.values()}
+        self._prepare_topics()
+        self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self.server.fail)
+        self.view: Final = first_view(self._dc_of)
+        self.evaluating_dc: Final = self._dc_of[min(self.view.members)]
+        self.node: Final = self._make_node()
+        self.tails: Final = [self._tail(dc) for dc in self._kafka_of]
+
+    def _prepare_topics(self) -> None:
+        admin = Admin(self.settings.kafka)
+        config = {"retention.ms": "-1", "min.insync.replicas": str(max(1, self.settings.kafka_replication - 1))}
+        replication = self.settings.kafka_replication
+        *kept, status = self.topics.all()
+        warnings = admin.ensure(kept, replication=replication, config=config)
+        warnings += admin.ensure([status], replication=replication, config=config | {"retention.ms": "3600000"})
+        for warning in warnings:
+            log.warning(warning)
+
+    def _make_node(self) -> Node:
+        settings, store, topics = self.settings, self.store, self.topics
+        _, effects = end_of(settings.kafka, topics.effects, count=EFFECTS_READ_BACK)
+        mirrored = EffectsLedger.at_end(effects).mirrored
+        index, attempt = store.effects()
+        evaluates_here = settings.dc == self.evaluating_dc
+        agreement = Agreement(
+            node=settings.node_id,
+            incarnation=store.incarnation,
+            view=self.view,
+            durable=store.durable(),
+            logged=store,
+            pace=Pace(window=settings.round_window_ms, idle=settings.idle_round * 1000),
+        )
+        mouths = Mouths(
+            payloads=PayloadsProducer(self.outlet, topics.payloads, settings.node_id),
+            rounds=RoundsProducer(self.outlet, topics.rounds),
+            agreed=AgreedProducer(self.outlet, topics.agreed, settings.node_id),
+            effects=None if evaluates_here else EffectsMirror(self.outlet, topics.effects),
+        )
+        return Node(
+            agreement=agreement,
+            store=store,
+            mouths=mouths,
+            ears=self._make_ears(),
+            ledger=EffectsLedger(index=index, attempt=attempt, mirrored=mirrored),
+            desk=Desk(store),
+            crew=Crew(timeout_ms=settings.worker_timeout * 1000),
+            appoint=self._appoint if evaluates_here else None,
+            failed=self.server.fail,
+        )
+
+    def _make_ears(self) -> Ears:
+        settings, own = self.settings, self.topics
+        own_end, _ = end_of(settings.kafka, own.payloads, count=0)
+        intakes = {
+            own.payloads: Intake(
+                PayloadsConsumer(told=(settings.node_id, own_end)), self.store.position(own.payloads) or 0
+            )
+        }
+        for dc in self._peer_dcs():
+            topic = Topics(settings.repository, dc).payloads
+            intakes[topic] = Intake(PayloadsConsumer(only_origin_dc=dc), self.store.position(topic) or 0)
+        return Ears(
+            own_payloads=own.payloads,
+            payloads=intakes,
+            rounds=frozenset(Topics(settings.repository, dc).rounds for dc in self._kafka_of),
+            effects=Topics(settings.repository, self.evaluating_dc).effects,
+            status=own.status,
+        )
+
+    def _peer_dcs(self) -> list[str]:
+        return [dc for dc in self._kafka_of if dc != self.settings.dc]
+
+    # --- what is read, from where on ----------------------------------------------------------------
+
+    def _tail(self, dc: str) -> KafkaTail:
+        name = f"{self.settings.node_id}-reads-{dc}"
+        return KafkaTail(self._kafka_of[dc], client=name, name=name, hear=self.node.hear, failed=self.server.fail)
+
+    def _offsets(self, dc: str) -> dict[str, int]:
+        topics = Topics(self.settings.repository, dc)
+        offsets = {topics.payloads: self._saved(topics.payloads), topics.rounds: last(ROUNDS_READ_BACK)}
+        if dc == self.settings.dc:
+            offsets[topics.status] = END
+        if dc == self.evaluating_dc:
+            offsets[topics.effects] = self._saved(topics.effects)
+        return offsets
+
+    def _saved(self, topic: str) -> int:
+        position = self.store.position(topic)
+        return BEGINNING if position is None else position
+
+    # --- running ------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Serve until told to stop.  Returns the process's exit status."""
+        for entry in self._unpublished():
+            self.node.publish(entry)
+        self.node.start()
+        for dc, tail in zip(self._kafka_of, self.tails, strict=True):
+            tail.start(self._offsets(dc))
+        app = make_app(self.node, self.settings, peers=self._dc_of)
+        log.info("master serves", id=self.settings.node_id, url=self.settings.master_url)
+        try:
+            return self.server.run(app)
+        finally:
+            for tail in self.tails:
+                tail.close()
+            self.node.stop()
+            self.outlet.close()
+            self.store.close()
+
+    def _unpublished(self) -> Iterator[LoggedEntry]:
+        """Entries that were saved, but that a crash kept from the agreed topic."""
+        _, records = end_of(self.settings.kafka, self.topics.agreed)
+        at_end = codec.decode_chunk(records[-1].value) if records else None
+        index = 0
+        if at_end is not None and isinstance(at_end[0], LoggedEntry):
+            said, chunk, chunks = at_end
+            index = said.index if chunk == chunks - 1 else said.index - 1
+        previous = entry[0] if (entry := self.store.entry(index)) else GENESIS
+        while known := self.store.entry(index := index + 1):
+            chain, pair = known
+            payload = self.store.payload(pair[1:])
+            if payload is None:
+                message = f"entry {index} is not in {self.topics.agreed}, and its payload is not kept; was the topic cut?"
+                raise StateError(message)
+            transaction = payload.transaction
+            yield logged_entry(
+                Entry(
+                    index=index,
+                    pair=pair,
+                    kind=transaction.kind,
+                    options=transaction.options,
+                    previous=previous,
+                    chain=chain,
+                    view=self.view,
+                ),
+                payload,
+            )
+            previous = chain
+
+    # --- asking a worker to evaluate --------------------------------------------------------------
+
+    def _appoint(self, url: str) -> None:
+        self.server.call_soon(lambda: _ask_to_evaluate(url, term(self.view)))
+
+
+def term(view: View) -> bytes:
+    """What installing a view gives its evaluating worker: the right to say effects."""
+    return view.id
+
+
+async def _ask_to_evaluate(url: str, term_of_duty: bytes) -> None:
+    with contextlib.suppress(httpx.HTTPError):  # it is asked again until its fence is heard
+        async with httpx.AsyncClient(timeout=2) as client:
+            await client.post(f"{url}/evaluate", json={"term": term_of_duty.hex()})
+
+
+def run(settings: MasterSettings) -> int:
+    """Run one master until it is told to stop."""
+    return MasterProcess(settings).run()

@@ -1,0 +1,98 @@
+"""A read-only schema registry: what Confluent's deserializers, AKHQ and kafka-ui ask one for."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+import schemas
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND, _READ_ONLY = 40401, 40402, 40403, 42205
+_IDS = {schemas.record_name(schema_id): schema_id for schema_id in schemas.IDS}
+
+
+def _json(body: Any, status: int = 200) -> Response:  # noqa: ANN401 - any JSON
+    return JSONResponse(body, status, media_type="application/vnd.schemaregistry.v1+json")
+
+
+def _error(code: int, message: str) -> Response:
+    return _json({"error_code": code, "message": message}, code // 100)
+
+
+async def _schema(request: Request) -> Response:
+    schema_id = request.path_params["id"]
+    if schema_id not in schemas.IDS:
+        return _error(_SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
+    return _json({"schema": _compact(schema_id), "schemaType": "AVRO"})
+
+
+async def _subjects_of(request: Request) -> Response:
+    schema_id = request.path_params["id"]
+    if schema_id not in schemas.IDS:
+        return _error(_SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
+    return _json([{"subject": schemas.record_name(schema_id), "version": 1}])
+
+
+async def _subjects(request: Request) -> Response:
+    del request
+    return _json(sorted(_IDS))
+
+
+async def _versions(request: Request) -> Response:
+    subject = request.path_params["subject"]
+    return _json([1]) if subject in _IDS else _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+
+
+async def _version(request: Request) -> Response:
+    subject, version = request.path_params["subject"], request.path_params["version"]
+    if subject not in _IDS:
+        return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    if version not in {"1", "latest"}:
+        return _error(_VERSION_NOT_FOUND, f"Version {version} not found.")
+    schema_id = _IDS[subject]
+    return _json(
+        {"subject": subject, "version": 1, "id": schema_id, "schemaType": "AVRO", "schema": _compact(schema_id)}
+    )
+
+
+async def _config(request: Request) -> Response:
+    del request
+    return _json({"compatibilityLevel": "BACKWARD"})
+
+
+async def _mode(request: Request) -> Response:
+    del request
+    return _json({"mode": "READONLY"})
+
+
+async def _types(request: Request) -> Response:
+    del request
+    return _json(["AVRO"])
+
+
+async def _refuse(request: Request) -> Response:
+    return _error(_READ_ONLY, f"Subject {request.path_params.get('subject', '')} is in read-only mode")
+
+
+def _compact(schema_id: int) -> str:
+    return json.dumps(json.loads(schemas.text(schema_id)), separators=(",", ":"))
+
+
+ROUTES = [
+    Route("/schemas/ids/{id:int}", _schema),
+    Route("/schemas/ids/{id:int}/versions", _subjects_of),
+    Route("/schemas/types", _types),
+    Route("/subjects", _subjects),
+    Route("/subjects/{subject}", _refuse, methods=["POST", "DELETE"]),
+    Route("/subjects/{subject}/versions", _versions, methods=["GET"]),
+    Route("/subjects/{subject}/versions", _refuse, methods=["POST"]),
+    Route("/subjects/{subject}/versions/{version}", _version),
+    Route("/config", _config),
+    Route("/mode", _mode),
+]

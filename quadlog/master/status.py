@@ -1,0 +1,66 @@
+"""`/cluster/status`: what this master knows of itself, its workers and its peers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quadlog.clock import now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quadlog.master.node import Node
+    from quadlog.settings import MasterSettings
+
+
+def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str]) -> dict[str, Any]:
+    """The whole status; its names are relied on outside (see ARCHITECTURE)."""
+    agreement = node.agreement
+    moment = now().steady
+    last, view = agreement.last, agreement.view
+    return {
+        "node": settings.node_id,
+        "dc": settings.dc,
+        "repository": settings.repository,
+        "role": "read-write",
+        "view": {"epoch": view.epoch, "members": list(view.members), "id": view.id.hex()},
+        "agreed_index": last.index,
+        "agreed_chain": last.chain.hex(),
+        "settled_index": node.desk.settled,
+        "incoming": len(agreement.queue),
+        "waiting": len(node.desk),
+        "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
+        "split": {"state": "none", "strategy": None, "fork_index": None},
+        "synced_writes": node.store.synced_writes,
+        "ignored_posts": dict(agreement.ignored),
+        "workers": [
+            {
+                "id": worker.beat.worker,
+                "url": worker.beat.url,
+                "state": worker.beat.state.value.lower() if node.crew.is_live(worker, moment) else "down",
+                "evaluating": worker.beat.evaluating,
+                "applied_index": worker.beat.applied.index,
+                "applied_chain": worker.beat.applied.chain.hex(),
+                "signature": worker.beat.signature.hex(),
+                "quads": worker.beat.quads,
+                "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
+            }
+            for worker in node.crew.all()
+        ],
+        "peers": [_peer(node, name, dc, moment) for name, dc in dc_of.items() if name != settings.node_id],
+    }
+
+
+def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
+    agreement = node.agreement
+    heard_at, post = agreement.heard_at.get(name), agreement.post_of(name)
+    lag = None if heard_at is None else round(moment - heard_at)
+    silent = lag is None or lag > agreement.pace.idle * 3
+    return {
+        "id": name,
+        "dc": dc,
+        "state": "silent" if silent else "connected",
+        "lag_ms": lag,
+        "agreed_index": post.base.index if post else None,
+        "incarnation": post.incarnation.hex() if post else None,
+    }

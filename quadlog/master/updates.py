@@ -1,0 +1,169 @@
+"""`POST /update`: a client's update becomes a payload, and its outcome an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from quadlog.answers import error_response
+from quadlog.clock import now, wall
+from quadlog.core.model import Payload, Transaction, body_hash, id_of_key, payload_digest
+from quadlog.core.update import parse_update
+from quadlog.envelope import text_id
+from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, Unsupported, UserError
+from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
+from quadlog.master.desk import Answer, Waiter
+from quadlog.master.node import Offered
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from starlette.requests import Request
+
+    from quadlog.master.node import Node
+    from quadlog.settings import MasterSettings
+
+SPARQL_UPDATE: Final = "application/sparql-update"
+FORM: Final = "application/x-www-form-urlencoded"
+
+LONG_TEXT: Final = 64 * 1024
+"""Bytes above which a text is checked beside the event loop: a few milliseconds of parsing."""
+
+KEY_LIMIT: Final = 255
+"""Characters of an Idempotency-Key."""
+
+
+class Updates:
+    """Takes updates."""
+
+    def __init__(self, node: Node, settings: MasterSettings) -> None:
+        """`settings` has the limits."""
+        self._node, self._settings = node, settings
+
+    async def answer(self, request: Request) -> Response:
+        """One update: 204 when it is agreed and applied by a worker here.
+
+        Raises:
+            UserError: definite; nothing was logged.
+            Unavailable: definite; nothing was logged.
+            OutcomeUnknown: not decided within `request-timeout`.
+            Rejected: agreed, and refused by its evaluation.
+
+        """
+        body = await self._update_of(request)
+        transaction_id = self._id_of(request)
+        await _check(body, transaction_id)
+        if not self._node.crew.live(now().steady):
+            message = "no worker of this data centre is in service; nothing was logged, try again"
+            raise Unavailable(message, retry_after=2)
+        payload = self._payload(transaction_id, body, request.headers.get("traceparent", ""))
+        try:
+            answer = await self._outcome(payload)
+        except QuadlogError as error:
+            return _failure(error, transaction_id)
+        return Response(
+            status_code=204,
+            headers={
+                "Quadlog-Tx": text_id(transaction_id),
+                "Quadlog-Index": f"{answer.index}:{answer.chain.hex()[:16]}",
+            },
+        )
+
+    async def _update_of(self, request: Request) -> bytes:
+        limit = self._settings.max_transaction_size
+        _refuse_using(request.query_params)
+        media_type = media_type_of(request)
+        if media_type == SPARQL_UPDATE:
+            return await read_body(request, limit)
+        if media_type == FORM:
+            # A form may write every byte as three.
+            form = form_of(await read_body(request, limit * 3))
+            _refuse_using(form)
+            updates = form.get("update", [])
+            if len(updates) != 1:
+                message = f"a form needs exactly one 'update', this one has {len(updates)}"
+                raise UserError(message)
+            body = updates[0].encode()
+            if len(body) > limit:
+                raise TooLarge(too_large(limit))
+            return body
+        message = f"an update comes as {SPARQL_UPDATE} or as {FORM} with 'update'; this is '{media_type or 'nothing'}'"
+        raise UnsupportedMediaType(message)
+
+    def _id_of(self, request: Request) -> bytes:
+        key = request.headers.get("idempotency-key")
+        if key is None:
+            return new_id()
+        if not key or len(key) > KEY_LIMIT:
+            message = f"an Idempotency-Key has 1 to {KEY_LIMIT} characters, this one {len(key)}"
+            raise UserError(message)
+        return id_of_key(self._settings.repository, key)
+
+    def _payload(self, transaction_id: bytes, body: bytes, traceparent: str) -> Payload:
+        created = wall()
+        return Payload(
+            transaction=Transaction(id=transaction_id, digest=payload_digest(created, SPARQL_UPDATE, body)),
+            origin=self._settings.node_id,
+            origin_dc=self._settings.dc,
+            created=created,
+            media_type=SPARQL_UPDATE,
+            body=body,
+            traceparent=traceparent,
+        )
+
+    async def _outcome(self, payload: Payload) -> Answer:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer | Exception] = loop.create_future()
+
+        def tell(result: Answer | Exception) -> None:
+            loop.call_soon_threadsafe(lambda: future.done() or future.set_result(result))
+
+        self._node.put(Offered(payload, Waiter(body_hash=body_hash(payload.body), tell=tell)))
+        try:
+            result = await asyncio.wait_for(future, self._settings.request_timeout)
+        except TimeoutError:
+            message = (
+                f"accepted, but not decided within {self._settings.request_timeout:g} s; it may still be applied:"
+                f" ask /tx/{text_id(payload.transaction.id)}, or send it again with the same Idempotency-Key"
+            )
+            raise OutcomeUnknown(message, retry_after=5) from None
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+class UnsupportedMediaType(UserError):
+    """A body of a kind that is not taken."""
+
+    status = 415
+
+
+def new_id() -> bytes:
+    """A UUID of version 7: 48 bits of time, so that ids of one time lie together, and 74 random bits."""
+    value = (wall() << 80) | secrets.randbits(80)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return value.to_bytes(16, "big")
+
+
+def _refuse_using(parameters: Container[str]) -> None:
+    for name in ("using-graph-uri", "using-named-graph-uri"):
+        if name in parameters:
+            message = f"the parameter {name} is not supported yet"
+            raise Unsupported(message)
+
+
+async def _check(body: bytes, transaction_id: bytes) -> None:
+    """Refuse what is not SPARQL, or not supported, before it is logged."""
+    if len(body) > LONG_TEXT:
+        await asyncio.to_thread(lambda: parse_update(text_of(body), tx_id=transaction_id))
+    else:
+        parse_update(text_of(body), tx_id=transaction_id)
+
+
+def _failure(error: QuadlogError, transaction_id: bytes) -> Response:
+    name = text_id(transaction_id)
+    return error_response(error, {"Quadlog-Tx": name, "Location": f"/tx/{name}"})

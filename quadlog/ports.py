@@ -1,0 +1,46 @@
+"""What the parts ask of the world: the shapes that `broker` and `store` fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Headers = list[tuple[str, bytes]]
+"""Kafka record headers, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as a topic's only partition holds it."""
+
+    topic: str
+    offset: int
+    key: bytes
+    value: bytes
+    headers: Headers
+
+    def header(self, name: str) -> bytes | None:
+        """The newest value of a header."""
+        return next((value for key, value in reversed(self.headers) if key == name), None)
+
+
+Acked = Callable[[int], None]
+"""Called with the record's offset once all in-sync replicas have it; on the producer's thread."""
+
+
+class Outlet(Protocol):
+    """Where records go: one data centre's Kafka, ``acks=all``, in order, each once."""
+
+    def produce(
+        self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
+    ) -> None:
+        """Hand over one value, or all chunks of one; they are retried until the broker has them.
+
+        Chunks of one call stand next to each other.  `acked` is called once, for the last of them.
+        """
+        ...
+
+
+Hear = Callable[[str, Sequence[Record]], None]
+"""Called with a tail's name and its next records, in topic order; on the tail's thread."""

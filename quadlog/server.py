@@ -1,0 +1,73 @@
+"""One uvicorn server as the main thread of a process, and how other threads reach its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+import uvicorn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+log = structlog.get_logger()
+
+
+class Server:
+    """Serves until SIGTERM, SIGINT or `fail`."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Nothing listens before `run`."""
+        self._host, self._port = host, port
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._uvicorn: uvicorn.Server | None = None
+        self._reason: str | None = None
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._started = threading.Event()
+
+    def run(self, app: Any) -> int:  # noqa: ANN401 - any ASGI application
+        """Serve `app`.  0 when told to stop, 1 when failed."""
+        config = uvicorn.Config(
+            app,
+            host=self._host,
+            port=self._port,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            lifespan="off",
+        )
+        self._uvicorn = uvicorn.Server(config)
+        # uvicorn raises the signal that ended it once more: the caller has to close what it opened first.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        if self._reason is None:
+            asyncio.run(self._serve(self._uvicorn))
+        return 0 if self._reason is None else 1
+
+    async def _serve(self, server: uvicorn.Server) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._started.set()
+        await server.serve()
+
+    def fail(self, reason: str) -> None:
+        """End the process, from any thread: going on would break a promise."""
+        if self._reason is None:
+            self._reason = reason
+            log.error("this process has to stop", reason=reason)
+        if self._uvicorn is not None:
+            self._uvicorn.should_exit = True
+
+    def call_soon(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine on the server's loop, from any thread, once it serves."""
+        if not self._started.is_set() or self._loop is None or self._loop.is_closed():
+            return
+
+        def begin() -> None:
+            task = asyncio.ensure_future(make())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(begin)

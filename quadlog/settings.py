@@ -1,0 +1,131 @@
+"""Settings: one TOML file, `QUADLOG_…` environment variables win.
+
+Keys are the classic ones of an enterprise RDF cluster (`node-id`, `master-url`,
+`peer.1.id`, …).  The environment is read here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from quadlog.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIB = 1024 * 1024
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Peer(BaseModel):
+    """Another voting master, as `peer.N.…` in the TOML file."""
+
+    model_config = ConfigDict(alias_generator=_kebab, populate_by_name=True, extra="forbid", frozen=True)
+
+    id: str
+    dc: str
+    url: str
+    kafka: str
+
+
+class NodeSettings(BaseSettings):
+    """What masters and workers have in common."""
+
+    model_config = SettingsConfigDict(
+        alias_generator=_kebab,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    node_id: str
+    dc: str
+    repository: str = "main"
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=1, le=65535)]
+    kafka: str
+    """Bootstrap servers of this data centre's own Kafka."""
+    log_level: str = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` passes in: it has already laid the environment over the file."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @classmethod
+    def load(cls, path: Path, environ: Mapping[str, str] | None = None) -> Self:
+        """Read `path`, lay `QUADLOG_…` over it, validate.
+
+        Raises:
+            SetupError: names the file, each wrong key and what it should be.
+
+        """
+        try:
+            values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            message = f"settings file {path} cannot be read: {error}"
+            raise SetupError(message) from error
+        environment = os.environ if environ is None else environ
+        for name in cls.model_fields:
+            value = environment.get(f"QUADLOG_{name.upper()}")
+            if value is not None:
+                values[_kebab(name)] = value
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            message = f"settings in {path} (and QUADLOG_… variables) are not usable: {wrong}"
+            raise SetupError(message) from error
+
+
+class MasterSettings(NodeSettings):
+    """Settings of one master."""
+
+    master_url: str
+    peer: dict[str, Peer] = Field(default_factory=dict)
+    max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
+    """Bytes of one update's text; above it: 413."""
+    request_timeout: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds after which a write that is not decided yet is answered with 503 and `/tx/{id}`."""
+    round_window_ms: Annotated[float, Field(ge=0)] = 1.0
+    """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
+    idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
+    """Seconds between the posts of an idle master."""
+    worker_timeout: Annotated[float, Field(gt=0)] = 3.0
+    """Seconds without a heartbeat after which a worker counts as down."""
+    kafka_replication: Annotated[int, Field(ge=1)] = 1
+    """Replication factor of topics that this master creates."""
+
+    @model_validator(mode="after")
+    def _peers_are_others(self) -> Self:
+        ids = [self.node_id, *(peer.id for peer in self.peer.values())]
+        if len(set(ids)) != len(ids):
+            message = f"every master needs an id of its own, got {sorted(ids)}"
+            raise ValueError(message)
+        return self
+
+
+class WorkerSettings(NodeSettings):
+    """Settings of one worker."""
+
+    worker_url: str
+    heartbeat: Annotated[float, Field(gt=0)] = 1.0
+    """Seconds between heartbeats while nothing else is said."""

@@ -1,0 +1,58 @@
+"""Composition root of a worker: settings in, a running process out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from producers.effects import EffectsProducer
+from producers.status import StatusProducer
+from quadlog.broker import KafkaOutlet, KafkaTail
+from quadlog.quadstore import QuadStore
+from quadlog.server import Server
+from quadlog.topics import Topics
+from quadlog.worker.app import make_app
+from quadlog.worker.replica import Replica
+
+if TYPE_CHECKING:
+    from quadlog.settings import WorkerSettings
+
+log = structlog.get_logger()
+
+
+def run(settings: WorkerSettings) -> int:
+    """Run one worker until it is told to stop.  Returns the process's exit status."""
+    topics: Final = Topics(settings.repository, settings.dc)
+    server = Server(settings.host, settings.port)
+    store = QuadStore.open(settings.data_dir / "quads")
+    outlet = KafkaOutlet(settings.kafka, client=settings.node_id, failed=server.fail)
+    replica = Replica(
+        settings=settings,
+        topics=topics,
+        store=store,
+        effects=EffectsProducer(outlet, topics.effects, settings.node_id),
+        status=StatusProducer(outlet, topics.status),
+        failed=server.fail,
+    )
+    # A tail a topic: the agreed one waits when entries pile up, and must not hold back the effects.
+    tails = []
+    for topic, offset in replica.offsets().items():
+        name = f"{settings.node_id}-reads-{topic}"
+        tail = KafkaTail(settings.kafka, client=name, name=name, hear=replica.hear, failed=server.fail)
+        tails.append((tail, {topic: offset}))
+    started = time.monotonic()
+    replica.start()
+    for tail, offsets in tails:
+        tail.start(offsets)
+    log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
+    try:
+        return server.run(make_app(replica))
+    finally:
+        replica.stop()
+        for tail, _ in tails:
+            tail.close()
+        outlet.close()
+        store.close()
+        log.info("worker stopped", served_s=round(time.monotonic() - started))

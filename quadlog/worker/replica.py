@@ -1,0 +1,294 @@
+"""The replica: one thread that applies the log to the store, and evaluates it when that is its duty."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from consumers.agreed import AgreedConsumer
+from consumers.effects import EffectsConsumer
+from quadlog.clock import now
+from quadlog.core.effect import signature_after
+from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Point, WorkerState
+from quadlog.errors import StateError
+from quadlog.quadstore import Applied
+from quadlog.worker.evaluator import Evaluator
+from quadlog.worker.lines import changes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from producers.effects import EffectsProducer
+    from producers.status import StatusProducer
+    from quadlog.core.effect import Change
+    from quadlog.ports import Record
+    from quadlog.quadstore import QuadStore
+    from quadlog.settings import WorkerSettings
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+INBOX: Final = 16
+"""Batches of a tail that may wait here: beyond them the tail waits."""
+
+WAITING: Final = 10_000
+"""Entries held until their effects come; beyond them reading the agreed topic only costs memory."""
+
+BATCH: Final = 500
+"""Effects in one store commit: far beyond where batching pays (50), and short enough for reads beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A master asks this worker to evaluate, in this term."""
+
+    term: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Records that the tail read."""
+
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The process ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Something heard, and the offset behind it."""
+
+    said: LoggedEntry | Effect
+    behind: int
+
+
+class Replica:
+    """A worker's heart."""
+
+    def __init__(
+        self,
+        *,
+        settings: WorkerSettings,
+        topics: Topics,
+        store: QuadStore,
+        effects: EffectsProducer,
+        status: StatusProducer,
+        failed: Callable[[str], None],
+    ) -> None:
+        """Go on behind what `store` has applied; `failed` ends the process with a reason."""
+        self.store: Final = store
+        self._settings, self._topics = settings, topics
+        self._say_effects, self._say_status, self._failed = effects, status, failed
+        applied = store.applied
+        self._agreed = AgreedConsumer(Point(applied.index, applied.chain))
+        self._effects = EffectsConsumer(
+            index=applied.index,
+            signature=applied.signature.to_bytes(32, "big"),
+            term=applied.term,
+            attempt=applied.attempt,
+        )
+        self._entries: deque[_Waiting] = deque()
+        self._to_apply: deque[_Waiting] = deque()
+        self._fence: Fence | None = None
+        """This worker's own fence, from when it is written."""
+        self._duty: Fence | None = None
+        """It again, once it is read back as the newest."""
+        self._evaluator: Evaluator | None = None
+        self._beat_at = float("-inf")
+        self._inbox: queue.Queue[Asked | Heard | Stop] = queue.Queue(INBOX)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
+
+    # --- from any thread ----------------------------------------------------------------------------
+
+    def offsets(self) -> dict[str, int]:
+        """Topics and from where on they have to be read."""
+        applied = self.store.applied
+        return {self._topics.agreed: applied.agreed_offset, self._topics.effects: applied.effects_offset}
+
+    def start(self) -> None:
+        """Begin to apply."""
+        self._thread.start()
+
+    def hear(self, tail: str, records: Sequence[Record]) -> None:
+        """Hand over what a tail read.  The agreed topic's tail waits while many entries wait for effects."""
+        del tail
+        while records[0].topic == self._topics.agreed and len(self._entries) > WAITING and self._thread.is_alive():
+            self._stopping.wait(0.02)
+        self._inbox.put(Heard(records))
+
+    def ask_to_evaluate(self, term: bytes) -> None:
+        """A master asks this worker to evaluate."""
+        self._inbox.put(Asked(term))
+
+    def void_effects(self) -> dict[str, int]:
+        """Effects that did not count, by reason."""
+        return dict(self._effects.void)
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+        self._inbox.put(Stop())
+        self._thread.join(timeout=5)
+
+    def beat(self, state: WorkerState = WorkerState.SERVING) -> Heartbeat:
+        """What this worker says of itself now."""
+        applied = self.store.applied
+        return Heartbeat(
+            worker=self._settings.node_id,
+            dc=self._settings.dc,
+            url=self._settings.worker_url,
+            state=state,
+            evaluating=self._evaluator is not None,
+            attempt=self._effects.attempt,
+            applied=Point(applied.index, applied.chain),
+            signature=applied.signature.to_bytes(32, "big"),
+            quads=applied.quads,
+            sent=now().wall,
+        )
+
+    # --- the loop -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                pass
+            self._say_status.say(self.beat(WorkerState.STOPPING))
+        except Exception as error:
+            log.exception("the worker cannot go on")
+            self._failed(str(error))
+
+    def _turn(self) -> bool:
+        """1. Take in all there is.  2. Apply what is agreed and decided.  3. Evaluate what is only agreed."""
+        for event in self._events():
+            match event:
+                case Stop():
+                    return False
+                case Asked(term=term):
+                    self._take_over(term)
+                case Heard(records=records):
+                    for record in records:
+                        self._hear(record)
+        applied = self._apply()
+        self._evaluate()
+        if applied or now().steady - self._beat_at >= self._settings.heartbeat * 1000:
+            self._beat_at = now().steady
+            self._say_status.say(self.beat())
+        return True
+
+    def _events(self) -> list[Asked | Heard | Stop]:
+        events: list[Asked | Heard | Stop] = []
+        try:
+            wait = self._beat_at / 1000 + self._settings.heartbeat - now().steady / 1000
+            events.append(self._inbox.get(timeout=min(max(wait, 0.001), self._settings.heartbeat)))
+            while len(events) < INBOX:
+                events.append(self._inbox.get_nowait())
+        except queue.Empty:
+            pass
+        return events
+
+    def _hear(self, record: Record) -> None:
+        if record.topic == self._topics.agreed:
+            if entry := self._agreed.hear(record):
+                self._entries.append(_Waiting(entry, record.offset + 1))
+            return
+        match self._effects.hear(record):
+            case Effect() as effect:
+                self._to_apply.append(_Waiting(effect, record.offset + 1))
+            case Fence() as fence:
+                self._meet(fence)
+            case None:
+                pass
+
+    # --- duty ---------------------------------------------------------------------------------------
+
+    def _take_over(self, term: bytes) -> None:
+        """Write a fence; the duty begins where it is read back, behind all that stands before it."""
+        if self._evaluator is not None or self._duty is not None:
+            return
+        self._fence = Fence(term=term, attempt=self._effects.attempt + 1, worker=self._settings.node_id)
+        self._say_effects.fence(self._fence, at=now().wall)
+
+    def _meet(self, fence: Fence) -> None:
+        """The newest fence says who evaluates; whoever did so before stops."""
+        self._evaluator = None
+        self._duty = fence if fence == self._fence else None
+        log.info("fence", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
+
+    def _evaluate(self) -> None:
+        if self._duty is not None and self._evaluator is None and not self._to_apply:
+            self._evaluator = Evaluator(self.store, self._duty, self._publish)
+        if self._evaluator is not None:
+            self._evaluator.evaluate(w.said for w in self._entries if isinstance(w.said, LoggedEntry))
+
+    def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
+        self._say_effects.say(effect, at=now().wall, traceparent=entry.traceparent)
+
+    # --- applying -----------------------------------------------------------------------------------
+
+    def _apply(self) -> bool:
+        """Apply all effects whose entries are here, a batch in one commit.  True if there were any."""
+        pairs = list(takewhile(self._fits, zip(self._entries, self._to_apply, strict=False)))[:BATCH]
+        if not pairs:
+            return False
+        effects = [effect.said for _, effect in pairs if isinstance(effect.said, Effect)]
+        changes = self._changes(effects)
+        signature = self.store.applied.signature
+        for effect, change in zip(effects, changes, strict=True):
+            signature = signature_after(signature, change)
+            if signature.to_bytes(32, "big") != effect.signature_after:
+                message = (
+                    f"the signature after entry {effect.index} ({effect.id.hex()}) is {signature:064x} here and"
+                    f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
+                )
+                raise StateError(message)
+        entry, effect = pairs[-1][0], effects[-1]
+        self.store.apply(
+            changes,
+            Applied(
+                index=effect.index,
+                chain=effect.entry_chain,
+                effects_chain=effect.chain,
+                signature=signature,
+                quads=effect.quads,
+                agreed_offset=entry.behind,
+                effects_offset=pairs[-1][1].behind,
+                term=effect.term,
+                attempt=effect.attempt,
+            ),
+        )
+        for _ in pairs:
+            self._entries.popleft()
+            self._to_apply.popleft()
+        if self._evaluator is not None:
+            for effect in effects:
+                self._evaluator.applied(effect.index)
+        return True
+
+    def _fits(self, pair: tuple[_Waiting, _Waiting]) -> bool:
+        """An effect counts only where its entry is what this log holds."""
+        entry, effect = pair[0].said, pair[1].said
+        if not isinstance(entry, LoggedEntry) or not isinstance(effect, Effect):
+            return False
+        if (entry.index, entry.chain) != (effect.index, effect.entry_chain):
+            message = (
+                f"effect {effect.index} is of an entry with chain {effect.entry_chain.hex()[:16]},"
+                f" the log here holds {entry.index} with {entry.chain.hex()[:16]}"
+            )
+            raise StateError(message)
+        return True
+
+    def _changes(self, effects: Sequence[Effect]) -> list[Change]:
+        if self._evaluator is None:
+            return changes_of(effects)
+        known = [self._evaluator.take_change(effect) for effect in effects]
+        return [change if change is not None else changes_of([effect])[0] for effect, change in zip(effects, known, strict=True)]

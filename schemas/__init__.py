@@ -1,0 +1,39 @@
+"""What is said: the Avro schemas of every record on every topic.
+
+A schema's id is part of the wire format for ever: ids are only ever added.
+Each master serves these schemas, read-only, under `/registry`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+IDS: Final = {
+    1: "payload",
+    2: "post",
+    3: "entry",
+    4: "effect",
+    5: "fence",
+    6: "heartbeat",
+}
+"""Schema id (Confluent wire format) to file name."""
+
+
+@cache
+def text(schema_id: int) -> str:
+    """The schema as JSON text, as it stands in its file."""
+    return resources.files(__name__).joinpath(f"{IDS[schema_id]}.avsc").read_text(encoding="utf-8")
+
+
+@cache
+def record_name(schema_id: int) -> str:
+    """The record's full name, which is also its subject (RecordNameStrategy).
+
+    >>> record_name(1)
+    'quadlog.Payload'
+    """
+    schema: dict[str, Any] = json.loads(text(schema_id))
+    return f"{schema['namespace']}.{schema['name']}"

@@ -1,0 +1,152 @@
+"""Scenarios: text that reads like the protocol's description, with what comes of it filled in.
+
+A scenario is a list of blocks: commands, a line `----`, and the state of every master after them.
+
+    masters m1 m2 m3            these are the configured masters
+    synchronised U1..U10        all of them agreed on these before the story begins
+    submit m1 A B               a client gives m1 A, then B
+    acquire m2 A B              A's and B's payloads reach m2's data centre
+    acquire all                 every payload reaches every data centre
+    round                       everyone posts, then everyone collects everyone's post
+    round m1<->m2               likewise, but only these two hear each other
+    post m1                     m1 posts
+    collect m2 m1               m2 collects m1's newest post
+    stranger x9                 a master that is not configured posts to all
+    crash m1                    m1 loses what it had not saved, and starts again
+
+Time passes by a second a command, so that whoever has something to say, or was silent, posts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from quadlog.core.model import Transaction
+from tests.core.cluster import Member
+
+if TYPE_CHECKING:
+    from quadlog.core.model import Pair
+
+SECOND = 1000.0
+
+
+class Scenario:
+    """Runs one scenario's commands."""
+
+    def __init__(self) -> None:
+        """Nobody is there yet."""
+        self.members: dict[str, Member] = {}
+        self.names: dict[bytes, str] = {}
+        self.at = 0.0
+
+    def run(self, text: str) -> str:
+        """The scenario's text with every answer as it comes out now."""
+        out = []
+        for block in re.split(r"\n\n+", text.strip()):
+            commands, separator, _ = block.partition("\n----")
+            if not separator and all(line.startswith("#") for line in commands.splitlines()):
+                out.append(commands)
+                continue
+            for line in commands.splitlines():
+                words = line.split("#")[0].split()
+                if words:
+                    self.at += SECOND
+                    getattr(self, f"do_{words[0]}")(*words[1:])
+            out.append(f"{commands}\n----\n{self.state()}")
+        return "\n\n".join(out) + "\n"
+
+    # --- commands -----------------------------------------------------------------------------------
+
+    def do_masters(self, *names: str) -> None:
+        self.members = {name: Member(name, names) for name in names}
+
+    def do_synchronised(self, names: str) -> None:
+        first, last = (int(word[1:]) for word in names.split(".."))
+        leader = next(iter(self.members))
+        for number in range(first, last + 1):
+            self.do_submit(leader, f"{names[0]}{number}")
+        self.do_acquire("all")
+        for _ in range(3):
+            self.do_round()
+
+    def do_submit(self, master: str, *names: str) -> None:
+        for name in names:
+            self.at += SECOND
+            self.members[master].submit(self._transaction(name), self.at)
+
+    def do_acquire(self, master: str, *names: str) -> None:
+        if master == "all":
+            everything = {t.key: t for member in self.members.values() for t in member.kafka.values()}
+            for member in self.members.values():
+                for key, transaction in everything.items():
+                    if key not in member.kafka:
+                        member.acquire(transaction, self.at)
+            return
+        for name in names:
+            self.members[master].acquire(self._transaction(name), self.at)
+
+    def do_round(self, link: str | None = None) -> None:
+        members = [self.members[name] for name in link.split("<->")] if link else list(self.members.values())
+        self.at += SECOND
+        for member in members:
+            member.turn(self.at)
+        for member in members:
+            for other in members:
+                if other is not member and other.posts:
+                    member.hear(other.posts[-1], self.at)
+
+    def do_post(self, master: str) -> None:
+        assert self.members[master].turn(self.at), f"{master} has nothing to say"
+
+    def do_collect(self, master: str, sender: str) -> None:
+        self.members[master].hear(self.members[sender].posts[-1], self.at)
+
+    def do_stranger(self, name: str) -> None:
+        example = next(member.posts[-1] for member in self.members.values() if member.posts)
+        for member in self.members.values():
+            member.hear(replace(example, node=name, sequence=example.sequence + 1), self.at)
+
+    def do_crash(self, master: str) -> None:
+        self.members[master].restart(self.at)
+
+    # --- what comes of it -----------------------------------------------------------------------------
+
+    def state(self) -> str:
+        """A line a master: what is agreed, what waits, and which of it lacks its payload."""
+        return "\n".join(self._line(member) for member in self.members.values())
+
+    def _line(self, member: Member) -> str:
+        agreed = self._names(pair for _, pair in member.log)
+        core = member.core
+        waiting = sorted(pair for pairs in core.queue._pairs.values() for pair in pairs)  # noqa: SLF001
+        shown = [self._name(p) if core.queue.transaction(p) else f"({self._name(p)})" for p in waiting]
+        line = f"{member.name} agreed: {agreed} | incoming: {' '.join(shown) or '-'}"
+        ignored = ", ".join(f"{name} x{count}" for name, count in sorted(core.ignored.items()))
+        return f"{line} | ignored: {ignored}" if ignored else line
+
+    def _names(self, pairs: object) -> str:
+        names = [self._name(pair) for pair in pairs]  # type: ignore[attr-defined]
+        out: list[str] = []
+        while names:
+            run = 1
+            while run < len(names) and _follows(names[run - 1], names[run]):
+                run += 1
+            out.append(f"{names[0]}..{names[run - 1]}" if run > 1 else names[0])
+            del names[:run]
+        return " ".join(out) or "-"
+
+    def _name(self, pair: Pair) -> str:
+        return self.names[pair.id]
+
+    def _transaction(self, name: str) -> Transaction:
+        digest = blake2b(name.encode(), digest_size=32).digest()
+        self.names[digest[:16]] = name
+        return Transaction(id=digest[:16], digest=digest)
+
+
+def _follows(one: str, other: str) -> bool:
+    a, b = re.fullmatch(r"([A-Z])(\d+)", one), re.fullmatch(r"([A-Z])(\d+)", other)
+    return bool(a and b and a[1] == b[1] and int(a[2]) + 1 == int(b[2]))

@@ -1,0 +1,135 @@
+"""Effects: exactly the difference between the state before and the state after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
+
+from quadlog.core import signature
+from quadlog.core.effect import Change, NamedGraph, Overlay, effect_of, signature_after
+from quadlog.core.update import DeleteData, InsertData, Operation
+
+G1, G2 = NamedNode("urn:g1"), NamedNode("urn:g2")
+POOL = [
+    Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal(str(n)), graph)
+    for n in range(3)
+    for graph in (DefaultGraph(), G1, G2)
+]
+Q = {str(quad): quad for quad in POOL}
+D0, A0, B0, D1, A1, B1, *_ = POOL
+
+
+class Model:
+    """A state as two plain sets."""
+
+    def __init__(self, quads: frozenset[Quad] = frozenset(), graphs: frozenset[NamedGraph] = frozenset()) -> None:
+        self.quads = set(quads)
+        self.graphs = set(graphs) | {q.graph_name for q in quads if isinstance(q.graph_name, NamedNode)}
+
+    def contains(self, quad: Quad) -> bool:
+        return quad in self.quads
+
+    def has_graph(self, graph: NamedGraph) -> bool:
+        return graph in self.graphs
+
+    def quads_in(self, graph: NamedGraph) -> Iterator[Quad]:
+        return iter([quad for quad in self.quads if quad.graph_name == graph])
+
+    def empty(self) -> set[NamedGraph]:
+        return {graph for graph in self.graphs if not any(self.quads_in(graph))}
+
+    def run(self, operations: list[Operation]) -> Model:
+        after = Model(frozenset(self.quads), frozenset(self.graphs))
+        for operation in operations:
+            if isinstance(operation, InsertData):
+                after.quads.update(operation.quads)
+                after.graphs.update(q.graph_name for q in operation.quads if isinstance(q.graph_name, NamedNode))
+            else:
+                after.quads.difference_update(operation.quads)
+        return after
+
+    def signature(self) -> int:
+        lines = [signature.quad_line(quad) for quad in self.quads]
+        return signature.add(signature.add(0, lines), map(signature.empty_graph_line, self.empty()))
+
+
+QUADS = st.lists(st.sampled_from(POOL), max_size=5).map(tuple)
+OPERATIONS = st.lists(
+    st.builds(InsertData, quads=QUADS) | st.builds(DeleteData, quads=QUADS), max_size=4
+)
+STATES = st.builds(
+    Model, st.frozensets(st.sampled_from(POOL)), st.frozensets(st.sampled_from([G1, G2]))
+)
+
+
+@given(STATES, OPERATIONS)
+def test_effect_is_the_difference(before: Model, operations: list[Operation]) -> None:
+    after = before.run(operations)
+    change = effect_of(operations, before)
+    assert set(change.deleted) == before.quads - after.quads
+    assert set(change.inserted) == after.quads - before.quads
+    assert set(change.emptied) == after.empty() - before.empty()
+    assert set(change.filled) == before.empty() - after.empty()
+    for part in (change.deleted, change.inserted, change.emptied, change.filled):
+        assert list(part) == sorted(part, key=str)
+    assert signature_after(before.signature(), change) == after.signature()
+    assert len(before.quads) + change.growth == len(after.quads)
+
+
+@given(STATES, st.lists(OPERATIONS, min_size=1, max_size=6), st.data())
+def test_an_overlay_shows_what_the_base_does_not_have_yet(
+    base: Model, updates: list[list[Operation]], data: st.DataObject
+) -> None:
+    overlay, reference = Overlay(base), base.run([])
+    waiting: list[tuple[int, list[Operation]]] = []
+    for index, operations in enumerate(updates):
+        change = effect_of(operations, overlay)
+        assert change == effect_of(operations, reference)
+        reference = reference.run(operations)
+        overlay.push(index, change)
+        waiting.append((index, operations))
+        while waiting and data.draw(st.booleans()):
+            done, applied = waiting.pop(0)
+            moved = base.run(applied)
+            base.quads, base.graphs = moved.quads, moved.graphs
+            _assert_same(overlay, reference)  # applied and not yet dropped
+            overlay.drop(done)
+        _assert_same(overlay, reference)
+    assert len(overlay) == len(waiting)
+
+
+def _assert_same(overlay: Overlay, reference: Model) -> None:
+    assert {quad for quad in POOL if overlay.contains(quad)} == reference.quads
+    for graph in (G1, G2):
+        assert overlay.has_graph(graph) == reference.has_graph(graph)
+        listed = list(overlay.quads_in(graph))
+        assert len(listed) == len(set(listed))
+        assert set(listed) == set(reference.quads_in(graph))
+
+
+def test_an_overlay_forgets_everything_it_was_told() -> None:
+    overlay = Overlay(Model())
+    overlay.push(1, Change(inserted=(A0, B0)))
+    overlay.push(2, Change(deleted=(A0,), emptied=(G1,)))
+    overlay.drop(1)
+    overlay.drop(2)
+    assert not any((overlay._quads, overlay._graphs, overlay._by_graph, overlay._changes))
+
+
+def test_an_overlay_is_a_queue() -> None:
+    overlay = Overlay(Model())
+    overlay.push(1, Change())
+    overlay.push(2, Change())
+    with pytest.raises(AssertionError):
+        overlay.drop(2)
+    with pytest.raises(AssertionError):
+        overlay.push(2, Change())
+
+
+def test_insert_then_delete_leaves_an_empty_graph_and_no_quad() -> None:
+    change = effect_of([InsertData(quads=(A0, D0)), DeleteData(quads=(A0, D0))], Model())
+    assert change == Change(emptied=(G1,))
