@@ -7,6 +7,7 @@ brokers.
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import structlog
@@ -17,7 +18,7 @@ from quadlog.errors import SetupError, StateError, Unavailable
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from types import TracebackType
 
     from confluent_kafka import Message
@@ -61,8 +62,10 @@ class KafkaOutlet:
                 "client.id": client,
                 "acks": "all",
                 "enable.idempotence": True,
-                # Rounds batch already; waiting here as well would only add to the latency.
+                # No waiting for company; but what comes while a request is under way goes together in the
+                # next one.  So batches grow with the load, and a lone record is sent at once.
                 "linger.ms": 0,
+                "max.in.flight.requests.per.connection": 1,
                 # Retried until the broker is back: only the broker's word ends a record.
                 "message.timeout.ms": 0,
                 "retry.backoff.ms": 50,
@@ -116,9 +119,30 @@ class KafkaOutlet:
 class KafkaTail:
     """Reads partitions of one cluster from given offsets on, in a thread of its own."""
 
-    def __init__(self, bootstrap: str, *, client: str, name: str, hear: Hear, failed: Callable[[str], None]) -> None:
-        """`hear` is given every batch; `failed` a reason why reading can never go on."""
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client: str,
+        name: str,
+        hear: Hear,
+        failed: Callable[[str], None],
+        full: Callable[[], Container[str]] = frozenset,
+    ) -> None:
+        """Nothing is read before `start`.
+
+        Args:
+            bootstrap: the cluster.
+            client: name for the broker's logs.
+            name: name for ours.
+            hear: is given every batch.
+            failed: is given a reason why reading can never go on.
+            full: topics whose reader wants no more for now.
+
+        """
         self.name: Final = name
+        self._full = full
+        self._paused: set[str] = set()
         self._bootstrap, self._client, self._hear, self._failed = bootstrap, client, hear, failed
         self._closing = threading.Event()
         self._offsets: Mapping[str, int] = {}
@@ -141,11 +165,23 @@ class KafkaTail:
                 if self._await_topics(consumer):
                     consumer.assign([TopicPartition(topic, 0, at) for topic, at in self._offsets.items()])
                 while not self._closing.is_set():
-                    if records := _batch(consumer, timeout=0.2):
+                    self._hold_back(consumer)
+                    if records := _batch(consumer, timeout=0.02 if self._paused else 0.2):
                         self._hear(self.name, records)
         except Exception as error:
             log.exception("tail failed", tail=self.name)
             self._failed(f"reading from {self.name} failed: {error}")
+
+    def _hold_back(self, consumer: Consumer) -> None:
+        full = self._full()
+        for topic in self._offsets:
+            partition = [TopicPartition(topic, 0)]
+            if topic in full and topic not in self._paused:
+                consumer.pause(partition)
+                self._paused.add(topic)
+            elif topic not in full and topic in self._paused:
+                consumer.resume(partition)
+                self._paused.discard(topic)
 
     def _await_topics(self, consumer: Consumer) -> bool:
         """A peer's topics may be made later than this consumer: asking is quicker than librdkafka's refresh."""
@@ -302,24 +338,33 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
     """The offset behind the last record of a topic, and its last `count` records.
 
     Raises:
-        Unavailable: no broker answered in time.
+        Unavailable: no broker told within `timeout` seconds.
 
     """
-    partition = TopicPartition(topic, 0)
+    deadline = time.monotonic() + timeout
     with _Reading(bootstrap, "quadlog-end") as consumer:
-        try:
-            low, high = consumer.get_watermark_offsets(partition, timeout=timeout)
-        except KafkaException as error:
-            message = f"the end of {topic} cannot be read at {bootstrap}: {error}"
-            raise Unavailable(message) from error
+        low, high = _watermarks(consumer, topic, deadline)
         start = max(low, high - count)
         records: list[Record] = []
         if start < high:
             consumer.assign([TopicPartition(topic, 0, start)])
             while not records or records[-1].offset < high - 1:
-                batch = _batch(consumer, timeout=timeout)
-                if not batch:
+                if time.monotonic() > deadline:
                     message = f"the end of {topic} did not arrive from {bootstrap} within {timeout:.0f} s"
                     raise Unavailable(message)
-                records += batch
+                records += _batch(consumer, timeout=0.5)
         return high, records
+
+
+def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
+    """First and next offset.  A topic that was just made has no leader for a moment: it is asked again."""
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                message = f"the end of {topic} cannot be read: {error}; is its broker up?"
+                raise Unavailable(message) from error
+            time.sleep(0.1)
+        else:
+            return low, high

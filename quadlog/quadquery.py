@@ -49,7 +49,18 @@ GRAPH_FORMATS = {
     "text/plain": RdfFormat.N_TRIPLES,
 }
 _UPDATES = frozenset(
-    ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH")
+    (
+        "INSERT",
+        "DELETE",
+        "LOAD",
+        "CLEAR",
+        "DROP",
+        "CREATE",
+        "ADD",
+        "MOVE",
+        "COPY",
+        "WITH",
+    )
 )
 _QUERIES = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
 _GRAPH_VARIABLE = re.compile(r"(?i)graph(?:[ \t\r\n]|#[^\r\n]*)*[?$]")
@@ -71,7 +82,7 @@ class Dataset:
     named: tuple[str, ...] = ()
 
 
-def run_query(
+def run_query(  # noqa: PLR0913 - each is a part of one request
     store: Store,
     text: str,
     *,

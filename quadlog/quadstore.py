@@ -8,10 +8,10 @@ fsync: after a power loss both may be older, but still agree.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import time
+from base64 import b64decode, b64encode
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,33 +52,35 @@ class Applied:
     attempt: int = 0
 
     def encode(self) -> str:
-        """One line of text.
+        """One line of text, short: oxigraph's dictionary keeps every string for ever.
 
         >>> Applied.decode(Applied(index=7, chain=b"x").encode()) == Applied(index=7, chain=b"x")
         True
         """
-        return json.dumps(
-            {
-                "index": self.index,
-                "chain": self.chain.hex(),
-                "effects_chain": self.effects_chain.hex(),
-                "signature": signature.render(self.signature),
-                "quads": self.quads,
-                "agreed_offset": self.agreed_offset,
-                "effects_offset": self.effects_offset,
-                "term": self.term.hex(),
-                "attempt": self.attempt,
-            }
-        )
+        numbers = (
+            self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt
+        )  # fmt: skip
+        total = self.signature.to_bytes(32, "big")
+        texts = (b64encode(v).decode() for v in (total, self.chain, self.effects_chain, self.term))
+        return ",".join((*map(str, numbers), *texts))
 
     @staticmethod
     def decode(text: str) -> Applied:
         """The inverse of ``encode``."""
-        fields = json.loads(text)
-        for name in ("chain", "effects_chain", "term"):
-            fields[name] = bytes.fromhex(fields[name])
-        fields["signature"] = int(fields["signature"], 16)
-        return Applied(**fields)
+        numbers, values = text.split(",")[:5], text.split(",")[5:]
+        index, quads, agreed_offset, effects_offset, attempt = map(int, numbers)
+        total, chain, effects_chain, term = map(b64decode, values)
+        return Applied(
+            index=index,
+            chain=chain,
+            effects_chain=effects_chain,
+            signature=int.from_bytes(total, "big"),
+            quads=quads,
+            agreed_offset=agreed_offset,
+            effects_offset=effects_offset,
+            term=term,
+            attempt=attempt,
+        )
 
 
 class QuadStore:

@@ -105,11 +105,11 @@ class MasterSettings(NodeSettings):
     """Bytes of one update's text; above it: 413."""
     request_timeout: Annotated[float, Field(gt=0)] = 30.0
     """Seconds after which a write that is not decided yet is answered with 503 and `/tx/{id}`."""
-    round_window_ms: Annotated[float, Field(ge=0)] = 1.0
+    round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
     idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
-    worker_timeout: Annotated[float, Field(gt=0)] = 3.0
+    worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
@@ -127,5 +127,5 @@ class WorkerSettings(NodeSettings):
     """Settings of one worker."""
 
     worker_url: str
-    heartbeat: Annotated[float, Field(gt=0)] = 1.0
+    heartbeat: Annotated[float, Field(gt=0)] = 0.5
     """Seconds between heartbeats while nothing else is said."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import (
+    BaseDirection,
+    BlankNode,
+    DefaultGraph,
+    Literal,
+    NamedNode,
+    Quad,
+    Triple,
+)
 
 from quadlog.core.syntax import RESERVED_PREFIX
 from quadlog.core.terms import (
@@ -147,30 +155,35 @@ class BlockParser:
             if kind == "string":
                 return self._literal(string_value(value))
             node = self._plain(kind, value)
-        except (SyntaxError, ValueError) as error:  # pyoxigraph's: no IRI, language, character
+        except (
+            SyntaxError,
+            ValueError,
+        ) as error:  # pyoxigraph's: no IRI, language, character
             reader.wrong(str(error))
         reader.advance()
         return node
 
     def _plain(self, kind: str, value: str) -> Object:
         """A term of one token."""
+        node: Object
         match kind:
             case "iri":
-                return self._names.iri(value)
+                node = self._names.iri(value)
             case "pname":
-                return self._names.prefixed(value)
+                node = self._names.prefixed(value)
             case "number":
-                return self._literals.number(value)
+                node = self._literals.number(value)
             case "bnode":
-                return self._labelled(value)
+                node = self._labelled(value)
             case "anon":
-                return self._fresh()
+                node = self._fresh()
             case "nil":
-                return RDF_NIL
+                node = RDF_NIL
             case "word" if value in {"true", "false"}:
-                return TRUE if value == "true" else FALSE
+                node = TRUE if value == "true" else FALSE
             case _:
                 self._no_term("a term")
+        return node
 
     def _no_term(self, wanted: str) -> NoReturn:
         if self._reader.kind == "var":

@@ -47,7 +47,7 @@ def check_update(text: str) -> None:
 
 
 def explain(text: str, error: str, *, first_line: int = 1) -> str:
-    """The message of pyoxigraph with line and column in front, and without its character classes."""
+    """The message of pyoxigraph with line and column in front, without character classes."""
     at = _AT.match(error)
     if at is not None:
         expected = at[3] if len(at[3]) < 200 and "\\u{" not in at[3] else "expected …"  # noqa: PLR2004

@@ -164,14 +164,14 @@ class BlankNodes:
     def __init__(self, tx_id: bytes, operation: int) -> None:
         """Labels of another transaction or operation give other nodes."""
         self._hash = blake2b(b"%d,%d," % (len(tx_id), operation) + tx_id, digest_size=16)
-        self.labels: dict[str, BlankNode] = {}
+        self._labels: dict[str, BlankNode] = {}
         self._count = 0
 
     def labelled(self, token: str) -> BlankNode:
         """The node of ``_:label``."""
-        node = self.labels.get(token)
+        node = self._labels.get(token)
         if node is None:
-            node = self.labels[token] = self._node(token)
+            node = self._labels[token] = self._node(token)
         return node
 
     def fresh(self) -> BlankNode:

@@ -58,7 +58,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_DEEPER = dict.fromkeys(("{", "(", "[", "<<", "<<(", "{|"), 1)
+_DEEPER: dict[str, int] = dict.fromkeys(("{", "(", "[", "<<", "<<(", "{|"), 1)
 _DEEPER |= dict.fromkeys(("}", ")", "]", ">>", ")>>", "|}"), -1)
 _CHAINING = frozenset(("||", "&&", "|", "/", "+", "-", "*", "!", "^"))
 _CHAINING |= {"UNION", "OPTIONAL", "FILTER", "BIND", "MINUS"}

@@ -68,7 +68,6 @@ def parse_update(text: str, *, tx_id: bytes) -> tuple[Operation, ...]:
 
 def _operations(text: str, tx_id: bytes) -> Iterator[Operation]:
     reader, names, literals = Reader(text), Names(), Literals()
-    labels: set[str] = set()
     number = 0
     while True:
         _prologue(reader, names)
@@ -85,7 +84,6 @@ def _operations(text: str, tx_id: bytes) -> Iterator[Operation]:
         if form == "INSERT":
             nodes = BlankNodes(tx_id, number)
             yield InsertData(quads=BlockParser(reader, names, literals, nodes).block())
-            _check_labels(reader, labels, nodes)
         else:
             yield DeleteData(quads=BlockParser(reader, names, literals, None).block())
         number += 1
@@ -100,14 +98,6 @@ def _unsupported(form: str, where: str) -> NoReturn:
         f"{form} ({where}) is not supported yet: only INSERT DATA and DELETE DATA are, "
         "also several with ; between them"
     )
-
-
-def _check_labels(reader: Reader, seen: set[str], nodes: BlankNodes) -> None:
-    # SPARQL 1.1, 19.6: one label may not be used in two INSERT DATA operations of a request.
-    for label in nodes.labels:
-        if label in seen:
-            reader.wrong(f"the blank node label {label} is used in two INSERT DATA operations")
-    seen.update(nodes.labels)
 
 
 def _prologue(reader: Reader, names: Names) -> None:

@@ -115,7 +115,7 @@ class BrokerProcess:
         """Return the command to run before the first start; `write_files` comes before it."""
         cluster_id = self._cluster_id.read_text().strip()
         if not cluster_id:
-            message = f"{self._cluster_id} is empty: put the id back, or remove {self.directory} with its data"
+            message = f"{self._cluster_id} is empty: restore it, or remove {self.directory} and its data"
             raise StateError(message)
         arguments = ("format", "--ignore-formatted", "-t", cluster_id, "-c", str(self._server_properties))
         return self.installation.command("kafka.tools.StorageTool", *arguments, jvm=self._jvm)

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from quadlog.kafka.tool_names import TOOLS, main_class
 
-PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+PASS_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """A tool gets every argument as it is, `--help` included."""
 
 

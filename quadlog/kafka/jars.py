@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections import Counter, deque
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from quadlog.errors import SetupError
 from quadlog.kafka.leash import leashed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from quadlog.kafka.java import Java
 
@@ -53,6 +54,7 @@ COORDINATES = {
 ATTEMPTS = 2
 """A second try mends a hiccup of the network: Ivy keeps what it has already got."""
 LAST_LINES = 12
+SAY_INTERVAL = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ def resolve(cache: Path, java: Java, say: Callable[[str], None]) -> Jars:
 
 
 @contextmanager
-def locked(cache: Path, say: Callable[[str], None]) -> Iterator[None]:
+def locked(cache: Path, say: Callable[[str], None]) -> Generator[None]:
     """Hold the cache's lock; it falls with the process that holds it."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -174,6 +176,7 @@ def _run_ivy(target: Path, ivy_home: Path, java: Java, say: Callable[[str], None
 def _run(command: list[str], lines: deque[str], say: Callable[[str], None]) -> int:
     """Run Ivy, say what it downloads, keep its last lines; never leave it running."""
     counts: Counter[str] = Counter()
+    said = time.monotonic()
     with subprocess.Popen(  # noqa: S603  our own command
         leashed(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as ivy:
@@ -181,15 +184,10 @@ def _run(command: list[str], lines: deque[str], say: Callable[[str], None]) -> i
             for line in ivy.stdout or ():
                 if re.search(r"\w", line):
                     lines.append(line.strip()[:300])
-                match line.split():
-                    case ["found", module, *_]:
-                        counts["found"] += 1
-                        say(f"module {counts['found']}: {module}")
-                    case ["downloading", address, *_]:
-                        counts["downloading"] += 1
-                        say(f"download {counts['downloading']}: {address.rpartition('/')[2]}")
-                    case _:
-                        pass
+                counts[line.partition(" ")[0].strip()] += 1
+                if time.monotonic() > said + SAY_INTERVAL:
+                    said = time.monotonic()
+                    say(f"{counts['found']} modules found, {counts['downloading']} jars downloaded")
             return ivy.wait()
         finally:
             ivy.kill()

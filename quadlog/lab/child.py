@@ -78,19 +78,22 @@ class Child:
             began = time.monotonic()
             taken = [port for port in self.ports if not is_free(port)]
             if taken:
-                message = f"{self.node.id} cannot start, another program listens on its port {taken[0]}: stop it"
+                reason = f"another program listens on its port {taken[0]}: stop it"
+                message = f"{self.node.id} cannot start, {reason}"
                 raise SetupError(message)
             *first, last = self.commands()
             for command in first:
                 self._spawn(command)
                 await self.gone()
                 if self.popen is None or self.popen.returncode != 0:
-                    raise self.died("while its storage was formatted")
+                    error = self.died("while its storage was formatted")
+                    raise error
             self._spawn(last)
-            while self.is_alive and not await self.probe():
+            while self.is_alive and not await self.probe():  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(POLL)
             if not self.is_alive:  # whoever answered
-                raise self.died("during start")
+                error = self.died("during start")
+                raise error
             return time.monotonic() - began
 
     def _spawn(self, command: list[str]) -> None:
@@ -127,7 +130,7 @@ class Child:
     async def gone(self, within: float = math.inf) -> bool:
         """Wait for its end, so long at most; say whether it came."""
         deadline = time.monotonic() + within
-        while self.is_alive and time.monotonic() < deadline:
+        while self.is_alive and time.monotonic() < deadline:  # noqa: ASYNC110  nor of its end
             await asyncio.sleep(POLL)
         return not self.is_alive
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httpx
@@ -83,7 +84,7 @@ def _kafka_probe(bootstrap: str) -> Callable[[], Awaitable[bool]]:
 def _http_probe(http: httpx.AsyncClient, url: str) -> Callable[[], Awaitable[bool]]:
     async def probe() -> bool:
         try:
-            return (await http.get(url, timeout=2.0)).status_code == httpx.codes.OK
+            return (await http.get(url, timeout=2.0)).status_code == HTTPStatus.OK
         except httpx.HTTPError:
             return False
 

@@ -31,19 +31,22 @@ def up(  # noqa: PLR0913  one parameter for each option
     node_command: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start a cluster and stay in the foreground; Ctrl-C or SIGTERM stops all of it."""
-    from quadlog.lab.stop import StopSignal  # noqa: PLC0415  before all else: a signal must find its handler
+    from quadlog.lab.stop import Stopped, StopSignal  # noqa: PLC0415  as little as can be before the handler
 
     stop = StopSignal.install()
-    from quadlog.lab.shape import Wanted  # noqa: PLC0415
-    from quadlog.lab.up import Options, up  # noqa: PLC0415
+    try:
+        from quadlog.lab.shape import Wanted  # noqa: PLC0415  the long imports, when a signal is heeded
+        from quadlog.lab.up import Options, run_lab  # noqa: PLC0415
 
-    options = Options(
-        wanted=Wanted(dcs=dcs, masters=masters, workers=workers, shared_broker=shared_broker or None),
-        directory=directory,
-        ready=ready,
-        node_command=shlex.split(node_command) if node_command else None,
-    )
-    up(options, stop)
+        options = Options(
+            wanted=Wanted(dcs=dcs, masters=masters, workers=workers, shared_broker=shared_broker or None),
+            directory=directory,
+            ready=ready,
+            node_command=shlex.split(node_command) if node_command else None,
+        )
+        run_lab(options, stop)
+    except Stopped:
+        typer.echo("stopped before anything was started", err=True)
 
 
 @app.command()

@@ -20,7 +20,7 @@ from quadlog.errors import QuadlogError, SetupError
 from quadlog.lab.directory import read_record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 TIMEOUT = 90.0
 """Longer than the lab takes for any command."""
@@ -28,7 +28,7 @@ LONGEST = 65536
 
 
 @asynccontextmanager
-async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> AsyncIterator[str]:
+async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> AsyncGenerator[str]:
     """Listen while the context is open; give the socket's path; end running commands at its end."""
     running: set[asyncio.Task[None]] = set()
 

@@ -1,4 +1,6 @@
-"""A lab's directory: locked while it runs, and everything that outlives it::
+"""A lab's directory: locked while it runs, and everything that outlives it.
+
+It has
 
     lab.json      shape, ports, lab id, and where the running lab listens for commands
     lab.lock      held by the running lab, holds its pid
@@ -15,14 +17,14 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import SetupError, StateError
 from quadlog.kafka.ports import free_ports, is_free
 from quadlog.lab.shape import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from quadlog.lab.shape import Wanted
@@ -48,11 +50,16 @@ class LabRecord:
     @classmethod
     def from_json(cls, text: str) -> LabRecord:
         """Read the text of lab.json; raises ValueError, KeyError or TypeError where it is not one."""
-        values = json.loads(text)
-        if values.pop("version") != VERSION:
+        values: dict[str, Any] = json.loads(text)
+        if values["version"] != VERSION:
             message = "written by another version"
             raise ValueError(message)
-        return cls(**{**values, "shape": Shape(**values["shape"])})
+        return cls(
+            lab_id=values["lab_id"],
+            shape=Shape(**values["shape"]),
+            ports=values["ports"],
+            control=values["control"],
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +84,7 @@ class LabDirectory:
 
 
 @contextmanager
-def open_directory(path: Path, wanted: Wanted) -> Iterator[LabDirectory]:
+def open_directory(path: Path, wanted: Wanted) -> Generator[LabDirectory]:
     """Lock `path`, continue the lab in it or begin one.
 
     Raises:
@@ -173,7 +180,7 @@ def _new_record(shape: Shape) -> LabRecord:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path) -> Generator[None]:
     """Hold the lab's lock; it falls with this process, also by SIGKILL."""
     with path.open("a+") as lock:
         try:

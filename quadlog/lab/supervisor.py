@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import QuadlogError, SetupError, UserError
 from quadlog.lab import processes
+from quadlog.lab.child import POLL
 from quadlog.lab.directory import write_atomically
 from quadlog.lab.node_files import REPOSITORY, kafka_of
 
@@ -76,7 +77,8 @@ class Supervisor:
             raise several.exceptions[0] from None
         for child in self._children.values():
             if child.popen is not None and not child.is_alive:  # after it had been ready
-                raise child.died("during start")
+                error = child.died("during start")
+                raise error
 
     async def _start_one(self, child: Child) -> float:
         seconds = await child.start()
@@ -142,6 +144,8 @@ class Supervisor:
         self._events.say(f"{child.node.id} (pid {pid}) was sent {name}")
         if name in {"TERM", "KILL"} and not await child.gone(10.0):
             return f"{child.node.id} was sent {name} and is still {child.state} after 10 s"
+        if name in {"STOP", "CONT"}:
+            await asyncio.sleep(POLL)  # the kernel is quick, and not at once
         return f"{child.node.id} was sent {name}: {child.state}"
 
     async def _start_again(self, child: Child) -> str:

@@ -20,13 +20,13 @@ from quadlog.lab import control, processes
 from quadlog.lab.children import make_children
 from quadlog.lab.directory import LabDirectory, check_ports, open_directory
 from quadlog.lab.events import Events
-from quadlog.lab.stop import Stopped, StopSignal
 from quadlog.lab.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from quadlog.lab.shape import Wanted
+    from quadlog.lab.stop import StopSignal
 
 ORPHANS_TIMEOUT = 5.0
 """Seconds for the processes of a lab that was just killed to follow it."""
@@ -42,23 +42,21 @@ class Options:
     node_command: list[str] | None
 
 
-def up(options: Options, stop: StopSignal) -> None:
+def run_lab(options: Options, stop: StopSignal) -> None:
     """Run a lab until it is asked to stop.
 
     Raises:
         QuadlogError: it could not start; nothing of it is left running.
+        Stopped: it was asked to stop before its first process was started.
 
     """
     events = Events()
-    try:
-        with _place(options.directory) as path, open_directory(path, options.wanted) as directory:
-            _forget_last_run(directory, options.ready)
-            os.environ[processes.LAB_ID] = directory.record.lab_id  # for the jars' download too
-            installation = prepare(events.say)
-            events.say(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
-            asyncio.run(_run(directory, installation, options, stop, events))
-    except Stopped:
-        events.say("stopped before anything was started")
+    with _place(options.directory) as path, open_directory(path, options.wanted) as directory:
+        _forget_last_run(directory, options.ready)
+        os.environ[processes.LAB_ID] = directory.record.lab_id  # for the jars' download too
+        installation = prepare(events.say)
+        events.say(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
+        asyncio.run(_run(directory, installation, options, stop, events))
 
 
 async def _run(
@@ -97,7 +95,7 @@ async def _until_stopped(supervisor: Supervisor, stop: StopSignal, events: Event
 
 
 @contextmanager
-def _place(given: Path | None) -> Iterator[Path]:
+def _place(given: Path | None) -> Generator[Path]:
     """Give the directory; a temporary one goes at the end, the log that an error names stays."""
     if given is not None:
         yield given

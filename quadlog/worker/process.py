@@ -36,23 +36,19 @@ def run(settings: WorkerSettings) -> int:
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
     )
-    # A tail a topic: the agreed one waits when entries pile up, and must not hold back the effects.
-    tails = []
-    for topic, offset in replica.offsets().items():
-        name = f"{settings.node_id}-reads-{topic}"
-        tail = KafkaTail(settings.kafka, client=name, name=name, hear=replica.hear, failed=server.fail)
-        tails.append((tail, {topic: offset}))
+    name = f"{settings.node_id}-reads"
+    tail = KafkaTail(
+        settings.kafka, client=name, name=name, hear=replica.hear, failed=server.fail, full=replica.full
+    )
     started = time.monotonic()
     replica.start()
-    for tail, offsets in tails:
-        tail.start(offsets)
+    tail.start(replica.offsets())
     log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
     try:
         return server.run(make_app(replica))
     finally:
         replica.stop()
-        for tail, _ in tails:
-            tail.close()
+        tail.close()
         outlet.close()
         store.close()
         log.info("worker stopped", served_s=round(time.monotonic() - started))

@@ -44,6 +44,10 @@ BATCH: Final = 500
 """Effects in one store commit: far beyond where batching pays (50), and short enough for reads beside it."""
 
 
+BEAT_WINDOW_MS: Final = 5.0
+"""Between two heartbeats that tell of new effects: under load one of them tells of many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A master asks this worker to evaluate, in this term."""
@@ -103,9 +107,9 @@ class Replica:
         self._duty: Fence | None = None
         """It again, once it is read back as the newest."""
         self._evaluator: Evaluator | None = None
-        self._beat_at = float("-inf")
+        self._beat_at, self._beaten = float("-inf"), -1
         self._inbox: queue.Queue[Asked | Heard | Stop] = queue.Queue(INBOX)
-        self._stopping = threading.Event()
+        self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -120,11 +124,13 @@ class Replica:
         self._thread.start()
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
-        """Hand over what a tail read.  The agreed topic's tail waits while many entries wait for effects."""
+        """Hand over what the tail read; waits while too much of it waits."""
         del tail
-        while records[0].topic == self._topics.agreed and len(self._entries) > WAITING and self._thread.is_alive():
-            self._stopping.wait(0.02)
         self._inbox.put(Heard(records))
+
+    def full(self) -> frozenset[str]:
+        """Topics to hear no more of for now: entries wait for effects, effects never for long."""
+        return self._no_more_entries if len(self._entries) > WAITING else frozenset()
 
     def ask_to_evaluate(self, term: bytes) -> None:
         """A master asks this worker to evaluate."""
@@ -136,7 +142,6 @@ class Replica:
 
     def stop(self) -> None:
         """End the thread."""
-        self._stopping.set()
         self._inbox.put(Stop())
         self._thread.join(timeout=5)
 
@@ -178,18 +183,24 @@ class Replica:
                 case Heard(records=records):
                     for record in records:
                         self._hear(record)
-        applied = self._apply()
+        self._apply()
         self._evaluate()
-        if applied or now().steady - self._beat_at >= self._settings.heartbeat * 1000:
-            self._beat_at = now().steady
+        if now().steady >= self._next_beat:
+            self._beat_at, self._beaten = now().steady, self.store.applied.index
             self._say_status.say(self.beat())
         return True
+
+    @property
+    def _next_beat(self) -> float:
+        """At once after something was applied, if the last beat is not too fresh; else now and then."""
+        news = self.store.applied.index > self._beaten
+        return self._beat_at + (BEAT_WINDOW_MS if news else self._settings.heartbeat * 1000)
 
     def _events(self) -> list[Asked | Heard | Stop]:
         events: list[Asked | Heard | Stop] = []
         try:
-            wait = self._beat_at / 1000 + self._settings.heartbeat - now().steady / 1000
-            events.append(self._inbox.get(timeout=min(max(wait, 0.001), self._settings.heartbeat)))
+            wait = (self._next_beat - now().steady) / 1000
+            events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))
             while len(events) < INBOX:
                 events.append(self._inbox.get_nowait())
         except queue.Empty:
@@ -235,11 +246,11 @@ class Replica:
 
     # --- applying -----------------------------------------------------------------------------------
 
-    def _apply(self) -> bool:
-        """Apply all effects whose entries are here, a batch in one commit.  True if there were any."""
+    def _apply(self) -> None:
+        """Apply all effects whose entries are here, a batch in one commit."""
         pairs = list(takewhile(self._fits, zip(self._entries, self._to_apply, strict=False)))[:BATCH]
         if not pairs:
-            return False
+            return
         effects = [effect.said for _, effect in pairs if isinstance(effect.said, Effect)]
         changes = self._changes(effects)
         signature = self.store.applied.signature
@@ -272,7 +283,6 @@ class Replica:
         if self._evaluator is not None:
             for effect in effects:
                 self._evaluator.applied(effect.index)
-        return True
 
     def _fits(self, pair: tuple[_Waiting, _Waiting]) -> bool:
         """An effect counts only where its entry is what this log holds."""

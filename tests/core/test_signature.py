@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pyoxigraph as ox
 from hypothesis import given
 from hypothesis import strategies as st
-from pyoxigraph import BaseDirection, BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import (
+    BaseDirection,
+    BlankNode,
+    DefaultGraph,
+    Literal,
+    NamedNode,
+    Quad,
+    Triple,
+)
 
 from quadlog.core import signature
 
@@ -19,8 +28,20 @@ LITERALS = st.one_of(
     st.text().map(lambda v: Literal(v, datatype=NamedNode("urn:d"))),
 )
 SUBJECTS = st.sampled_from([S, BlankNode("b"), NamedNode("urn:é#(x)")])
-OBJECTS = st.recursive(LITERALS | SUBJECTS, lambda inner: st.builds(Triple, SUBJECTS, st.just(P), inner))
-QUADS = st.builds(Quad, SUBJECTS, st.just(P), OBJECTS, st.sampled_from([DefaultGraph(), G, BlankNode("g")]))
+
+
+def _triples(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return inner | st.builds(Triple, SUBJECTS, st.just(P), inner)
+
+
+OBJECTS = st.recursive(LITERALS | SUBJECTS, _triples)
+QUADS = st.builds(
+    Quad,
+    SUBJECTS,
+    st.just(P),
+    OBJECTS,
+    st.sampled_from([DefaultGraph(), G, BlankNode("g")]),
+)
 
 
 @given(QUADS)
@@ -37,7 +58,9 @@ def test_every_control_character_is_written_as_the_serializer_does() -> None:
 
 
 @given(st.lists(QUADS, max_size=8, unique=True), st.randoms(use_true_random=False))
-def test_order_does_not_matter_and_removing_undoes_adding(quads: list[Quad], random: object) -> None:
+def test_order_does_not_matter_and_removing_undoes_adding(
+    quads: list[Quad], random: object
+) -> None:
     lines = [signature.quad_line(quad) for quad in quads]
     total = signature.add(signature.EMPTY, lines)
     random.shuffle(lines)  # type: ignore[attr-defined]
@@ -54,7 +77,10 @@ def test_anyone_can_recount_it_from_text() -> None:
         int.from_bytes(hashlib.blake2b(line.encode(), digest_size=32).digest(), "big")
         for line in text.splitlines()
     )
-    lines = [signature.quad_line(Quad(S, P, Literal("a"))), signature.empty_graph_line(G)]
+    lines = [
+        signature.quad_line(Quad(S, P, Literal("a"))),
+        signature.empty_graph_line(G),
+    ]
     assert signature.render(signature.add(signature.EMPTY, lines)) == f"{total % 2**256:064x}"
 
 

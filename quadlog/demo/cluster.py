@@ -1,0 +1,163 @@
+"""The demo's cluster: `quadlog lab up` in a process of its own, which ends with this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadlog.errors import QuadlogError, SetupError
+from quadlog.kafka.leash import leashed
+from quadlog.lab.control import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+POLL = 0.1
+STOP_TIMEOUT = 60.0
+"""Seconds that the lab has to end; it needs three, and kills what does not end in ten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A master or a worker."""
+
+    id: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCentre:
+    """One broker, one master, two workers."""
+
+    name: str
+    kafka: str
+    master: Node
+    workers: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A lab in which everything serves."""
+
+    directory: Path
+    dcs: tuple[DataCentre, ...]
+    lab: subprocess.Popen[bytes]
+
+    @property
+    def masters(self) -> tuple[Node, ...]:
+        """The master of each data centre."""
+        return tuple(dc.master for dc in self.dcs)
+
+    @property
+    def workers(self) -> tuple[Node, ...]:
+        """All workers."""
+        return tuple(worker for dc in self.dcs for worker in dc.workers)
+
+    def kill(self, node: Node) -> str:
+        """Kill a process with SIGKILL; return what the lab says."""
+        return str(ask(self.directory, {"do": "kill", "id": node.id, "signal": "KILL"})["message"])
+
+    def start(self, node: Node) -> str:
+        """Start it again, wait until it serves; return what the lab says."""
+        return str(ask(self.directory, {"do": "start", "id": node.id})["message"])
+
+
+@contextmanager
+def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Iterator[Cluster]:
+    """Run a lab until the end of the block; `say` gets what it tells while it starts.
+
+    Without a directory it gets a temporary one.  That goes at the end, but where an error ends the
+    block the logs stay, and the error says where.
+
+    Raises:
+        SetupError: the lab did not start; nothing of it is left running.
+
+    """
+    with tempfile.TemporaryDirectory(prefix="quadlog-demo-") as name:
+        place = Path(name)
+        try:
+            with _running_lab(place, directory or place / "lab", say) as cluster:
+                yield cluster
+        except QuadlogError as error:
+            kept = _keep_logs(place, directory)
+            message = f"{error}\nThe logs are in {kept}"
+            raise type(error)(message) from error
+
+
+@contextmanager
+def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Iterator[Cluster]:
+    ready, output = place / "ready.json", place / "lab.log"
+    shape = ("--dcs", "3", "--masters", "1", "--workers", "2")
+    places = ("--dir", str(directory), "--ready", str(ready))
+    command = [sys.executable, "-m", "quadlog", "lab", "up", *shape, *places]
+    with output.open("wb") as log:
+        lab = subprocess.Popen(  # noqa: S603  our own command
+            leashed(command),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C on the terminal reaches only the demo, which then ends the lab
+        )
+    try:
+        _wait_until_ready(lab, ready, output, say)
+        yield Cluster(directory=directory, dcs=_read(ready), lab=lab)
+    finally:
+        _stop(lab)
+
+
+def _wait_until_ready(lab: subprocess.Popen[bytes], ready: Path, output: Path, say: Callable[[str], None]) -> None:
+    """Wait without a limit of our own: the lab has one, and the first on a machine downloads Kafka."""
+    said = 0
+    while not ready.exists():
+        ended = lab.poll() is not None
+        lines = output.read_text(errors="replace").splitlines()
+        if ended:
+            last = "\n  ".join(lines[-10:])
+            message = f"the lab did not start, its last words are\n  {last}"
+            raise SetupError(message)
+        if len(lines) > said:
+            said = len(lines)
+            say(lines[-1])
+        time.sleep(POLL)
+
+
+def _read(ready: Path) -> tuple[DataCentre, ...]:
+    def nodes(found: list[dict[str, Any]]) -> tuple[Node, ...]:
+        return tuple(Node(id=node["id"], url=node["url"]) for node in found)
+
+    return tuple(
+        DataCentre(
+            name=dc["name"], kafka=dc["kafka"], master=nodes(dc["masters"])[0], workers=nodes(dc["workers"])
+        )
+        for dc in json.loads(ready.read_text())["dcs"]
+    )
+
+
+def _stop(lab: subprocess.Popen[bytes]) -> None:
+    """End the lab, which ends all of its own; those die with it too if it has to be killed."""
+    if lab.poll() is None:
+        lab.send_signal(signal.SIGTERM)
+    try:
+        lab.wait(STOP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        os.killpg(lab.pid, signal.SIGKILL)
+        lab.wait()
+
+
+def _keep_logs(place: Path, directory: Path | None) -> Path:
+    kept = Path(tempfile.mkdtemp(prefix="quadlog-demo-logs-"))
+    shutil.copy(place / "lab.log", kept)
+    logs = (directory or place / "lab") / "logs"
+    if logs.is_dir():
+        shutil.copytree(logs, kept, dirs_exist_ok=True)
+    return kept

@@ -1,0 +1,106 @@
+"""Send updates to all masters at once, so that none is lost and none is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+
+from quadlog.errors import OutcomeUnknown, QuadlogError, StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from quadlog.demo.cluster import Node
+    from quadlog.demo.split import Update
+
+AT_ONCE = 8
+"""Updates under way at each master: enough to fill its rounds, and few enough for a bar that moves."""
+PATIENCE = 120.0
+"""Seconds after which an update that nobody acknowledges is given up."""
+PAUSE, LONGEST_PAUSE = 0.2, 2.0
+ANSWER_TIMEOUT = 40.0
+"""A master answers after 30 s at the latest (its `request-timeout`)."""
+
+
+async def load(
+    http: httpx.AsyncClient, masters: Sequence[Node], updates: Sequence[Update], done: Callable[[Update], None]
+) -> int:
+    """Send every update until a master acknowledges it; return how many sendings failed on the way.
+
+    Raises:
+        QuadlogError: one was refused, or acknowledged by nobody.
+
+    """
+    remaining = iter(updates)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_send_each(http, [*masters[n:], *masters[:n]], remaining, done))
+                for n in range(len(masters))
+                for _ in range(AT_ONCE)
+            ]
+    except* QuadlogError as several:
+        raise several.exceptions[0] from None
+    return sum(task.result() for task in tasks)
+
+
+async def _send_each(
+    http: httpx.AsyncClient, masters: Sequence[Node], remaining: Iterator[Update], done: Callable[[Update], None]
+) -> int:
+    failed = 0
+    for update in remaining:
+        failed += await _send(http, masters, update)
+        done(update)
+    return failed
+
+
+async def _send(http: httpx.AsyncClient, masters: Sequence[Node], update: Update) -> int:
+    """Send it to the first master, then to the others in turn, always with the same key.
+
+    The key makes that safe when the outcome of a sending is unknown: wherever the update
+    arrives again, it is the same transaction.
+    """
+    began = time.monotonic()
+    failed = 0
+    while True:
+        master = masters[failed % len(masters)]
+        problem = await _try(http, master, update)
+        if problem is None:
+            return failed
+        failed += 1
+        if time.monotonic() - began > PATIENCE:
+            message = f"no master acknowledged update {update.key} in {PATIENCE:.0f} s; the last said: {problem}"
+            raise OutcomeUnknown(message)
+        await asyncio.sleep(min(PAUSE * failed, LONGEST_PAUSE))
+
+
+async def _try(http: httpx.AsyncClient, master: Node, update: Update) -> str | None:
+    """Return None if it was acknowledged, else why it has to be sent again."""
+    try:
+        response = await http.post(
+            f"{master.url}/update",
+            content=update.text,
+            headers={"Content-Type": "application/sparql-update", "Idempotency-Key": update.key},
+            timeout=ANSWER_TIMEOUT,
+        )
+    except httpx.TransportError as error:
+        return f"{master.id}: {type(error).__name__} {error}"
+    said = f"{master.id}: {response.status_code} {response.text[:300]}"
+    if response.is_success:
+        return None
+    if response.is_server_error:
+        return said
+    message = f"a master refused update {update.key}, which it must not: {said}"
+    raise StateError(message)
+
+
+async def transactions(http: httpx.AsyncClient, master: Node, updates: Sequence[Update]) -> dict[str, int | None]:
+    """Ask a master where in the log each update is; None if it has not applied it."""
+    found: dict[str, int | None] = {}
+    for update in updates:
+        answer = (await http.get(f"{master.url}/tx/{update.key}")).raise_for_status().json()
+        found[update.key] = answer["index"] if answer["state"] == "applied" else None
+    return found

@@ -1,0 +1,65 @@
+"""The Brick ontology: buildings, their equipment and its sensors, with SHACL shapes in blank nodes."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyoxigraph import BlankNode, RdfFormat, Triple, parse
+
+from quadlog.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PACKAGE = "brickschema"
+FILE = "brickschema/ontologies/1.5/Brick.ttl"
+
+
+def find_brick() -> Path:
+    """Return the ontology's file, without importing the package: what that needs is not installed.
+
+    Raises:
+        SetupError: the package is not there, or not the one that the demo knows.
+
+    """
+    try:
+        path = Path(str(distribution(PACKAGE).locate_file(FILE)))
+    except PackageNotFoundError as error:
+        message = f"the Python package {PACKAGE}, which has the demo's data, is not installed: run `make setup`"
+        raise SetupError(message) from error
+    if not path.is_file():
+        version = distribution(PACKAGE).version
+        message = f"the Python package {PACKAGE} {version} has no {FILE}: run `make setup` for the right version"
+        raise SetupError(message)
+    return path
+
+
+def read_turtle(text: bytes) -> list[Triple]:
+    """Return the triples in the order of the text, each once.
+
+    Blank nodes are named b0, b1, … as they appear, where the parser makes up new names each
+    time: the same text gives the same updates.
+
+    >>> [str(triple) for triple in read_turtle(b'<urn:s> <urn:p> [ <urn:q> "o" ] .')]
+    ['_:b0 <urn:q> "o"', '<urn:s> <urn:p> _:b0']
+    """
+    return renamed(quad.triple for quad in parse(text, format=RdfFormat.TURTLE))
+
+
+def renamed(triples: Iterable[Triple]) -> list[Triple]:
+    """Return distinct triples with blank nodes numbered as they appear."""
+    names: dict[BlankNode, BlankNode] = {}
+    return list(dict.fromkeys(_renamed(triple, names) for triple in triples))
+
+
+def _renamed(triple: Triple, names: dict[BlankNode, BlankNode]) -> Triple:
+    subject, value = triple.subject, triple.object
+    if isinstance(subject, BlankNode):
+        subject = names.setdefault(subject, BlankNode(f"b{len(names)}"))
+    if isinstance(value, BlankNode):
+        value = names.setdefault(value, BlankNode(f"b{len(names)}"))
+    elif isinstance(value, Triple):
+        value = _renamed(value, names)
+    return Triple(subject, triple.predicate, value)

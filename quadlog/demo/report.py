@@ -1,0 +1,126 @@
+"""The demo's findings, what in them is wrong, and the tables that show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from quadlog.demo.questions import QUESTIONS, Rows, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from quadlog.demo.proof import Recount
+    from quadlog.demo.watch import WorkerStatus
+
+VERDICT = "all equal, and each isomorphic to the file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFinding:
+    """What a worker said, and what its dump proves."""
+
+    dc: str
+    id: str
+    agreed: int
+    """The index that the master of its data centre has agreed."""
+    status: WorkerStatus
+    counted: Recount
+    deviation: str | None
+    """How its quads differ from the file; None if the two are isomorphic."""
+    answers: tuple[Rows, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that is to be judged."""
+
+    workers: tuple[WorkerFinding, ...]
+    file_answers: tuple[Rows, ...]
+    transactions: Mapping[str, Mapping[str, int | None]]
+    """By master: each update's index in the log, None if it is not applied."""
+
+
+def wrong(findings: Findings) -> list[str]:
+    """Say everything that differs from what must be; empty if nothing does."""
+    return [*_wrong_transactions(findings), *_wrong_workers(findings), *_wrong_answers(findings)]
+
+
+def _wrong_transactions(findings: Findings) -> list[str]:
+    found: list[str] = []
+    first, *others = findings.transactions.items()
+    for master, indexes in findings.transactions.items():
+        lost = [key for key, index in indexes.items() if index is None]
+        if lost:
+            found.append(f"{master} has not applied {len(lost)} acknowledged updates, such as {lost[0]}")
+        if len(set(indexes.values())) < len(indexes) and not lost:
+            found.append(f"{master} has two updates at one index")
+    found += [f"{name} has updates at other indexes than {first[0]}" for name, at in others if at != first[1]]
+    return found
+
+
+def _wrong_workers(findings: Findings) -> list[str]:
+    found: list[str] = []
+    reference = findings.workers[0]
+    for worker in findings.workers:
+        status, counted = worker.status, worker.counted
+        if status.applied != worker.agreed:
+            found.append(f"{worker.id} is at index {status.applied}, its master at {worker.agreed}")
+        if (counted.quads, counted.signature) != (status.quads, status.signature):
+            found.append(
+                f"{worker.id} says {status.quads} quads with signature {status.signature[:16]}, "
+                f"its dump has {counted.quads} with {counted.signature[:16]}"
+            )
+        if worker.agreed != reference.agreed:
+            found.append(f"{worker.dc} agreed on index {worker.agreed}, {reference.dc} on {reference.agreed}")
+        if status.signature != reference.status.signature:
+            found.append(f"{worker.id} and {reference.id} have different signatures")
+        if worker.deviation is not None:
+            found.append(f"{worker.id} is not isomorphic to the file: {worker.deviation}")
+    return found
+
+
+def _wrong_answers(findings: Findings) -> list[str]:
+    return [
+        f"{worker.id} answers '{question.text}' with {shown(answer)}, the file with {shown(right)}"
+        for worker in findings.workers
+        for question, answer, right in zip(QUESTIONS, worker.answers, findings.file_answers, strict=True)
+        if answer != right
+    ]
+
+
+def question_table(findings: Findings) -> Table:
+    """Show every question, the file's answer, and how many workers gave the same."""
+    table = Table("question", "answer", "given by", title="Asked of every worker and of the file itself")
+    count = len(findings.workers)
+    for number, (question, right) in enumerate(zip(QUESTIONS, findings.file_answers, strict=True)):
+        same = sum(worker.answers[number] == right for worker in findings.workers)
+        table.add_row(question.text, shown(right), _coloured(f"{same} of {count}", good=same == count))
+    return table
+
+
+def worker_table(findings: Findings) -> Table:
+    """Show every data centre and worker."""
+    table = Table("DC", "agreed index", "worker", "applied index", "quads", "signature", "recounted", "isomorphic")
+    last = ""
+    for worker in findings.workers:
+        begins = worker.dc != last
+        last = worker.dc
+        status, counted = worker.status, worker.counted
+        same = (counted.quads, counted.signature) == (status.quads, status.signature)
+        table.add_row(
+            *((worker.dc, str(worker.agreed)) if begins else ("", "")),
+            worker.id,
+            _coloured(str(status.applied), good=status.applied == worker.agreed),
+            f"{status.quads:,}",
+            status.signature[:16],
+            _coloured("same" if same else counted.signature[:16], good=same),
+            _coloured("yes" if worker.deviation is None else "no", good=worker.deviation is None),
+        )
+    return table
+
+
+def _coloured(text: str, *, good: bool) -> str:
+    return f"[{'green' if good else 'bold red'}]{text}[/]"

@@ -1,0 +1,83 @@
+"""What masters and workers say of themselves, and waiting until they say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import httpx
+
+from quadlog.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.demo.cluster import Cluster, Node
+
+INTERVAL = 0.25
+STATUS_TIMEOUT = 5.0
+SETTLE_TIMEOUT = 120.0
+"""Seconds that a worker which was away has to catch up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """Of a worker's `/status`."""
+
+    applied: int
+    quads: int
+    signature: str
+
+
+async def worker_status(http: httpx.AsyncClient, worker: Node) -> WorkerStatus | None:
+    """Return what a worker says; None if it does not answer."""
+    try:
+        response = await http.get(f"{worker.url}/status", timeout=STATUS_TIMEOUT)
+        said = response.raise_for_status().json()
+    except httpx.HTTPError:
+        return None
+    return WorkerStatus(applied=said["applied_index"], quads=said["quads"], signature=said["signature"])
+
+
+async def agreed_index(http: httpx.AsyncClient, master: Node) -> int | None:
+    """Return how far a master's agreed log goes; None if it does not answer."""
+    try:
+        response = await http.get(f"{master.url}/cluster/status", timeout=STATUS_TIMEOUT)
+        return int(response.raise_for_status().json()["agreed_index"])
+    except httpx.HTTPError:
+        return None
+
+
+async def watch_workers(
+    http: httpx.AsyncClient, cluster: Cluster, show: Callable[[str, int | None], None]
+) -> None:
+    """Show every worker's applied index for ever, None for one that is down."""
+    while True:
+        for worker in cluster.workers:
+            status = await worker_status(http, worker)
+            show(worker.id, status.applied if status else None)
+        await asyncio.sleep(INTERVAL)
+
+
+async def settled(http: httpx.AsyncClient, cluster: Cluster) -> None:
+    """Wait until all masters agree on the index and all workers have applied it.
+
+    Raises:
+        StateError: they do not, and who has which index.
+
+    """
+    deadline = time.monotonic() + SETTLE_TIMEOUT
+    while True:
+        indexes = {master.id: await agreed_index(http, master) for master in cluster.masters}
+        for worker in cluster.workers:
+            status = await worker_status(http, worker)
+            indexes[worker.id] = status.applied if status else None
+        if None not in indexes.values() and len(set(indexes.values())) == 1:
+            return
+        if time.monotonic() > deadline:
+            each = ", ".join(f"{name} {index}" for name, index in indexes.items())
+            message = f"masters and workers are not at one index after {SETTLE_TIMEOUT:.0f} s: {each}"
+            raise StateError(message)
+        await asyncio.sleep(INTERVAL)

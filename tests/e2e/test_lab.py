@@ -1,0 +1,308 @@
+"""The lab: what it starts, what it refuses, and that it never leaves anything running."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from quadlog.kafka.broker_process import is_serving
+from quadlog.lab import processes
+from tests.lab_helpers import STAND_IN, RunningLab, quadlog, running_lab, start_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BOUND = 10.0
+"""Seconds after which nothing of a stopped or killed lab may be left."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """Run a small lab of stand-ins, shared by tests that leave it as they found it."""
+    directory = tmp_path_factory.mktemp("lab") / "d"
+    with running_lab(directory, dcs=2, workers=1, node_command=STAND_IN) as running:
+        yield running
+
+
+def nothing_left(lab_id: str) -> bool:
+    """Scan /proc until no process carries the lab's id."""
+    return processes.wait_until_gone(lab_id, BOUND) == []
+
+
+def fails(lab: RunningLab) -> str:
+    """Wait for a lab that must not start; return what it said."""
+    assert lab.popen.wait(60) == 1
+    said = lab.output.read_text()
+    assert "Traceback" not in said
+    assert not lab.ready.exists()
+    return said
+
+
+def wait_for(condition: str, lab: RunningLab) -> None:
+    """Wait until `lab status` shows a piece of text."""
+    deadline = time.monotonic() + BOUND
+    while condition not in lab.status():
+        assert time.monotonic() < deadline, f"no {condition} in {lab.status()}"
+        time.sleep(0.1)
+
+
+# What it starts.
+
+
+def test_everything_in_the_ready_file_serves(lab: RunningLab) -> None:
+    assert lab.data["repository"] == "main"
+    assert [dc["name"] for dc in lab.dcs] == ["dc1", "dc2"]
+    for dc in lab.dcs:
+        assert is_serving(dc["kafka"])
+        assert dc["broker_pid"] in lab.pids()
+    for node in lab.masters + lab.workers:
+        assert node["pid"] in lab.pids()
+        assert httpx.get(node["url"] + "/status").status_code == HTTPStatus.OK
+    assert [node["id"] for node in lab.masters + lab.workers] == ["dc1-m1", "dc2-m1", "dc1-w1", "dc2-w1"]
+
+
+def test_a_shared_broker_serves_every_dc(tmp_path: Path) -> None:
+    with running_lab(tmp_path / "d", dcs=2, workers=1, shared_broker=True, node_command=STAND_IN) as lab:
+        assert len({dc["kafka"] for dc in lab.dcs}) == 1
+        assert len({dc["broker_pid"] for dc in lab.dcs}) == 1
+
+
+def test_a_directory_is_continued_with_the_same_ids_and_ports(tmp_path: Path) -> None:
+    with running_lab(tmp_path / "d", dcs=1, workers=1, node_command=STAND_IN) as lab:
+        before = [(node["id"], node["url"]) for node in lab.masters + lab.workers]
+        kafka, identity = lab.dcs[0]["kafka"], lab.lab_id
+    cluster = (tmp_path / "d" / "nodes" / "broker-dc1" / "cluster-id").read_text()
+    with running_lab(tmp_path / "d", node_command=STAND_IN) as lab:
+        assert [(node["id"], node["url"]) for node in lab.masters + lab.workers] == before
+        assert (lab.dcs[0]["kafka"], lab.lab_id) == (kafka, identity)
+    assert (tmp_path / "d" / "nodes" / "broker-dc1" / "cluster-id").read_text() == cluster
+
+
+def test_without_a_directory_nothing_stays(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "quadlog", "lab", "up", "--dcs", "1", "--ready", str(ready)]
+    place = tmp_path / "tmp"
+    place.mkdir()
+    with subprocess.Popen(
+        [*command, "--node-command", STAND_IN],
+        env={**os.environ, "TMPDIR": str(place)},
+        stderr=subprocess.DEVNULL,
+    ) as lab:
+        while not ready.exists():
+            assert lab.poll() is None
+            time.sleep(0.05)
+        lab.send_signal(signal.SIGINT)
+        assert lab.wait(BOUND) == 0
+    assert [path.name for path in place.iterdir() if path.name.startswith("quadlog")] == []
+
+
+# Commands.
+
+
+@pytest.mark.parametrize("node_id", ["dc1-m1", "dc2-w1", "broker-dc2"])
+def test_kill_and_start(lab: RunningLab, node_id: str) -> None:
+    assert "exited(-9)" in lab.kill(node_id)
+    assert "exited(-9)" in lab.status()
+    before = lab.data
+    assert "ready in" in lab.start(node_id)
+    assert lab.data != before, "the READY file has the new pid"
+    assert "exited" not in lab.status()
+
+
+def test_stop_and_continue(lab: RunningLab) -> None:
+    assert "stopped" in lab.kill("dc1-w1", "STOP")
+    assert "stopped" in lab.status()
+    refused = quadlog("lab", "start", "dc1-w1", "--dir", str(lab.directory))
+    assert refused.returncode == 1
+    assert "--signal CONT" in refused.stderr
+    assert "running" in lab.kill("dc1-w1", "CONT")
+
+
+def test_a_process_that_dies_by_itself_stays_down_and_is_reported(lab: RunningLab) -> None:
+    [victim] = [node for node in lab.workers if node["id"] == "dc2-w1"]
+    os.kill(victim["pid"], signal.SIGSEGV)
+    wait_for("exited(-11)", lab)
+    assert "dc2-w1" in lab.output.read_text().rpartition("by itself")[0]
+    lab.start("dc2-w1")
+
+
+@pytest.mark.parametrize("command", ["kill", "start"])
+def test_an_unknown_id_is_answered_with_those_there_are(lab: RunningLab, command: str) -> None:
+    failed = quadlog("lab", command, "dc9-w9", "--dir", str(lab.directory))
+    assert failed.returncode == 1
+    assert "the lab has no dc9-w9; it has broker-dc1, broker-dc2, dc1-m1" in failed.stderr
+
+
+def test_starting_what_runs_is_refused(lab: RunningLab) -> None:
+    failed = quadlog("lab", "start", "dc1-m1", "--dir", str(lab.directory))
+    assert failed.returncode == 1
+    assert "is there already" in failed.stderr
+
+
+def test_commands_to_a_lab_that_does_not_run(tmp_path: Path) -> None:
+    failed = quadlog("lab", "status", "--dir", str(tmp_path))
+    assert failed.returncode == 1
+    assert "is no lab's directory" in failed.stderr
+
+
+# What it refuses.
+
+
+def test_a_running_labs_directory(lab: RunningLab) -> None:
+    said = quadlog("lab", "up", "--dir", str(lab.directory)).stderr
+    assert f"in use by a running lab, process {lab.popen.pid}" in said
+
+
+def test_a_foreign_directory(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    failed = quadlog("lab", "up", "--dir", str(tmp_path))
+    assert failed.returncode == 1
+    assert "not empty and not a lab's (it has thesis.tex" in failed.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_another_shape_and_a_taken_port(tmp_path: Path) -> None:
+    directory = tmp_path / "d"
+    with running_lab(directory, dcs=1, workers=1, node_command=STAND_IN):
+        pass
+    said = fails(start_lab(directory, dcs=2, node_command=STAND_IN))
+    assert "has the shape --dcs 1 --masters 1 --workers 1, asked for was --dcs 2" in said
+    port = json.loads((directory / "lab.json").read_text())["ports"]["dc1-w1"]
+    with socket.create_server(("127.0.0.1", port)):
+        said = fails(start_lab(directory, node_command=STAND_IN))
+    assert f"port {port} (of dc1-w1)" in said
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    unshare = shutil.which("unshare")
+    if unshare is None or subprocess.run([unshare, "-rm", "true"], check=False).returncode:
+        pytest.skip("this machine does not let tests mount a small disk")
+    mount = f"mount -t tmpfs -o size=50m none {small}"
+    command = f"{mount} && exec {sys.executable} -m quadlog lab up --dir {small}"
+    failed = subprocess.run(
+        [unshare, "-rm", "sh", "-c", command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert failed.returncode == 1, failed.stderr
+    assert "MB free, a lab needs 500 MB" in failed.stderr
+
+
+def test_no_java(tmp_path: Path) -> None:
+    said = fails(start_lab(tmp_path / "d", environment={"PATH": str(tmp_path), "JAVA_HOME": ""}))
+    assert "install Java 17 or newer" in said
+
+
+def test_a_process_that_dies_during_start(tmp_path: Path) -> None:
+    lab = start_lab(tmp_path / "d", dcs=1, node_command=STAND_IN, environment={"STAND_IN_DIES": "dc1-w2"})
+    said = fails(lab)
+    assert "dc1-w2 died during start: exited(1)" in said
+    assert "the stand-in was told to die" in said
+    assert str(tmp_path / "d" / "logs" / "dc1-w2.log") in said
+    assert lab.pids() == []
+
+
+def test_a_broker_that_dies_during_start(tmp_path: Path) -> None:
+    with running_lab(tmp_path / "d", dcs=1, workers=0, node_command=STAND_IN):
+        pass
+    (tmp_path / "d" / "nodes" / "broker-dc1" / "data" / "meta.properties").write_text("version=9\n")
+    lab = start_lab(tmp_path / "d", node_command=STAND_IN)
+    said = fails(lab)
+    assert "broker-dc1 died during start" in said
+    assert lab.pids() == []
+
+
+# That it never leaves anything running.
+
+
+def test_sigterm_at_random_moments(tmp_path: Path) -> None:
+    # The real cluster: 20 moments over start (some 5 s) and run.  The first tenth of a second is
+    # Python's: before the handler is there, SIGTERM just ends it, and nothing has been started.
+    moments = random.Random(3)  # noqa: S311  no secret
+    for number in range(20):
+        lab = start_lab(tmp_path / str(number), dcs=2, workers=1)
+        time.sleep(moments.uniform(0.0, 7.0))
+        lab.popen.send_signal(signal.SIGTERM)
+        code = lab.popen.wait(BOUND)
+        if (lab.directory / "lab.json").exists():
+            assert code == 0, lab.output.read_text()
+            assert lab.pids() == []
+        assert "Traceback" not in lab.output.read_text()
+        assert "Exception" not in lab.output.read_text()
+
+
+@pytest.mark.parametrize("moment", [0.5, 1.2, 2.0, None])
+def test_sigkill_of_the_lab_takes_everything_with_it(tmp_path: Path, moment: float | None) -> None:
+    lab = start_lab(tmp_path / "d", dcs=2, workers=1, node_command=STAND_IN)
+    if moment is None:
+        lab.wait_ready()
+        assert len(lab.pids()) == 6  # noqa: PLR2004  two each of brokers, masters, workers
+    else:
+        time.sleep(moment)
+    lab.popen.kill()
+    lab.popen.wait()
+    if (lab.directory / "lab.json").exists():
+        assert nothing_left(lab.lab_id)
+    with running_lab(tmp_path / "d", node_command=STAND_IN):  # and it can be continued
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stop_while_jars_are_downloaded(tmp_path: Path, number: signal.Signals) -> None:
+    cache = tmp_path / "cache"
+    lab = start_lab(tmp_path / "d", environment={"QUADLOG_CACHE": str(cache)})
+    while not (cache / "ivy").exists():
+        assert lab.popen.poll() is None
+        time.sleep(0.05)
+    assert len(lab.pids()) == 1
+    lab.popen.send_signal(number)
+    assert lab.popen.wait(BOUND) == (0 if number == signal.SIGTERM else -number)
+    assert nothing_left(lab.lab_id)
+    if number == signal.SIGTERM:
+        assert not list(cache.glob("jars-*")), "half a download must not look like one"
+
+
+def test_without_a_directory_the_log_of_what_died_is_kept(tmp_path: Path) -> None:
+    place = {"TMPDIR": str(tmp_path), "STAND_IN_DIES": "dc1-m1"}
+    failed = quadlog("lab", "up", "--dcs", "1", "--node-command", STAND_IN, environment=place)
+    assert failed.returncode == 1
+    [kept] = [path for path in tmp_path.iterdir() if path.name.startswith("quadlog")]
+    assert str(kept / "dc1-m1.log") in failed.stderr
+    assert "told to die" in (kept / "dc1-m1.log").read_text()
+
+
+def test_sigkill_of_a_lab_with_the_real_cluster(tmp_path: Path) -> None:
+    lab = start_lab(tmp_path / "d", dcs=2, workers=1)
+    lab.wait_ready()
+    lab.popen.kill()
+    lab.popen.wait()
+    assert nothing_left(lab.lab_id)
+    with running_lab(tmp_path / "d") as lab:
+        for master in lab.masters:
+            assert httpx.get(master["url"] + "/healthz/ready").status_code == HTTPStatus.OK
+
+
+def test_a_deaf_and_a_suspended_process_do_not_hold_the_stop_up(tmp_path: Path) -> None:
+    lab = start_lab(
+        tmp_path / "d", dcs=1, workers=2, node_command=STAND_IN, environment={"STAND_IN_DEAF": "dc1-w1"}
+    )
+    lab.wait_ready()
+    for node_id in ("dc1-w2", "broker-dc1"):
+        lab.kill(node_id, "STOP")
+    began = time.monotonic()
+    assert lab.stop() == 0
+    assert time.monotonic() - began < BOUND
+    assert lab.pids() == []

@@ -1,0 +1,215 @@
+"""Real processes for tests: one broker, or a whole lab through its command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quadlog.kafka.broker_process import BrokerProcess, is_serving, until
+from quadlog.kafka.installation import prepare
+from quadlog.kafka.leash import leashed
+from quadlog.kafka.ports import free_ports
+from quadlog.lab import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+STAND_IN = f"{sys.executable} {Path(__file__).with_name('e2e') / 'stand_in.py'}"
+"""For `node_command`: processes that only answer 200, to test the lab without masters and workers."""
+READY_TIMEOUT = 180.0
+"""The lab's own limit is 120 s, and the first one on a machine downloads Kafka."""
+
+
+@dataclass
+class RunningBroker:
+    """A single real broker."""
+
+    process: BrokerProcess
+    popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client connects to."""
+        return self.process.bootstrap
+
+    def start(self) -> None:
+        """Format where needed, start, wait until it serves."""
+        self.process.write_files()
+        if not self.process.is_formatted:
+            subprocess.run(leashed(self.process.format_command()), check=True, stdout=subprocess.DEVNULL)
+        self.popen = subprocess.Popen(leashed(self.process.run_command()))
+        until(lambda: is_serving(self.bootstrap), 60)
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal that ends it, wait for its end."""
+        assert self.popen is not None
+        self.popen.send_signal(number)
+        self.popen.wait(20)
+
+
+@contextmanager
+def running_broker(directory: Path) -> Generator[RunningBroker]:
+    """Run one broker with its data in `directory`."""
+    port, controller_port = free_ports(2)
+    broker = RunningBroker(
+        BrokerProcess(
+            installation=prepare(print),
+            directory=directory,
+            log=directory / "broker.log",
+            port=port,
+            controller_port=controller_port,
+        )
+    )
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+
+
+@dataclass
+class RunningLab:
+    """A lab that `quadlog lab up` runs in another process."""
+
+    directory: Path
+    popen: subprocess.Popen[str]
+    ready: Path
+    output: Path
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the READY file says now."""
+        read: dict[str, Any] = json.loads(self.ready.read_text())
+        return read
+
+    @property
+    def dcs(self) -> list[dict[str, Any]]:
+        """The data centres of the READY file."""
+        found: list[dict[str, Any]] = self.data["dcs"]
+        return found
+
+    @property
+    def masters(self) -> list[dict[str, Any]]:
+        """Every master: id, url, pid."""
+        return [master for dc in self.dcs for master in dc["masters"]]
+
+    @property
+    def workers(self) -> list[dict[str, Any]]:
+        """Every worker: id, url, pid."""
+        return [worker for dc in self.dcs for worker in dc["workers"]]
+
+    @property
+    def lab_id(self) -> str:
+        """What every process carries in its environment."""
+        identity: str = json.loads((self.directory / "lab.json").read_text())["lab_id"]
+        return identity
+
+    def pids(self) -> list[int]:
+        """Return the pids of this lab's processes, from a scan of /proc."""
+        return processes.of_lab(self.lab_id)
+
+    def kill(self, node_id: str, name: str = "KILL") -> str:
+        """`quadlog lab kill`."""
+        return quadlog("lab", "kill", node_id, "--signal", name, "--dir", str(self.directory)).stdout
+
+    def start(self, node_id: str) -> str:
+        """`quadlog lab start`; returns when that process is ready."""
+        return quadlog("lab", "start", node_id, "--dir", str(self.directory)).stdout
+
+    def status(self) -> str:
+        """`quadlog lab status`."""
+        return quadlog("lab", "status", "--dir", str(self.directory)).stdout
+
+    def wait_ready(self) -> None:
+        """Wait for the READY file; fail with what the lab said where it ends instead."""
+        deadline = time.monotonic() + READY_TIMEOUT
+        while not self.ready.exists():
+            if self.popen.poll() is not None or time.monotonic() > deadline:
+                message = f"the lab is not ready ({self.popen.poll()}): {self.output.read_text()}"
+                raise AssertionError(message)
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        """Stop it as an operator does; return the exit code."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGTERM)
+        try:
+            return self.popen.wait(20)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            raise
+
+
+def start_lab(  # noqa: PLR0913  one for each option
+    directory: Path,
+    *,
+    dcs: int | None = None,
+    masters: int | None = None,
+    workers: int | None = None,
+    shared_broker: bool = False,
+    node_command: str | None = None,
+    environment: dict[str, str] | None = None,
+) -> RunningLab:
+    """Run `quadlog lab up` with its data in `directory`; do not wait for it."""
+    ready = directory.with_name(f"{directory.name}.ready.json")
+    output = directory.with_name(f"{directory.name}.output")
+    ready.unlink(missing_ok=True)
+    asked = {"--dcs": dcs, "--masters": masters, "--workers": workers, "--node-command": node_command}
+    options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
+    options += ["--shared-broker"] * shared_broker
+    command = [sys.executable, "-m", "quadlog", "lab", "up", "--dir", str(directory), "--ready", str(ready)]
+    with output.open("w") as out:
+        popen = subprocess.Popen(
+            [*command, *options],
+            stdout=out,
+            stderr=out,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+    return RunningLab(directory=directory, popen=popen, ready=ready, output=output)
+
+
+@contextmanager
+def running_lab(  # noqa: PLR0913  one for each option
+    directory: Path,
+    *,
+    dcs: int | None = None,
+    masters: int | None = None,
+    workers: int | None = None,
+    shared_broker: bool = False,
+    node_command: str | None = None,
+) -> Generator[RunningLab]:
+    """Run a lab until the end of the block; every process serves when the block begins."""
+    lab = start_lab(
+        directory,
+        dcs=dcs,
+        masters=masters,
+        workers=workers,
+        shared_broker=shared_broker,
+        node_command=node_command,
+    )
+    try:
+        lab.wait_ready()
+        yield lab
+    finally:
+        lab.stop()
+
+
+def quadlog(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run one `quadlog` command; the caller looks at its exit code."""
+    return subprocess.run(
+        [sys.executable, "-m", "quadlog", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+        env={**os.environ, **(environment or {})},
+    )
