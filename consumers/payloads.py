@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.envelope import ORIGIN_DC, WRITER
 from quadlog import codec
 from quadlog.core.model import Payload
+from quadlog.envelope import ORIGIN_DC, WRITER
 
 if TYPE_CHECKING:
     from quadlog.ports import Record

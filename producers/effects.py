@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.envelope import ATTEMPT, INDEX, MIRRORED, OUTCOME, headers
 from quadlog import codec
 from quadlog.core.model import Outcome
+from quadlog.envelope import ATTEMPT, INDEX, MIRRORED, OUTCOME, headers
 
 if TYPE_CHECKING:
     from quadlog.core.model import Effect, Fence
@@ -24,7 +24,11 @@ class EffectsProducer:
         """Send one effect; it counts once it is read back."""
         kind = "quadlog.effect" if effect.outcome is Outcome.APPLIED else "quadlog.effect.rejected"
         envelope = headers(
-            event=f"{effect.index}/{effect.attempt}", source=self._worker, kind=kind, at=at, traceparent=traceparent
+            event=f"{effect.index}/{effect.attempt}",
+            source=self._worker,
+            kind=kind,
+            at=at,
+            traceparent=traceparent,
         )
         index = str(effect.index).encode()
         self._outlet.produce(

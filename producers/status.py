@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.envelope import headers
 from quadlog import codec
+from quadlog.envelope import headers
 
 if TYPE_CHECKING:
     from quadlog.core.model import Heartbeat

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
+    AdminClient,
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
+)
 
 from quadlog.errors import SetupError, StateError, Unavailable
 from quadlog.ports import Record
@@ -95,7 +108,9 @@ class KafkaOutlet:
 
         while True:
             try:
-                self._producer.produce(topic, key=key, value=value, headers=headers, partition=0, on_delivery=delivered)
+                self._producer.produce(
+                    topic, key=key, value=value, headers=list(headers), partition=0, on_delivery=delivered
+                )
             except BufferError:  # 100,000 records wait for the broker
                 self._producer.flush(0.1)
             else:
@@ -187,7 +202,7 @@ class KafkaTail:
         """A peer's topics may be made later than this consumer: asking is quicker than librdkafka's refresh."""
         while not self._closing.is_set():
             try:
-                known = consumer.list_topics(timeout=2).topics
+                known: dict[str, Any] = consumer.list_topics(timeout=2).topics
             except KafkaException:
                 known = {}
             if all(topic in known and known[topic].partitions for topic in self._offsets):
@@ -242,7 +257,9 @@ def _batch(consumer: Consumer, timeout: float) -> list[Record]:
     first = consumer.poll(timeout)
     if first is None:
         return []
-    return [record for m in (first, *consumer.consume(BATCH, timeout=0)) if (record := _record(m)) is not None]
+    return [
+        record for m in (first, *consumer.consume(BATCH, timeout=0)) if (record := _record(m)) is not None
+    ]
 
 
 def _record(message: Message) -> Record | None:
@@ -257,7 +274,13 @@ def _record(message: Message) -> Record | None:
         raise StateError(text)
     headers: Any = message.headers() or []
     offset = message.offset()
-    return Record(message.topic() or "", 0 if offset is None else offset, _bytes(message.key()), _bytes(message.value()), headers)
+    return Record(
+        message.topic() or "",
+        0 if offset is None else offset,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        headers,
+    )
 
 
 def _bytes(value: str | bytes | None) -> bytes:
@@ -284,7 +307,8 @@ class Admin:
         known = self._topics()
         missing = [topic for topic in topics if topic not in known]
         new = [NewTopic(topic, 1, replication, config=dict(config)) for topic in missing]
-        futures = self._client.create_topics(new, operation_timeout=10) if new else {}
+        client = cast("Any", self._client)  # futures without a type
+        futures: dict[str, Any] = client.create_topics(new, operation_timeout=10) if new else {}
         for topic, future in futures.items():
             try:
                 future.result(timeout=15)
@@ -306,12 +330,18 @@ class Admin:
         known = self._topics()
         for topic in topics:
             if (count := len(known[topic].partitions)) != 1:
-                message = f"topic {topic} has {count} partitions; an order needs exactly 1: make it anew with 1"
+                message = (
+                    f"topic {topic} has {count} partitions; an order needs exactly 1: make it anew with 1"
+                )
                 raise SetupError(message)
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        warnings = []
-        for resource, future in (self._client.describe_configs(resources) if resources else {}).items():
-            values = {name: entry.value for name, entry in future.result(timeout=10).items()}
+        warnings: list[str] = []
+        client = cast("Any", self._client)  # futures without a type
+        futures: dict[Any, Any] = client.describe_configs(resources) if resources else {}
+        for resource, future in futures.items():
+            values: dict[str, str | None] = {
+                name: entry.value for name, entry in future.result(timeout=10).items()
+            }
             replicas = len(known[resource.name].partitions[0].replicas)
             warnings += [f"topic {resource.name}: {warning}" for warning in _doubts(values, replicas)]
         return warnings
@@ -322,7 +352,7 @@ NEEDED_MESSAGE_BYTES: Final = 1_000_000
 
 
 def _doubts(config: Mapping[str, str | None], replicas: int) -> list[str]:
-    doubts = []
+    doubts: list[str] = []
     if replicas < SAFE_REPLICATION:
         doubts.append(f"replication factor {replicas}: a lost disk loses what was acknowledged; use 3")
     if replicas >= SAFE_REPLICATION and int(config.get("min.insync.replicas") or 1) < SAFE_REPLICATION - 1:
@@ -330,7 +360,9 @@ def _doubts(config: Mapping[str, str | None], replicas: int) -> list[str]:
     if config.get("unclean.leader.election.enable") == "true":
         doubts.append("unclean.leader.election.enable=true may drop acknowledged records; set it to false")
     if int(config.get("max.message.bytes") or NEEDED_MESSAGE_BYTES) < NEEDED_MESSAGE_BYTES:
-        doubts.append(f"max.message.bytes below {NEEDED_MESSAGE_BYTES}: large transactions will not fit; raise it")
+        doubts.append(
+            f"max.message.bytes below {NEEDED_MESSAGE_BYTES}: large transactions will not fit; raise it"
+        )
     return doubts
 
 

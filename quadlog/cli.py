@@ -61,6 +61,27 @@ def worker(config: Config) -> None:
     raise typer.Exit(run(settings))
 
 
+@app.command()
+def demo(
+    *,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--dir", help="Keep the cluster's data here, or continue.  [default: a temporary one]"),
+    ] = None,
+) -> None:
+    """Load an ontology into three data centres, kill a worker on the way, prove that all are equal."""
+    from quadlog.lab.stop import Stopped, StopSignal  # noqa: PLC0415  as little as can be before the handler
+
+    stop = StopSignal.install()
+    try:
+        from quadlog.demo.run import run_demo  # noqa: PLC0415
+
+        raise typer.Exit(run_demo(directory, stop))
+    except Stopped:
+        typer.echo("stopped; nothing is left running", err=True)
+        raise typer.Exit(130) from None
+
+
 def main() -> None:
     """Run the command; an error of ours is one message on stderr and exit code 1."""
     try:

@@ -1,8 +1,8 @@
 """Values of the core to bytes and back: Avro in Confluent wire format.  Avro stops here.
 
-    byte 0      0, the magic byte
-    bytes 1-4   schema id, big-endian (see `schemas`)
-    the rest    Avro, schemaless
+byte 0      0, the magic byte
+bytes 1-4   schema id, big-endian (see `schemas`)
+the rest    Avro, schemaless
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import json
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import fastavro
 
@@ -47,7 +47,9 @@ _PAYLOAD, _POST, _ENTRY, _EFFECT, _FENCE, _HEARTBEAT = sorted(schemas.IDS)
 _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
 _HEADER: Final = 5
 
-T = TypeVar("T")
+# Typed by hand: fastavro's own types are partly unknown.
+_writer = cast("Any", fastavro).schemaless_writer
+_reader = cast("Any", fastavro).schemaless_reader
 
 
 @cache
@@ -58,7 +60,7 @@ def _schema(schema_id: int) -> Any:  # noqa: ANN401 - fastavro's own type is a u
 def _write(schema_id: int, record: dict[str, Any]) -> bytes:
     out = io.BytesIO(_MAGIC[schema_id])
     out.seek(_HEADER)
-    fastavro.schemaless_writer(out, _schema(schema_id), record)
+    _writer(out, _schema(schema_id), record)
     return out.getvalue()
 
 
@@ -69,8 +71,8 @@ def _read(value: bytes) -> tuple[int, dict[str, Any]]:
         raise StateError(message)
     stream = io.BytesIO(value)
     stream.seek(_HEADER)
-    record = fastavro.schemaless_reader(stream, _schema(schema_id), None)
-    return schema_id, record  # type: ignore[return-value]  # every schema here is a record
+    record: dict[str, Any] = _reader(stream, _schema(schema_id), None)
+    return schema_id, record
 
 
 # --- payloads and entries: a body in chunks ---------------------------------------------------------
@@ -141,7 +143,8 @@ def _entry(record: dict[str, Any]) -> LoggedEntry:
 
 
 def _millis(moment: Any) -> int:  # noqa: ANN401 - a datetime with fastavro's logical types
-    return round(moment.timestamp() * 1000)
+    millis: int = round(moment.timestamp() * 1000)
+    return millis
 
 
 # --- effects: lists of lines in chunks ---------------------------------------------------------------
@@ -164,24 +167,40 @@ def encode_effect(effect: Effect) -> list[bytes]:
     }
     parts = list(_lists(effect))
     return [
-        _write(_EFFECT, common | part | {"chunk": chunk, "chunks": len(parts)}) for chunk, part in enumerate(parts)
+        _write(_EFFECT, common | part | {"chunk": chunk, "chunks": len(parts)})
+        for chunk, part in enumerate(parts)
     ]
 
 
 _LISTS: Final = ("deleted", "inserted", "emptied", "filled")
+_PIECE: Final = CHUNK // 4
+"""Characters of a line that is longer than a chunk: UTF-8 has at most four bytes for one."""
 
 
-def _lists(effect: Effect) -> Iterator[dict[str, list[str]]]:
-    part: dict[str, list[str]] = {name: [] for name in _LISTS}
+def _lists(effect: Effect) -> Iterator[dict[str, Any]]:
+    """The chunks' lists; a line that is too long for one stands in pieces, each a chunk of its own."""
+    part: dict[str, Any] = {}
     size = 0
     for name in _LISTS:
         for line in getattr(effect, name):
-            if size and size + len(line) > CHUNK:
-                yield part
-                part, size = {other: [] for other in _LISTS}, 0
-            part[name].append(line)
-            size += len(line) * 2  # an upper guess of UTF-8 for what is mostly ASCII
-    yield part
+            length = len(line) if line.isascii() else len(line) * 4
+            if size and size + length > CHUNK:
+                yield _part(part)
+                part, size = {}, 0
+            if length > CHUNK:
+                pieces = [line[at : at + _PIECE] for at in range(0, len(line), _PIECE)]
+                for piece in pieces[:-1]:
+                    yield _part({name: [piece], "continues": True})
+                part, size = {name: [pieces[-1]]}, length % CHUNK
+            else:
+                part.setdefault(name, []).append(line)
+                size += length
+    yield _part(part)
+
+
+def _part(lists: dict[str, Any]) -> dict[str, Any]:
+    empty: dict[str, Any] = {name: [] for name in _LISTS}
+    return empty | {"continues": False} | lists
 
 
 def _effect(record: dict[str, Any]) -> Effect:
@@ -356,7 +375,22 @@ def _part_of(said: Said) -> Any:  # noqa: ANN401 - any hashable name will do
 def _joined(parts: Sequence[Any]) -> Said:
     first = parts[0]
     if isinstance(first, Effect):
-        lists = {name: tuple(line for part in parts for line in getattr(part, name)) for name in _LISTS}
-        return replace(first, **lists)
+        lists: dict[str, Any] = {name: tuple(_lines(parts, name)) for name in _LISTS}
+        return replace(first, **lists, continues=False)
     whole: Said = replace(first, body=b"".join(part.body for part in parts))
     return whole
+
+
+def _lines(parts: Sequence[Effect], name: str) -> list[str]:
+    """One list of an effect from its chunks, with what was cut put together."""
+    lines: list[list[str]] = []
+    goes_on = False
+    for part in parts:
+        for line in getattr(part, name):
+            if goes_on:
+                lines[-1].append(line)
+            else:
+                lines.append([line])
+            goes_on = False
+        goes_on = part.continues and bool(getattr(part, name))
+    return ["".join(pieces) for pieces in lines]

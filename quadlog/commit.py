@@ -45,7 +45,7 @@ def net_of(changes: Iterable[Change]) -> Net:
         graphs.update(dict.fromkeys(change.filled, False))
         graphs.update(dict.fromkeys(change.emptied, True))
     # An insertion creates its graph by itself; a graph that was filled otherwise is gone.
-    inserted = {q.graph_name for q, there in quads.items() if there} if graphs else set()
+    inserted = {q.graph_name for q, there in quads.items() if there and graphs}
     return Net(
         quads=quads,
         created=[g for g, empty in graphs.items() if empty],
@@ -57,9 +57,9 @@ def net_of(changes: Iterable[Change]) -> Net:
 class UpdateText:
     """Collects one update; ``operations`` in the order in which they are carried out."""
 
-    operations: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list[str])
     # Quads that text cannot name, by what happens to them.
-    exact: list[tuple[Quad, bool]] = field(default_factory=list)
+    exact: list[tuple[Quad, bool]] = field(default_factory=list[tuple[Quad, bool]])
 
     def add(self, net: Net) -> None:
         """Take in the net of a batch."""

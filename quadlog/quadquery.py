@@ -82,7 +82,7 @@ class Dataset:
     named: tuple[str, ...] = ()
 
 
-def run_query(  # noqa: PLR0913 - each is a part of one request
+def run_query(
     store: Store,
     text: str,
     *,

@@ -109,9 +109,7 @@ class QuadStore:
             case [quad] if isinstance(quad.object, Literal):
                 applied = Applied.decode(quad.object.value)
             case _:
-                raise StateError(
-                    f"{path}: {len(found)} applied states where there is one; rebuild it"
-                )
+                raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
         return cls(store, reserved, applied)
 
     @property
@@ -128,9 +126,7 @@ class QuadStore:
         update.add(net_of(changes))
         for verb, state in (("DELETE", self._applied), ("INSERT", applied)):
             quad = _applied_quad(self._reserved, state)
-            update.operations.append(
-                f"{verb} DATA {{ GRAPH {self._reserved} {{ {quad.triple} }} }}"
-            )
+            update.operations.append(f"{verb} DATA {{ GRAPH {self._reserved} {{ {quad.triple} }} }}")
         self._store.update(update.text(), custom_functions=update.functions())
         self._applied = applied
 
@@ -219,8 +215,7 @@ def _open_locked(path: Path) -> Store:
         with suppress(OSError):
             held_by = f"process {owner.read_text().strip()}"
         raise SetupError(
-            f"StoreLocked: {path} is held by {held_by}; "
-            "stop it, or give this worker another directory"
+            f"StoreLocked: {path} is held by {held_by}; stop it, or give this worker another directory"
         ) from error
     owner.write_text(f"{os.getpid()}\n")
     return store
@@ -232,9 +227,7 @@ def _reserved_graph(path: Path, store: Store) -> NamedNode:
     if file.exists():
         return NamedNode(file.read_text().strip())
     if next(store.named_graphs(), None) is not None or len(store):
-        raise StateError(
-            f"{path}: the file {file.name} is missing beside the quads; rebuild the store"
-        )
+        raise StateError(f"{path}: the file {file.name} is missing beside the quads; rebuild the store")
     name = NamedNode(f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
     draft = file.with_suffix(".new")
     draft.write_text(f"{name.value}\n")

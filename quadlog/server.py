@@ -12,6 +12,7 @@ import uvicorn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from types import FrameType
 
 log = structlog.get_logger()
 
@@ -42,7 +43,7 @@ class Server:
         self._uvicorn = uvicorn.Server(config)
         # uvicorn raises the signal that ended it once more: the caller has to close what it opened first.
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
+            signal.signal(number, _ignore)
         if self._reason is None:
             asyncio.run(self._serve(self._uvicorn))
         return 0 if self._reason is None else 1
@@ -71,3 +72,7 @@ class Server:
             task.add_done_callback(self._tasks.discard)
 
         self._loop.call_soon_threadsafe(begin)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    del number, frame

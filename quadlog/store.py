@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch, WriteOptions
 
@@ -70,10 +70,14 @@ class MasterStore:
             families = {name: Options(raw_mode=True) for name in FAMILIES}
             self._db = Rdict(str(path), options, families, access_type=AccessType.read_write())
         except Exception as error:
-            message = f"{path} cannot be opened: {error}. Is another master running on it? Stop it, or set data-dir"
+            message = (
+                f"{path} cannot be opened: {error}. Is another master running on it? Stop it, or set data-dir"
+            )
             raise SetupError(message) from error
         self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in FAMILIES}
-        self._handles: dict[str, ColumnFamily] = {name: self._db.get_column_family_handle(name) for name in FAMILIES}
+        self._handles: dict[str, ColumnFamily] = {
+            name: self._db.get_column_family_handle(name) for name in FAMILIES
+        }
         self._synced = WriteOptions()
         self._synced.sync = True
         self.synced_writes = 0
@@ -142,28 +146,30 @@ class MasterStore:
     def durable(self) -> Durable:
         """What the agreement goes on from."""
         tail = list(self._tail())
+        queue = cast("Iterator[bytes]", self._families["queue"].keys())
         logged = {pair.id for _, pair in tail}
         acquired = [p.transaction for p in self.payloads() if p.transaction.id not in logged]
         return Durable(
             counter=self._number(b"counter"),
             sequence=self._number(b"sequence"),
             last=tail[-1][0] if tail else START,
-            queue=tuple(Pair(*_PAIR.unpack(key)) for key in self._families["queue"].keys()),  # noqa: SIM118
+            queue=tuple(Pair(*_PAIR.unpack(key)) for key in queue),
             acquired=[t for t in acquired if t.id not in self],
             tail=tail,
         )
 
     def _number(self, key: bytes) -> int:
-        value: bytes | None = self._families["meta"].get(key)
+        value = cast("Any", self._families["meta"].get(key))
         return 0 if value is None else int(_INDEX.unpack(value)[0])
 
     def _tail(self) -> Iterator[tuple[Point, Pair]]:
         log = self._families["log"]
-        newest = next(iter(log.keys(backwards=True)), None)
+        newest = cast("Any", next(iter(log.keys(backwards=True)), None))
         if newest is None:
             return
         first = max(1, _INDEX.unpack(newest)[0] - POST_LIMIT + 1)
-        for key, value in log.items(from_key=_INDEX.pack(first)):
+        items = cast("Iterator[tuple[bytes, bytes]]", log.items(from_key=_INDEX.pack(first)))
+        for key, value in items:
             chain, *pair = _LOGGED.unpack(value)
             yield Point(_INDEX.unpack(key)[0], chain), Pair(*pair)
 
@@ -173,7 +179,7 @@ class MasterStore:
 
     def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
         """Index of a synchronised transaction, and the hash of its body."""
-        value: bytes | None = self._families["ids"].get(transaction_id)
+        value = cast("Any", self._families["ids"].get(transaction_id))
         return None if value is None else _ID.unpack(value)
 
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
@@ -191,7 +197,8 @@ class MasterStore:
 
     def payloads(self) -> Iterator[Payload]:
         """All of them."""
-        return (_unpack_payload(value) for value in self._families["payloads"].values())
+        values = cast("Iterator[bytes]", self._families["payloads"].values())
+        return map(_unpack_payload, values)
 
     def position(self, topic: str) -> int | None:
         """Up to which offset a topic was taken in."""
@@ -200,7 +207,7 @@ class MasterStore:
 
     def effects(self) -> tuple[int, int]:
         """Index and attempt of the last effect that was heard when it was saved last."""
-        value: bytes | None = self._families["meta"].get(b"effects")
+        value = cast("Any", self._families["meta"].get(b"effects"))
         return (0, 0) if value is None else _EFFECTS.unpack(value)
 
     def rejection(self, index: int) -> str | None:
@@ -221,6 +228,8 @@ def _unpack_payload(value: bytes) -> Payload:
         payload = chunks.join(value[at : at + length])
         at += length
     if not isinstance(payload, Payload):
-        message = "a stored payload is not whole; the store is damaged: remove data-dir, the master learns again"
+        message = (
+            "a stored payload is not whole; the store is damaged: remove data-dir, the master learns again"
+        )
         raise StateError(message)
     return payload

@@ -148,7 +148,7 @@ class RunningLab:
             raise
 
 
-def start_lab(  # noqa: PLR0913  one for each option
+def start_lab(
     directory: Path,
     *,
     dcs: int | None = None,
@@ -178,7 +178,7 @@ def start_lab(  # noqa: PLR0913  one for each option
 
 
 @contextmanager
-def running_lab(  # noqa: PLR0913  one for each option
+def running_lab(
     directory: Path,
     *,
     dcs: int | None = None,

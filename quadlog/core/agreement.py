@@ -46,11 +46,11 @@ LOGICAL_BITS: Final = 16
 class _Pending:
     """What the next Ready will hold."""
 
-    acquired: list[Transaction] = field(default_factory=list)
-    enqueued: dict[Pair, None] = field(default_factory=dict)
-    dequeued: list[Pair] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
-    released: list[tuple[bytes, bytes]] = field(default_factory=list)
+    acquired: list[Transaction] = field(default_factory=list[Transaction])
+    enqueued: dict[Pair, None] = field(default_factory=dict[Pair, None])
+    dequeued: list[Pair] = field(default_factory=list[Pair])
+    entries: list[Entry] = field(default_factory=list[Entry])
+    released: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
     post: Post | None = None
 
 
@@ -188,7 +188,7 @@ class Agreement:
         """
         bases = [post.base.index for post in self._latest.values()]
         lag = self.last.index - min(bases, default=self.last.index)
-        newest_first = islice(reversed(self._tail), lag)
+        newest_first = islice(reversed(self._tail), max(lag, 0))  # below 0: I am the lagger
         return tuple(pair for _, pair in newest_first)[::-1]
 
     # --- COLLECT ----------------------------------------------------------------------------------

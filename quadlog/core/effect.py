@@ -85,9 +85,7 @@ def effect_of(operations: Iterable[Operation], state: State) -> Change:
         and (graph in shrunk or not state.has_graph(graph))
     )
     filled = (
-        graph
-        for graph in grown
-        if state.has_graph(graph) and next(state.quads_in(graph), None) is None
+        graph for graph in grown if state.has_graph(graph) and next(state.quads_in(graph), None) is None
     )
     return Change(
         deleted=tuple(sorted(deleted, key=str)),

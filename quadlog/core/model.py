@@ -62,7 +62,7 @@ class Transaction:
     id: bytes
     digest: bytes
     kind: Kind = Kind.TX
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def key(self) -> tuple[bytes, bytes]:
@@ -70,7 +70,8 @@ class Transaction:
         return self.id, self.digest
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Point:
     """A point of a history, for ever: the entry's index and its chain hash."""
 
     index: int
@@ -242,6 +243,8 @@ class Effect:
     signature_before: bytes
     signature_after: bytes
     chain: bytes
+    continues: bool = False
+    """Of a chunk: its last line goes on in the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

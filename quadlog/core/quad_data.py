@@ -39,9 +39,7 @@ Object: TypeAlias = NamedNode | BlankNode | Literal | Triple
 class BlockParser:
     """Reads blocks of one operation; ``nodes`` is None where blank nodes are not allowed."""
 
-    def __init__(
-        self, reader: Reader, names: Names, literals: Literals, nodes: BlankNodes | None
-    ) -> None:
+    def __init__(self, reader: Reader, names: Names, literals: Literals, nodes: BlankNodes | None) -> None:
         """``names`` holds the prologue so far."""
         self._reader = reader
         self._names = names

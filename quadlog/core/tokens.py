@@ -58,10 +58,13 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_DEEPER: dict[str, int] = dict.fromkeys(("{", "(", "[", "<<", "<<(", "{|"), 1)
-_DEEPER |= dict.fromkeys(("}", ")", "]", ">>", ")>>", "|}"), -1)
-_CHAINING = frozenset(("||", "&&", "|", "/", "+", "-", "*", "!", "^"))
-_CHAINING |= {"UNION", "OPTIONAL", "FILTER", "BIND", "MINUS"}
+_DEEPER: dict[str, int] = {
+    **dict.fromkeys(("{", "(", "[", "<<", "<<(", "{|"), 1),
+    **dict.fromkeys(("}", ")", "]", ">>", ")>>", "|}"), -1),
+}
+_CHAINING = frozenset(
+    ("||", "&&", "|", "/", "+", "-", "*", "!", "^", "UNION", "OPTIONAL", "FILTER", "BIND", "MINUS")
+)
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:

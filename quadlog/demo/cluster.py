@@ -20,7 +20,7 @@ from quadlog.kafka.leash import leashed
 from quadlog.lab.control import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 POLL = 0.1
 STOP_TIMEOUT = 60.0
@@ -73,7 +73,7 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Iterator[Cluster]:
+def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Generator[Cluster]:
     """Run a lab until the end of the block; `say` gets what it tells while it starts.
 
     Without a directory it gets a temporary one.  That goes at the end, but where an error ends the
@@ -95,7 +95,7 @@ def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Itera
 
 
 @contextmanager
-def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Iterator[Cluster]:
+def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Generator[Cluster]:
     ready, output = place / "ready.json", place / "lab.log"
     shape = ("--dcs", "3", "--masters", "1", "--workers", "2")
     places = ("--dir", str(directory), "--ready", str(ready))
@@ -115,19 +115,21 @@ def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> It
         _stop(lab)
 
 
-def _wait_until_ready(lab: subprocess.Popen[bytes], ready: Path, output: Path, say: Callable[[str], None]) -> None:
+def _wait_until_ready(
+    lab: subprocess.Popen[bytes], ready: Path, output: Path, say: Callable[[str], None]
+) -> None:
     """Wait without a limit of our own: the lab has one, and the first on a machine downloads Kafka."""
     said = 0
     while not ready.exists():
         ended = lab.poll() is not None
-        lines = output.read_text(errors="replace").splitlines()
+        lines = output.read_text(errors="replace").rpartition("\n")[0].splitlines()
         if ended:
             last = "\n  ".join(lines[-10:])
             message = f"the lab did not start, its last words are\n  {last}"
             raise SetupError(message)
-        if len(lines) > said:
-            said = len(lines)
-            say(lines[-1])
+        for line in lines[said:]:
+            say(line)
+        said = len(lines)
         time.sleep(POLL)
 
 

@@ -26,7 +26,10 @@ ANSWER_TIMEOUT = 40.0
 
 
 async def load(
-    http: httpx.AsyncClient, masters: Sequence[Node], updates: Sequence[Update], done: Callable[[Update], None]
+    http: httpx.AsyncClient,
+    masters: Sequence[Node],
+    updates: Sequence[Update],
+    done: Callable[[Update], None],
 ) -> int:
     """Send every update until a master acknowledges it; return how many sendings failed on the way.
 
@@ -48,7 +51,10 @@ async def load(
 
 
 async def _send_each(
-    http: httpx.AsyncClient, masters: Sequence[Node], remaining: Iterator[Update], done: Callable[[Update], None]
+    http: httpx.AsyncClient,
+    masters: Sequence[Node],
+    remaining: Iterator[Update],
+    done: Callable[[Update], None],
 ) -> int:
     failed = 0
     for update in remaining:
@@ -72,7 +78,9 @@ async def _send(http: httpx.AsyncClient, masters: Sequence[Node], update: Update
             return failed
         failed += 1
         if time.monotonic() - began > PATIENCE:
-            message = f"no master acknowledged update {update.key} in {PATIENCE:.0f} s; the last said: {problem}"
+            message = (
+                f"no master acknowledged update {update.key} in {PATIENCE:.0f} s; the last said: {problem}"
+            )
             raise OutcomeUnknown(message)
         await asyncio.sleep(min(PAUSE * failed, LONGEST_PAUSE))
 
@@ -97,7 +105,9 @@ async def _try(http: httpx.AsyncClient, master: Node, update: Update) -> str | N
     raise StateError(message)
 
 
-async def transactions(http: httpx.AsyncClient, master: Node, updates: Sequence[Update]) -> dict[str, int | None]:
+async def transactions(
+    http: httpx.AsyncClient, master: Node, updates: Sequence[Update]
+) -> dict[str, int | None]:
     """Ask a master where in the log each update is; None if it has not applied it."""
     found: dict[str, int | None] = {}
     for update in updates:

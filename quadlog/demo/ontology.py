@@ -27,11 +27,15 @@ def find_brick() -> Path:
     try:
         path = Path(str(distribution(PACKAGE).locate_file(FILE)))
     except PackageNotFoundError as error:
-        message = f"the Python package {PACKAGE}, which has the demo's data, is not installed: run `make setup`"
+        message = (
+            f"the Python package {PACKAGE}, which has the demo's data, is not installed: run `make setup`"
+        )
         raise SetupError(message) from error
     if not path.is_file():
         version = distribution(PACKAGE).version
-        message = f"the Python package {PACKAGE} {version} has no {FILE}: run `make setup` for the right version"
+        message = (
+            f"the Python package {PACKAGE} {version} has no {FILE}: run `make setup` for the right version"
+        )
         raise SetupError(message)
     return path
 
@@ -43,7 +47,7 @@ def read_turtle(text: bytes) -> list[Triple]:
     time: the same text gives the same updates.
 
     >>> [str(triple) for triple in read_turtle(b'<urn:s> <urn:p> [ <urn:q> "o" ] .')]
-    ['_:b0 <urn:q> "o"', '<urn:s> <urn:p> _:b0']
+    ['<urn:s> <urn:p> _:b0', '_:b0 <urn:q> "o"']
     """
     return renamed(quad.triple for quad in parse(text, format=RdfFormat.TURTLE))
 

@@ -22,11 +22,15 @@ class Bars:
     """Open it around the load; on something that is no terminal it shows its end only."""
 
     def __init__(self, console: Console, updates: Sequence[Update], workers: Iterable[Node]) -> None:
-        """`updates` are those to come."""
+        """Take the updates to come and the workers to apply them."""
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(30), TextColumn("{task.fields[said]}"), TimeElapsedColumn(),
-            console=console, refresh_per_second=8,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(30),
+            TextColumn("{task.fields[said]}"),
+            TimeElapsedColumn(),
+            console=console,
+            refresh_per_second=8,
+        )
         total = sum(update.triples for update in updates)
         self._triples = self._progress.add_task("triples sent", total=total, said="")
         self._workers = {
@@ -46,18 +50,14 @@ class Bars:
         """Leave them as they are."""
         self._progress.stop()
 
-    def say(self, line: str) -> None:
-        """Print a line above the bars."""
-        self._progress.console.print(line, highlight=False)
-
     def acknowledged(self, update: Update) -> None:
-        """A master acknowledged an update."""
+        """Count an update that a master acknowledged."""
         self._acknowledged += 1
         self._progress.advance(self._triples, update.triples)
         self._progress.update(self._triples, said=f"{self._acknowledged} of {self._updates} updates")
 
     def applied(self, worker_id: str, index: int | None) -> None:
-        """A worker told its applied index, or did not answer."""
+        """Show the applied index that a worker told; None if it did not answer."""
         said = "[red]down[/red]" if index is None else f"index {index}"
         task = self._workers[worker_id]
         if index is None:

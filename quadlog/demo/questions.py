@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyoxigraph import QueryResultsFormat, RdfFormat, Store
+from pyoxigraph import QueryResultsFormat, QuerySolutions, RdfFormat, Store
 
 if TYPE_CHECKING:
     import httpx
@@ -27,7 +27,7 @@ SHOWN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A query whose answer is in a fixed order and has no blank nodes: the file's can be compared with it."""
+    """A query whose answer has an order and no blank nodes: it can be compared with the file's."""
 
     text: str
     query: str
@@ -44,17 +44,20 @@ QUESTIONS = (
     ),
     Question(
         text="What is a chilled water pump?",
-        query="SELECT DISTINCT ?label { brick:Chilled_Water_Pump rdfs:subClassOf*/rdfs:label ?label } ORDER BY ?label",
+        query="""\
+SELECT DISTINCT ?label {
+  brick:Chilled_Water_Pump rdfs:subClassOf*/rdfs:label ?label
+} ORDER BY ?label""",
     ),
     Question(
-        text="What may equipment feed? (a list of shapes, all blank nodes)",
+        text="What may equipment feed, says a list in blank nodes?",
         query="""\
 SELECT DISTINCT ?class {
   brick:Equipment sh:property [ sh:path brick:feeds ; sh:or/rdf:rest*/rdf:first/sh:class ?class ]
 } ORDER BY ?class""",
     ),
     Question(
-        text="Which SHACL shapes have most properties without a name?",
+        text="Which shapes have most properties in blank nodes?",
         query="""\
 SELECT ?shape (COUNT(DISTINCT ?property) AS ?properties) {
   ?shape sh:property ?property FILTER(isIRI(?shape) && isBlank(?property))
@@ -78,7 +81,9 @@ def ask_file(turtle: bytes) -> list[Rows]:
     store.bulk_load(turtle, format=RdfFormat.TURTLE)
     found: list[Rows] = []
     for question in QUESTIONS:
-        body = store.query(PREFIXES + question.query).serialize(format=QueryResultsFormat.JSON)
+        answer = store.query(PREFIXES + question.query)
+        assert isinstance(answer, QuerySolutions)
+        body = answer.serialize(format=QueryResultsFormat.JSON)
         assert body is not None
         found.append(rows_of(json.loads(body)))
     return found

@@ -10,7 +10,7 @@ from rich.table import Table
 from quadlog.demo.questions import QUESTIONS, Rows, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from quadlog.demo.proof import Recount
     from quadlog.demo.watch import WorkerStatus
@@ -103,7 +103,8 @@ def question_table(findings: Findings) -> Table:
 
 def worker_table(findings: Findings) -> Table:
     """Show every data centre and worker."""
-    table = Table("DC", "agreed index", "worker", "applied index", "quads", "signature", "recounted", "isomorphic")
+    columns = ("DC", "agreed index", "worker", "applied index", "quads", "signature", "recount", "isomorphic")
+    table = Table(*columns)
     last = ""
     for worker in findings.workers:
         begins = worker.dc != last

@@ -11,13 +11,13 @@ import httpx
 from rich.console import Console
 
 from quadlog.demo import report
-from quadlog.demo.cluster import Cluster, running_cluster
-from quadlog.demo.inspect import inspect
+from quadlog.demo.cluster import running_cluster
 from quadlog.demo.load import load
 from quadlog.demo.ontology import find_brick, read_turtle
 from quadlog.demo.progress import Bars
-from quadlog.demo.split import Update, updates_of
-from quadlog.demo.watch import settled, watch_workers
+from quadlog.demo.split import updates_of
+from quadlog.demo.survey import survey
+from quadlog.demo.watch import evaluating_worker, settle, watch_workers
 from quadlog.errors import StateError
 from quadlog.lab.stop import Stopped
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from quadlog.demo.cluster import Cluster
+    from quadlog.demo.split import Update
     from quadlog.lab.stop import StopSignal
 
 KILL_AT, START_AT = 0.35, 0.7
@@ -49,73 +51,92 @@ class Demo:
 
         Raises:
             QuadlogError: it could not be brought to its end; nothing is left running.
-            Stopped: it was asked to stop before the cluster served.
+            Stopped: it was asked to stop before its end; nothing is left running.
 
         """
         turtle = find_brick().read_bytes()
-        triples = read_turtle(turtle)
-        updates = updates_of(triples)
-        self._console.print(f"Brick: {len(triples):,} triples in {len(updates)} updates")
-        with self._console.status("starting three data centres") as status:
-            with running_cluster(directory, lambda line: status.update(f"starting: {line.strip()}")) as cluster:
-                status.stop()
-                self._lap_of("start")
+        updates = updates_of(read_turtle(turtle))
+        triples = sum(update.triples for update in updates)
+        self._say(f"Brick: {triples:,} triples, {len(updates)} updates. Starting three data centres.")
+        with running_cluster(directory, self._say) as cluster:
+            self._lap_of("start")
+            try:
                 return asyncio.run(self._with(cluster, turtle, updates))
+            finally:
+                self._stop.request()  # the end has begun: a signal must not interrupt it
 
     async def _with(self, cluster: Cluster, turtle: bytes, updates: Sequence[Update]) -> int:
-        """Do the work until it is done, or asked to stop, or the lab ends."""
+        """Do the work, unless asked to stop or the lab ends; on a terminal stay up after it."""
         self._stop.hand_over_to_loop()
         work = asyncio.create_task(self._work(cluster, turtle, updates))
-        others = [asyncio.create_task(self._stop.wait()), asyncio.create_task(_lab_ended(cluster))]
+        asked = asyncio.create_task(self._stop.wait())
+        lab = asyncio.create_task(_lab_ended(cluster))
         try:
-            await asyncio.wait([work, *others], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, asked, lab}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                return work.result()
-            if others[1].done():
-                message = f"the lab ended by itself, code {cluster.lab.poll()}"
-                raise StateError(message)
-            raise Stopped
+                code = work.result()
+                if not sys.stdout.isatty():
+                    return code
+                self._show_addresses(cluster)
+                await asyncio.wait({asked, lab}, return_when=asyncio.FIRST_COMPLETED)
+                if asked.done():
+                    return code
+            if asked.done():
+                raise Stopped
+            message = f"the lab ended by itself, code {lab.result()}"
+            raise StateError(message)
         finally:
-            for task in (work, *others):
+            for task in (work, asked, lab):
                 task.cancel()
-            await asyncio.gather(work, *others, return_exceptions=True)
+            await asyncio.gather(work, asked, lab, return_exceptions=True)
 
     async def _work(self, cluster: Cluster, turtle: bytes, updates: Sequence[Update]) -> int:
+        """Load, ask, compare, show; return the exit code."""
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(trust_env=False, limits=limits) as http:
             await self._load(http, cluster, updates)
-            with self._console.status("asking and comparing"):
-                findings = await inspect(http, cluster, turtle, updates)
+            with self._console.status("asking every worker, comparing every dump with the file"):
+                try:
+                    findings = await survey(http, cluster, turtle, updates)
+                except httpx.HTTPError as error:
+                    message = f"the cluster was at rest, and a request failed: {error!r}"
+                    raise StateError(message) from error
             self._lap_of("verify")
         found = report.wrong(findings)
         self._show(findings, found, len(updates))
-        if sys.stdout.isatty():
-            self._show_addresses(cluster)
-            await self._stop.wait()
         return 1 if found else 0
 
     async def _load(self, http: httpx.AsyncClient, cluster: Cluster, updates: Sequence[Update]) -> None:
         with Bars(self._console, updates, cluster.workers) as bars:
             watching = asyncio.create_task(watch_workers(http, cluster, bars.applied))
-            breaking = asyncio.create_task(_kill_and_start(cluster, bars))
+            breaking = asyncio.create_task(self._kill_and_start(http, cluster, bars))
             try:
                 failed = await load(http, cluster.masters, updates, bars.acknowledged)
                 self._lap_of("load")
-                bars.say(f"all updates acknowledged; {failed} had to be sent again")
+                self._say(f"All updates are acknowledged, {failed} had to be sent again.")
                 await breaking
-                await settled(http, cluster)
-                await asyncio.sleep(0)
+                await settle(http, cluster, bars.applied)
             finally:
                 watching.cancel()
                 breaking.cancel()
                 await asyncio.gather(watching, breaking, return_exceptions=True)
         self._lap_of("catch-up")
 
+    async def _kill_and_start(self, http: httpx.AsyncClient, cluster: Cluster, bars: Bars) -> None:
+        """Take the worker away on which most depends: the one that evaluates."""
+        await bars.reached(KILL_AT)
+        victim = await evaluating_worker(http, cluster)
+        self._say(f"{victim.id} evaluates for all: {await asyncio.to_thread(cluster.kill, victim)}")
+        await bars.reached(START_AT)
+        self._say(await asyncio.to_thread(cluster.start, victim))
+
     def _show(self, findings: report.Findings, found: Sequence[str], updates: int) -> None:
         self._console.print(report.question_table(findings), report.worker_table(findings))
         for line in found:
-            self._console.print(f"[bold red]wrong:[/] {line}", soft_wrap=True)
-        verdict = f"[bold green]{report.VERDICT}" if not found else f"[bold red]{len(found)} things differ"
+            self._say(f"wrong: {line}")
+        verdict = (
+            f"[bold green]{report.VERDICT}" if not found else "[bold red]not what it should be, see above"
+        )
         self._console.print(f"Verdict: {verdict}")
         stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self._times.items())
         rate = updates / self._times["load"]
@@ -124,11 +145,14 @@ class Demo:
 
     def _show_addresses(self, cluster: Cluster) -> None:
         for dc in cluster.dcs:
-            self._console.print(f"{dc.name}: Kafka {dc.kafka}, master {dc.master.url} (/sparql, /update, /cluster/status)")
+            self._say(f"{dc.name}  master {dc.master.url}/sparql, /update, /cluster/status; Kafka {dc.kafka}")
             for worker in dc.workers:
-                self._console.print(f"     {worker.id} {worker.url} (/sparql, /status, /statements)")
-        self._console.print(f"quadlog lab status|kill|start --dir {cluster.directory} plays with its processes.")
-        self._console.print("It stays up until Ctrl-C.")
+                self._say(f"     {worker.id} {worker.url}/sparql, /status, /statements")
+        self._say(f"Break it: quadlog lab kill|start|status --dir {cluster.directory}")
+        self._say("It stays up until Ctrl-C.")
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
 
     def _lap_of(self, stage: str) -> None:
         now = time.monotonic()
@@ -140,14 +164,7 @@ def run_demo(directory: Path | None, stop: StopSignal) -> int:
     return Demo(stop).run(directory)
 
 
-async def _kill_and_start(cluster: Cluster, bars: Bars) -> None:
-    victim = cluster.workers[0]
-    await bars.reached(KILL_AT)
-    bars.say(await asyncio.to_thread(cluster.kill, victim))
-    await bars.reached(START_AT)
-    bars.say(await asyncio.to_thread(cluster.start, victim))
-
-
-async def _lab_ended(cluster: Cluster) -> None:
-    while cluster.lab.poll() is None:  # noqa: ASYNC110  nobody tells
+async def _lab_ended(cluster: Cluster) -> int:
+    while (code := cluster.lab.poll()) is None:  # noqa: ASYNC110  nobody tells
         await asyncio.sleep(LAB_POLL)
+    return code

@@ -54,9 +54,9 @@ def components(triples: Iterable[Triple]) -> list[list[Triple]]:
     distinct = list(dict.fromkeys(triples))
     leaders = _Leaders()
     for triple in distinct:
-        first, *others = blank_nodes(triple) or [None]
-        for other in others:
-            leaders.join(first, other)
+        nodes = blank_nodes(triple)
+        for other in nodes[1:]:
+            leaders.join(nodes[0], other)
     groups: dict[Hashable, list[Triple]] = {}
     for triple in distinct:
         nodes = blank_nodes(triple)

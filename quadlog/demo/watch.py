@@ -26,6 +26,7 @@ SETTLE_TIMEOUT = 120.0
 class WorkerStatus:
     """Of a worker's `/status`."""
 
+    evaluating: bool
     applied: int
     quads: int
     signature: str
@@ -38,7 +39,12 @@ async def worker_status(http: httpx.AsyncClient, worker: Node) -> WorkerStatus |
         said = response.raise_for_status().json()
     except httpx.HTTPError:
         return None
-    return WorkerStatus(applied=said["applied_index"], quads=said["quads"], signature=said["signature"])
+    return WorkerStatus(
+        evaluating=said["evaluating"],
+        applied=said["applied_index"],
+        quads=said["quads"],
+        signature=said["signature"],
+    )
 
 
 async def agreed_index(http: httpx.AsyncClient, master: Node) -> int | None:
@@ -56,12 +62,32 @@ async def watch_workers(
     """Show every worker's applied index for ever, None for one that is down."""
     while True:
         for worker in cluster.workers:
-            status = await worker_status(http, worker)
-            show(worker.id, status.applied if status else None)
+            show(worker.id, await applied_index(http, worker))
         await asyncio.sleep(INTERVAL)
 
 
-async def settled(http: httpx.AsyncClient, cluster: Cluster) -> None:
+async def applied_index(http: httpx.AsyncClient, worker: Node) -> int | None:
+    """Return how far a worker is; None if it does not answer."""
+    status = await worker_status(http, worker)
+    return status.applied if status else None
+
+
+async def evaluating_worker(http: httpx.AsyncClient, cluster: Cluster) -> Node:
+    """Return the worker that says it evaluates.
+
+    Raises:
+        StateError: none does.
+
+    """
+    for worker in cluster.workers:
+        status = await worker_status(http, worker)
+        if status and status.evaluating:
+            return worker
+    message = "no worker says that it evaluates: see /status of each"
+    raise StateError(message)
+
+
+async def settle(http: httpx.AsyncClient, cluster: Cluster, show: Callable[[str, int | None], None]) -> None:
     """Wait until all masters agree on the index and all workers have applied it.
 
     Raises:
@@ -72,8 +98,8 @@ async def settled(http: httpx.AsyncClient, cluster: Cluster) -> None:
     while True:
         indexes = {master.id: await agreed_index(http, master) for master in cluster.masters}
         for worker in cluster.workers:
-            status = await worker_status(http, worker)
-            indexes[worker.id] = status.applied if status else None
+            indexes[worker.id] = await applied_index(http, worker)
+            show(worker.id, indexes[worker.id])
         if None not in indexes.values() and len(set(indexes.values())) == 1:
             return
         if time.monotonic() > deadline:

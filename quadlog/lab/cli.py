@@ -15,7 +15,7 @@ NodeId = Annotated[str, typer.Argument(metavar="ID", help="Such as dc1-m1, dc1-w
 
 
 @app.command()
-def up(  # noqa: PLR0913  one parameter for each option
+def up(
     *,
     dcs: Annotated[int | None, typer.Option(min=1, max=9, help="Data centres.  [default: 3]")] = None,
     masters: Annotated[int | None, typer.Option(min=1, max=9, help="Masters in each.  [default: 1]")] = None,

@@ -308,7 +308,9 @@ class Node:
         self.store.save(
             save,
             payloads=self._payloads,
-            taken=Taken(positions=positions, effects=(self._ledger.index, self._ledger.attempt), rejected=rejected),
+            taken=Taken(
+                positions=positions, effects=(self._ledger.index, self._ledger.attempt), rejected=rejected
+            ),
             unneeded=[*self._published, *(key for key in save.released if key not in unpublished)],
         )
         self._published, self.desk.rejected = [], {}

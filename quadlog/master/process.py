@@ -53,7 +53,9 @@ class MasterProcess:
         self.server: Final = Server(settings.host, settings.port)
         self.store: Final = MasterStore(settings.data_dir / "rocksdb")
         self._dc_of = {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in settings.peer.values()}
-        self._kafka_of = {settings.dc: settings.kafka} | {peer.dc: peer.kafka for peer in settings.peer.values()}
+        self._kafka_of = {settings.dc: settings.kafka} | {
+            peer.dc: peer.kafka for peer in settings.peer.values()
+        }
         self._prepare_topics()
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self.server.fail)
         self.view: Final = first_view(self._dc_of)
@@ -63,11 +65,16 @@ class MasterProcess:
 
     def _prepare_topics(self) -> None:
         admin = Admin(self.settings.kafka)
-        config = {"retention.ms": "-1", "min.insync.replicas": str(max(1, self.settings.kafka_replication - 1))}
+        config = {
+            "retention.ms": "-1",
+            "min.insync.replicas": str(max(1, self.settings.kafka_replication - 1)),
+        }
         replication = self.settings.kafka_replication
         *kept, status = self.topics.all()
         warnings = admin.ensure(kept, replication=replication, config=config)
-        warnings += admin.ensure([status], replication=replication, config=config | {"retention.ms": "3600000"})
+        warnings += admin.ensure(
+            [status], replication=replication, config=config | {"retention.ms": "3600000"}
+        )
         for warning in warnings:
             log.warning(warning)
 
@@ -129,7 +136,9 @@ class MasterProcess:
 
     def _tail(self, dc: str) -> KafkaTail:
         name = f"{self.settings.node_id}-reads-{dc}"
-        return KafkaTail(self._kafka_of[dc], client=name, name=name, hear=self.node.hear, failed=self.server.fail)
+        return KafkaTail(
+            self._kafka_of[dc], client=name, name=name, hear=self.node.hear, failed=self.server.fail
+        )
 
     def _offsets(self, dc: str) -> dict[str, int]:
         topics = Topics(self.settings.repository, dc)
@@ -169,15 +178,17 @@ class MasterProcess:
         _, records = end_of(self.settings.kafka, self.topics.agreed)
         at_end = codec.decode_chunk(records[-1].value) if records else None
         index = 0
-        if at_end is not None and isinstance(at_end[0], LoggedEntry):
+        if at_end is not None:
             said, chunk, chunks = at_end
+            assert isinstance(said, LoggedEntry), f"{self.topics.agreed} ends with something else"
             index = said.index if chunk == chunks - 1 else said.index - 1
         previous = entry[0] if (entry := self.store.entry(index)) else GENESIS
         while known := self.store.entry(index := index + 1):
             chain, pair = known
             payload = self.store.payload(pair[1:])
             if payload is None:
-                message = f"entry {index} is not in {self.topics.agreed}, and its payload is not kept; was the topic cut?"
+                agreed = self.topics.agreed
+                message = f"entry {index} is not in {agreed}, and its payload is not kept; was the topic cut?"
                 raise StateError(message)
             transaction = payload.transaction
             yield logged_entry(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -68,9 +69,11 @@ class Reads:
                 self._node.crew.forget(worker)
                 failures.append(f"{worker.beat.worker}: {type(error).__name__} {error}".strip())
                 continue
-            if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
                 worker.reading -= 1
-                failures.append(f"{worker.beat.worker}: {(await answer.aread()).decode(errors='replace').strip()}")
+                failures.append(
+                    f"{worker.beat.worker}: {(await answer.aread()).decode(errors='replace').strip()}"
+                )
                 await answer.aclose()
                 continue
             headers = {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}

@@ -57,7 +57,13 @@ async def _version(request: Request) -> Response:
         return _error(_VERSION_NOT_FOUND, f"Version {version} not found.")
     schema_id = _IDS[subject]
     return _json(
-        {"subject": subject, "version": 1, "id": schema_id, "schemaType": "AVRO", "schema": _compact(schema_id)}
+        {
+            "subject": subject,
+            "version": 1,
+            "id": schema_id,
+            "schemaType": "AVRO",
+            "schema": _compact(schema_id),
+        }
     )
 
 

@@ -119,7 +119,11 @@ class Updates:
         future: asyncio.Future[Answer | Exception] = loop.create_future()
 
         def tell(result: Answer | Exception) -> None:
-            loop.call_soon_threadsafe(lambda: future.done() or future.set_result(result))
+            loop.call_soon_threadsafe(settle, result)
+
+        def settle(result: Answer | Exception) -> None:
+            if not future.done():  # else its client has gone, or was told to ask again
+                future.set_result(result)
 
         self._node.put(Offered(payload, Waiter(body_hash=body_hash(payload.body), tell=tell)))
         try:

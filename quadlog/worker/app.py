@@ -40,7 +40,9 @@ def make_app(replica: Replica) -> Starlette:
         answer = await asyncio.to_thread(
             replica.store.query, text, accept=request.headers.get("accept", "*/*"), dataset=dataset
         )
-        return Response(answer.body, media_type=answer.media_type, headers=_index(applied.index, applied.chain))
+        return Response(
+            answer.body, media_type=answer.media_type, headers=_index(applied.index, applied.chain)
+        )
 
     async def statements(request: Request) -> Response:
         del request
@@ -96,7 +98,9 @@ async def _query_of(request: Request) -> tuple[str, Mapping[str, Sequence[str]]]
             case "application/x-www-form-urlencoded":
                 parameters = form_of(body)
             case other:
-                message = f"a query comes as application/sparql-query or as a form with 'query', not as '{other}'"
+                message = (
+                    f"a query comes as application/sparql-query or as a form with 'query', not as '{other}'"
+                )
                 raise UserError(message)
     if "update" in parameters:
         return await _refuse_update()

@@ -13,7 +13,7 @@ from quadlog.core.effect import Change, Overlay, effect_of, signature_after
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
 from quadlog.core.update import parse_update
 from quadlog.errors import UserError
-from quadlog.worker.lines import lines_of
+from quadlog.worker.lines import with_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,13 +65,12 @@ class Evaluator:
             attempt=self._fence.attempt,
             outcome=outcome,
             reason=reason,
-            **lines_of(change),
             quads=self._quads,
             signature_before=before.to_bytes(32, "big"),
             signature_after=after.to_bytes(32, "big"),
             chain=self._chain,
         )
-        self._say(effect, entry)
+        self._say(with_change(effect, change), entry)
 
     def _decide(self, entry: LoggedEntry) -> tuple[Change, str | None]:
         """The change, or none and the reason why not.  What is wrong with the update is an outcome."""

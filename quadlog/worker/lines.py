@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
     from quadlog.core.model import Effect
 
 
-def lines_of(change: Change) -> dict[str, tuple[str, ...]]:
-    """The four lists of an effect."""
-    return {
-        "deleted": tuple(map(quad_line, change.deleted)),
-        "inserted": tuple(map(quad_line, change.inserted)),
-        "emptied": tuple(map(str, change.emptied)),
-        "filled": tuple(map(str, change.filled)),
-    }
+def with_change(effect: Effect, change: Change) -> Effect:
+    """The effect with the four lists of a change."""
+    return replace(
+        effect,
+        deleted=tuple(map(quad_line, change.deleted)),
+        inserted=tuple(map(quad_line, change.inserted)),
+        emptied=tuple(map(str, change.emptied)),
+        filled=tuple(map(str, change.filled)),
+    )
 
 
 def changes_of(effects: Sequence[Effect]) -> list[Change]:

@@ -301,4 +301,7 @@ class Replica:
         if self._evaluator is None:
             return changes_of(effects)
         known = [self._evaluator.take_change(effect) for effect in effects]
-        return [change if change is not None else changes_of([effect])[0] for effect, change in zip(effects, known, strict=True)]
+        return [
+            change if change is not None else changes_of([effect])[0]
+            for effect, change in zip(effects, known, strict=True)
+        ]

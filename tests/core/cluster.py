@@ -138,4 +138,4 @@ class Member:
     @property
     def log(self) -> list[tuple[Point, Pair]]:
         """The synchronised queue, what is not yet saved included."""
-        return [*self.disk.log, *((e.point, e.pair) for e in self.core._pending.entries)]  # noqa: SLF001
+        return [*self.disk.log, *((e.point, e.pair) for e in self.core._pending.entries)]

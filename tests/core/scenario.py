@@ -121,7 +121,7 @@ class Scenario:
     def _line(self, member: Member) -> str:
         agreed = self._names(pair for _, pair in member.log)
         core = member.core
-        waiting = sorted(pair for pairs in core.queue._pairs.values() for pair in pairs)  # noqa: SLF001
+        waiting = sorted(pair for pairs in core.queue._pairs.values() for pair in pairs)
         shown = [self._name(p) if core.queue.transaction(p) else f"({self._name(p)})" for p in waiting]
         line = f"{member.name} agreed: {agreed} | incoming: {' '.join(shown) or '-'}"
         ignored = ", ".join(f"{name} x{count}" for name, count in sorted(core.ignored.items()))

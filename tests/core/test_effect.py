@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,9 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 from quadlog.core import signature
 from quadlog.core.effect import Change, NamedGraph, Overlay, effect_of, signature_after
 from quadlog.core.update import DeleteData, InsertData, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 G1, G2 = NamedNode("urn:g1"), NamedNode("urn:g2")
 POOL = [

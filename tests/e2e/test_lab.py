@@ -231,7 +231,7 @@ def test_a_broker_that_dies_during_start(tmp_path: Path) -> None:
 def test_sigterm_at_random_moments(tmp_path: Path) -> None:
     # The real cluster: 20 moments over start (some 5 s) and run.  The first tenth of a second is
     # Python's: before the handler is there, SIGTERM just ends it, and nothing has been started.
-    moments = random.Random(3)  # noqa: S311  no secret
+    moments = random.Random(3)
     for number in range(20):
         lab = start_lab(tmp_path / str(number), dcs=2, workers=1)
         time.sleep(moments.uniform(0.0, 7.0))
@@ -249,7 +249,7 @@ def test_sigkill_of_the_lab_takes_everything_with_it(tmp_path: Path, moment: flo
     lab = start_lab(tmp_path / "d", dcs=2, workers=1, node_command=STAND_IN)
     if moment is None:
         lab.wait_ready()
-        assert len(lab.pids()) == 6  # noqa: PLR2004  two each of brokers, masters, workers
+        assert len(lab.pids()) == 6
     else:
         time.sleep(moment)
     lab.popen.kill()

@@ -8,8 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 import pytest
@@ -34,6 +33,9 @@ from quadlog.errors import Forbidden, SetupError, StateError, SyntaxRefused, Uns
 from quadlog.quadquery import Dataset as Named
 from quadlog.quadquery import hide
 from quadlog.quadstore import Applied, QuadStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 S, P, G = (NamedNode(f"urn:{name}") for name in "spg")
 

@@ -1,6 +1,6 @@
 """`make mutants`: break one rule at a time, and see the behaviour tests notice.
 
-    python -m tests.mutants.run [NAME ...]
+python -m tests.mutants.run [NAME ...]
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ TIMEOUT = 120
 
 def main(names: list[str]) -> int:
     """Run the named mutants, or all; 0 if every one did as expected."""
-    mutants: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())["mutant"]
+    mutants: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())[
+        "mutant"
+    ]
     healthy = {"name": "nothing-broken", "expect": "survives", "edit": []}
     chosen = [healthy] + [mutant for mutant in mutants if not names or mutant["name"] in names]
     wrong = 0
@@ -31,7 +33,10 @@ def main(names: list[str]) -> int:
         outcome, why = _run(mutant)
         verdict = "as expected" if outcome == mutant["expect"] else f"EXPECTED: {mutant['expect']}"
         wrong += outcome != mutant["expect"]
-        print(f"{mutant['name']:28} {outcome:9} {time.monotonic() - started:5.1f} s  {verdict}  {why}", flush=True)
+        print(
+            f"{mutant['name']:28} {outcome:9} {time.monotonic() - started:5.1f} s  {verdict}  {why}",
+            flush=True,
+        )
     print(f"{len(chosen) - wrong} passed, {wrong} failed")
     return min(wrong, 1)
 
@@ -49,9 +54,21 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str]:
             path = copy / edit["file"]
             text = path.read_text()
             if text.count(edit["old"]) != 1:
-                sys.exit(f"{mutant['name']}: {edit['file']} has the old text {text.count(edit['old'])} times, not once")
+                sys.exit(
+                    f"{mutant['name']}: {edit['file']} has the old text {text.count(edit['old'])} times, not once"
+                )
             path.write_text(text.replace(edit["old"], edit["new"]))
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *BEHAVIOUR]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            *BEHAVIOUR,
+        ]
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         if done.returncode not in (0, 1):
             sys.exit(f"{mutant['name']}: the tests did not run:\n{done.stdout}{done.stderr}")

@@ -24,21 +24,25 @@ if TYPE_CHECKING:
 DUMP_TIMEOUT = 60.0
 
 
-async def inspect(
+async def survey(
     http: httpx.AsyncClient, cluster: Cluster, turtle: bytes, updates: Sequence[Update]
 ) -> Findings:
     """Ask everybody; compare everything.  To be called when the cluster is at rest."""
     comparison = _Comparison(await asyncio.to_thread(canonical_file, turtle))
     return Findings(
         workers=tuple(
-            [await _inspect_worker(http, comparison, dc, worker) for dc in cluster.dcs for worker in dc.workers]
+            [
+                await _survey_worker(http, comparison, dc, worker)
+                for dc in cluster.dcs
+                for worker in dc.workers
+            ]
         ),
         file_answers=tuple(await asyncio.to_thread(ask_file, turtle)),
         transactions={master.id: await transactions(http, master, updates) for master in cluster.masters},
     )
 
 
-async def _inspect_worker(
+async def _survey_worker(
     http: httpx.AsyncClient, comparison: _Comparison, dc: DataCentre, worker: Node
 ) -> WorkerFinding:
     agreed, status = await agreed_index(http, dc.master), await worker_status(http, worker)

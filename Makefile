@@ -1,0 +1,58 @@
+# Two commands do everything on a fresh machine with Python 3.11+ and Java 17+: make demo, make test.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: setup demo test check sim integration e2e mutants format lock clean
+
+setup: .venv/ready  ## Everything that the other commands need: packages, Kafka's jars
+
+.venv/ready: pyproject.toml requirements.lock requirements-demo.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "quadlog needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-demo.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/quadlog kafka setup
+	@touch $@
+
+demo: setup  ## Three data centres load the Brick ontology at once
+	$(BIN)/quadlog demo
+
+test: setup  ## Every test, on real brokers and processes
+	$(PYTEST) --durations=10
+
+check: setup  ## What is seen without running: style, types, arrows
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+sim: setup  ## The agreement in bad weather: more seeds than in `make test`
+	$(BIN)/python -m tests.core.weather --seeds 2000
+
+integration: setup  ## One real broker, real stores
+	$(PYTEST) tests/integration
+
+e2e: setup  ## Whole clusters
+	$(PYTEST) tests/e2e
+
+mutants: setup  ## Each rule of the agreement broken once: the behaviour tests must notice
+	$(BIN)/python -m tests.mutants.run
+
+format: setup  ## Lay the code out
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:  ## Choose versions anew
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv
+	.venv-lock/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --output-file requirements.lock
+	rm -rf .venv-lock
+
+clean:  ## Remove what was made here (not the cache, which checkouts share)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,87 @@
+"""The whole demo as a visitor runs it, without a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.demo.report import VERDICT
+from quadlog.lab import processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIMEOUT = 300.0
+BOUND = 10.0
+"""Seconds after which nothing of a demo that has ended may be left."""
+
+
+def start_demo(directory: Path) -> subprocess.Popen[str]:
+    """Run the demo with its data in `directory`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "quadlog", "demo", "--dir", str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "TMPDIR": str(directory.parent)},
+    )
+
+
+def left_running(directory: Path) -> list[int]:
+    """Return the pids of the demo's cluster that are still there."""
+    lab_id: str = json.loads((directory / "lab.json").read_text())["lab_id"]
+    return processes.wait_until_gone(lab_id, BOUND)
+
+
+def left_on_disk(directory: Path) -> list[str]:
+    """Return the demo's temporary files."""
+    return [path.name for path in directory.parent.glob("quadlog-*")]
+
+
+@pytest.mark.timeout(TIMEOUT)
+def test_every_worker_ends_with_the_file(tmp_path: Path) -> None:
+    directory = tmp_path / "demo"
+    with start_demo(directory) as demo:
+        said, _ = demo.communicate(timeout=TIMEOUT - BOUND)
+    assert demo.returncode == 0, said
+    assert f"Verdict: {VERDICT}" in said
+    assert "was sent KILL: exited(-9)" in said
+    rows = re.findall(r"(dc\d-w\d) +│ (\d+) +│ 62,083 │ (\w{16}) │ same +│ yes", said)
+    assert [worker for worker, _, _ in rows] == [f"dc{dc}-w{w}" for dc in (1, 2, 3) for w in (1, 2)]
+    assert len({(index, signature) for _, index, signature in rows}) == 1
+    assert re.search(r"[\d.]+ updates/s", said)
+    assert left_running(directory) == []
+    assert left_on_disk(directory) == []
+
+
+@pytest.mark.timeout(TIMEOUT)
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("broker-dc1 serves", signal.SIGINT),  # the cluster starts
+        ("was sent KILL", signal.SIGTERM),  # the load is under way, a worker is down
+    ],
+)
+def test_a_signal_in_the_middle_leaves_nothing(tmp_path: Path, moment: str, number: signal.Signals) -> None:
+    directory = tmp_path / "demo"
+    with start_demo(directory) as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if moment in line:
+                break
+        asked = time.monotonic()
+        demo.send_signal(number)
+        said, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130, said
+    assert "Traceback" not in said
+    assert time.monotonic() - asked < 30
+    assert left_running(directory) == []
+    assert left_on_disk(directory) == []
