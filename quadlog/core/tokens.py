@@ -8,8 +8,7 @@ the two disagree ends in an unexpected token, which callers refuse.
 [('word', 'GRAPH'), ('var', '?g'), ('mark', '{'), ('iri', '<urn:s>'), ('word', 'a'),
  ('string', "'it\\'s'"), ('mark', '}'), ('end', '')]
 
-Why not tree-sitter-sparql: it refuses 8 of the 128 valid W3C updates, knows no RDF 1.2, and
-holds a tree some 40 times the size of the text.
+Why not tree-sitter-sparql: see `docs/decisions/0001-read-updates-without-tree-sitter.md`.
 """
 
 from __future__ import annotations

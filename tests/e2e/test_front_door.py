@@ -105,23 +105,21 @@ def test_declarations_may_follow_a_semicolon(cluster: Cluster) -> None:
     subject = name()
     text = (
         f"PREFIX a: <urn:a:> INSERT DATA {{ {subject} a:p 1, 2 }} ;\n"
-        f"PREFIX b: <urn:b:> BASE <urn:base:> DELETE DATA {{ {subject} a:p 1 }} ;\n"
+        f"PREFIX b: <urn:b:> BASE <http://b.example/> DELETE DATA {{ {subject} a:p 1 }} ;\n"
         f"INSERT DATA {{ GRAPH <x> {{ {subject} b:p 3 }} }} ;"
     )
     answer = cluster.update(text)
     assert answer.status_code == 204, answer.text
     assert objects(cluster.masters[0], subject) == ["2", "3"]
-    assert ask(cluster.masters[0], f"ASK {{ GRAPH <urn:base:x> {{ {subject} <urn:b:p> 3 }} }}").json()["boolean"] in (
-        True,
-        False,
-    )
+    where = f"ASK {{ GRAPH <http://b.example/x> {{ {subject} <urn:b:p> 3 }} }}"
+    assert ask(cluster.masters[0], where).json()["boolean"] is True
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
         ("INSERT DATA {\n  <urn:s> <urn:p> }", "line 2, column 19"),
-        ("INSERT DATA { <urn:s> <urn:p> <urn:o> } INSERT", "line 1, column 41"),
+        ("INSERT DATA { <urn:s> <urn:p> <urn:o> }\n\n  INSERT", "line 3, column"),
         ("SELECT * { ?s ?p ?o }", "line 1, column 1"),
         ("INSERT DATA { ?s <urn:p> 1 }", "line 1, column 15"),
         ("DELETE DATA { _:b <urn:p> 1 }", "line 1"),
@@ -351,7 +349,7 @@ def test_keys_have_a_length(cluster: Cluster, key: str) -> None:
 
 
 def test_tx_tells_of_ids_and_keys_at_every_master(cluster: Cluster) -> None:
-    key = f"tx/ü?{uuid.uuid4()} #%2F".replace("ü", "u")
+    key = f"tx/?{uuid.uuid4()} #%2F"
     answer = cluster.update(f"INSERT DATA {{ {name()} <urn:p> 1 }}", Idempotency_Key=key)
     applied_at(cluster, index_of(answer))
     for master in cluster.masters:
@@ -645,6 +643,6 @@ def test_at_the_end_every_signature_is_what_anybody_can_count(cluster: Cluster) 
     counted = {recount(url)[0] for url in cluster.workers.values()}
     assert counted == told
     assert len(told) == 1
-    quads = {httpx.get(f"{url}/status").json()["quads"] for url in cluster.workers.values()}
-    assert quads == {len(recount(cluster.masters[0].rstrip("/") + "/repositories/main")[1])} if False else len(quads) == 1
+    for url in cluster.workers.values():
+        assert httpx.get(f"{url}/status").json()["quads"] == len(recount(url)[1])
     assert cluster.wait_until_equal() == index
