@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadlog.kafka.broker_process import BrokerProcess, is_serving, until
-from quadlog.kafka.installation import prepare
 from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
+from quadlog.kafka.prepare import prepare
 from quadlog.lab import processes
 
 if TYPE_CHECKING:

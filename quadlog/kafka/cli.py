@@ -33,7 +33,7 @@ def setup() -> None:
     """Find Java and download Kafka's jars into the cache, once."""
     from rich.console import Console  # noqa: PLC0415  commands import what they need when they run
 
-    from quadlog.kafka.installation import prepare  # noqa: PLC0415
+    from quadlog.kafka.prepare import prepare  # noqa: PLC0415
 
     console = Console(highlight=False)
     with console.status("looking for Java and the jars") as status:

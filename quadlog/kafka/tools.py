@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from quadlog.kafka.installation import prepare
+from quadlog.kafka.prepare import prepare
 from quadlog.kafka.tool_names import main_class
 
 if TYPE_CHECKING:

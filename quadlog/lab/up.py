@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import httpx
 
 from quadlog.errors import QuadlogError, SetupError
-from quadlog.kafka.installation import Installation, prepare
+from quadlog.kafka.installation import Installation
+from quadlog.kafka.prepare import prepare
 from quadlog.lab import control, processes
 from quadlog.lab.children import make_children
 from quadlog.lab.directory import LabDirectory, check_ports, open_directory

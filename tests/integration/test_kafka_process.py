@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from quadlog.errors import SetupError
-from quadlog.kafka.installation import prepare
 from quadlog.kafka.jars import cache_directory, locked, resolve
 from quadlog.kafka.java import Java, find_java
+from quadlog.kafka.prepare import prepare
 from quadlog.kafka.tool_names import TOOLS
 from tests.lab_helpers import quadlog, running_broker
 
@@ -150,7 +150,7 @@ def test_a_damaged_cache_is_resolved_again(tmp_path: Path) -> None:
 
 def test_a_second_process_waits_for_the_one_that_fills_the_cache(tmp_path: Path) -> None:
     home = prepare(_silent).jars.home
-    program = "import sys; from pathlib import Path; from quadlog.kafka.installation import prepare; "
+    program = "import sys; from pathlib import Path; from quadlog.kafka.prepare import prepare; "
     program += "prepare(lambda line: print(line, flush=True), cache=Path(sys.argv[1]))"
     with locked(tmp_path, _silent):
         waiting = subprocess.Popen(
