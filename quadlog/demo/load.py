@@ -21,8 +21,6 @@ AT_ONCE = 8
 PATIENCE = 120.0
 """Seconds after which an update that nobody acknowledges is given up."""
 PAUSE, LONGEST_PAUSE = 0.2, 2.0
-ANSWER_TIMEOUT = 40.0
-"""A master answers after 30 s at the latest (its `request-timeout`)."""
 
 
 async def load(
@@ -92,7 +90,6 @@ async def _try(http: httpx.AsyncClient, master: Node, update: Update) -> str | N
             f"{master.url}/update",
             content=update.text,
             headers={"Content-Type": "application/sparql-update", "Idempotency-Key": update.key},
-            timeout=ANSWER_TIMEOUT,
         )
     except httpx.TransportError as error:
         return f"{master.id}: {type(error).__name__} {error}"

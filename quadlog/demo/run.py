@@ -34,6 +34,8 @@ KILL_AT, START_AT = 0.35, 0.7
 PLAIN_WIDTH = 120
 """Columns where the output is no terminal that could say."""
 LAB_POLL = 0.5
+ANSWER_TIMEOUT = 40.0
+"""A master answers an update after 30 s at the latest (its `request-timeout`)."""
 
 
 class Demo:
@@ -92,8 +94,7 @@ class Demo:
 
     async def _work(self, cluster: Cluster, turtle: bytes, updates: Sequence[Update]) -> int:
         """Load, ask, compare, show; return the exit code."""
-        limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(trust_env=False, limits=limits) as http:
+        async with httpx.AsyncClient(trust_env=False, timeout=ANSWER_TIMEOUT) as http:
             await self._load(http, cluster, updates)
             with self._console.status("asking every worker, comparing every dump with the file"):
                 try:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from quadlog.demo.cluster import Cluster, DataCentre, Node
     from quadlog.demo.split import Update
 
-DUMP_TIMEOUT = 60.0
-
 
 async def survey(
     http: httpx.AsyncClient, cluster: Cluster, turtle: bytes, updates: Sequence[Update]
@@ -50,7 +48,7 @@ async def _survey_worker(
         message = f"{dc.master.id if agreed is None else worker.id} does not answer any more: see its log"
         raise StateError(message)
     answers = tuple([await ask_worker(http, worker, question) for question in QUESTIONS])
-    dump = (await http.get(f"{worker.url}/statements", timeout=DUMP_TIMEOUT)).raise_for_status().content
+    dump = (await http.get(f"{worker.url}/statements")).raise_for_status().content
     return WorkerFinding(
         dc=dc.name,
         id=worker.id,

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from quadlog.demo.cluster import Cluster, Node
 
 INTERVAL = 0.25
-STATUS_TIMEOUT = 5.0
 SETTLE_TIMEOUT = 120.0
 """Seconds that a worker which was away has to catch up."""
 
@@ -35,7 +34,7 @@ class WorkerStatus:
 async def worker_status(http: httpx.AsyncClient, worker: Node) -> WorkerStatus | None:
     """Return what a worker says; None if it does not answer."""
     try:
-        response = await http.get(f"{worker.url}/status", timeout=STATUS_TIMEOUT)
+        response = await http.get(f"{worker.url}/status")
         said = response.raise_for_status().json()
     except httpx.HTTPError:
         return None
@@ -50,7 +49,7 @@ async def worker_status(http: httpx.AsyncClient, worker: Node) -> WorkerStatus |
 async def agreed_index(http: httpx.AsyncClient, master: Node) -> int | None:
     """Return how far a master's agreed log goes; None if it does not answer."""
     try:
-        response = await http.get(f"{master.url}/cluster/status", timeout=STATUS_TIMEOUT)
+        response = await http.get(f"{master.url}/cluster/status")
         return int(response.raise_for_status().json()["agreed_index"])
     except httpx.HTTPError:
         return None

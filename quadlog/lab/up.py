@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import httpx
 
 from quadlog.errors import QuadlogError, SetupError
-from quadlog.kafka.installation import Installation
 from quadlog.kafka.prepare import prepare
 from quadlog.lab import control, processes
 from quadlog.lab.children import make_children
@@ -26,6 +25,7 @@ from quadlog.lab.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from quadlog.kafka.installation import Installation
     from quadlog.lab.shape import Wanted
     from quadlog.lab.stop import StopSignal
 

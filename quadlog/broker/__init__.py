@@ -1,0 +1,12 @@
+"""Kafka stops here: one outlet and any number of tails per Kafka cluster.
+
+`acks=all` is replication, not fsync: what is acknowledged is in the page cache of all in-sync
+brokers.
+"""
+
+from quadlog.broker.admin import Admin
+from quadlog.broker.outlet import KafkaOutlet
+from quadlog.broker.reading import BEGINNING, END, end_of, last
+from quadlog.broker.tail import KafkaTail
+
+__all__ = ["BEGINNING", "END", "Admin", "KafkaOutlet", "KafkaTail", "end_of", "last"]

@@ -1,0 +1,97 @@
+"""Topics of one cluster: made when missing, looked at before they are trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
+    AdminClient,
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from quadlog.broker.connection import COMMON
+from quadlog.errors import SetupError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SAFE_REPLICATION: Final = 3
+NEEDED_MESSAGE_BYTES: Final = 1_000_000
+
+
+class Admin:
+    """Topics of one cluster: made when missing, looked at before they are trusted."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Connects when first asked."""
+        self._bootstrap = bootstrap
+        # Kept as long as its futures live: they are lost with it.
+        self._client = AdminClient({**COMMON, "bootstrap.servers": bootstrap})
+
+    def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> list[str]:
+        """Make what is missing.  Returns warnings on what is there but should be set otherwise.
+
+        Raises:
+            Unavailable: no broker answers.
+            SetupError: a topic has more than one partition, so it has no one order.
+
+        """
+        known = self._topics()
+        missing = [topic for topic in topics if topic not in known]
+        new = [NewTopic(topic, 1, replication, config=dict(config)) for topic in missing]
+        client = cast("Any", self._client)  # futures without a type
+        futures: dict[str, Any] = client.create_topics(new, operation_timeout=10) if new else {}
+        for topic, future in futures.items():
+            try:
+                future.result(timeout=15)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    message = f"topic {topic} could not be made at {self._bootstrap}: {error}"
+                    raise SetupError(message) from error
+        return self._check([topic for topic in topics if topic in known])
+
+    def _topics(self) -> dict[str, Any]:
+        try:
+            topics: dict[str, Any] = self._client.list_topics(timeout=5).topics
+        except KafkaException as error:
+            message = f"no Kafka broker answers at {self._bootstrap}: {error}; start it or correct 'kafka'"
+            raise Unavailable(message) from error
+        return topics
+
+    def _check(self, topics: Sequence[str]) -> list[str]:
+        known = self._topics()
+        for topic in topics:
+            if (count := len(known[topic].partitions)) != 1:
+                message = (
+                    f"topic {topic} has {count} partitions; an order needs exactly 1: make it anew with 1"
+                )
+                raise SetupError(message)
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        warnings: list[str] = []
+        client = cast("Any", self._client)  # futures without a type
+        futures: dict[Any, Any] = client.describe_configs(resources) if resources else {}
+        for resource, future in futures.items():
+            values: dict[str, str | None] = {
+                name: entry.value for name, entry in future.result(timeout=10).items()
+            }
+            replicas = len(known[resource.name].partitions[0].replicas)
+            warnings += [f"topic {resource.name}: {warning}" for warning in _doubts(values, replicas)]
+        return warnings
+
+
+def _doubts(config: Mapping[str, str | None], replicas: int) -> list[str]:
+    doubts: list[str] = []
+    if replicas < SAFE_REPLICATION:
+        doubts.append(f"replication factor {replicas}: a lost disk loses what was acknowledged; use 3")
+    if replicas >= SAFE_REPLICATION and int(config.get("min.insync.replicas") or 1) < SAFE_REPLICATION - 1:
+        doubts.append("min.insync.replicas below 2: acks=all may mean one broker; set it to 2")
+    if config.get("unclean.leader.election.enable") == "true":
+        doubts.append("unclean.leader.election.enable=true may drop acknowledged records; set it to false")
+    if int(config.get("max.message.bytes") or NEEDED_MESSAGE_BYTES) < NEEDED_MESSAGE_BYTES:
+        doubts.append(
+            f"max.message.bytes below {NEEDED_MESSAGE_BYTES}: large transactions will not fit; raise it"
+        )
+    return doubts

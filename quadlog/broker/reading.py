@@ -1,0 +1,144 @@
+"""Reading without a group: consumers that are told where to begin, and where a topic ends."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+
+from quadlog.broker.connection import COMMON
+from quadlog.errors import StateError, Unavailable
+from quadlog.ports import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from confluent_kafka import Message
+
+BEGINNING: Final = OFFSET_BEGINNING
+END: Final = OFFSET_END
+BATCH: Final = 1000
+"""Records handed over at once."""
+
+_TAIL_BASE: Final = -2000  # librdkafka's RD_KAFKA_OFFSET_TAIL(n) is this minus n
+
+
+def last(count: int) -> int:
+    """The logical offset of the last `count` records."""
+    return _TAIL_BASE - count
+
+
+@contextmanager
+def reading(bootstrap: str, client: str) -> Generator[Consumer, None, None]:
+    """A consumer without a group, closed at the end."""
+    consumer = Consumer(
+        {
+            **COMMON,
+            "bootstrap.servers": bootstrap,
+            "client.id": client,
+            "group.id": client,  # asked for by librdkafka; never used: offsets are ours
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": False,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+_PASSING: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001 - that is their public name
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+def batch(consumer: Consumer, timeout: float) -> list[Record]:
+    """Wait for one record, then take all that are there already."""
+    first = consumer.poll(timeout)
+    if first is None:
+        return []
+    return [
+        record for m in (first, *consumer.consume(BATCH, timeout=0)) if (record := _record(m)) is not None
+    ]
+
+
+def _record(message: Message) -> Record | None:
+    error = message.error()
+    if error is not None:
+        if error.code() in _PASSING or error.retriable():
+            return None
+        text = (
+            f"{message.topic() or 'a topic'} at offset {message.offset()}: {error}. If its records were deleted"
+            " (retention, DeleteRecords, a new topic of that name), this node has to be fed again from a peer"
+        )
+        raise StateError(text)
+    headers: Any = message.headers() or []
+    offset = message.offset()
+    return Record(
+        message.topic() or "",
+        0 if offset is None else offset,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        headers,
+    )
+
+
+def _bytes(value: str | bytes | None) -> bytes:
+    return value if isinstance(value, bytes) else (value or "").encode()
+
+
+def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0) -> tuple[int, list[Record]]:
+    """The offset behind the last record of a topic, and its last `count` records.
+
+    Raises:
+        Unavailable: no broker told within `timeout` seconds.
+
+    """
+    deadline = time.monotonic() + timeout
+    with reading(bootstrap, "quadlog-end") as consumer:
+        low, high = _watermarks(consumer, topic, deadline)
+        start = max(low, high - count)
+        records: list[Record] = []
+        if start < high:
+            consumer.assign([TopicPartition(topic, 0, start)])
+            while not records or records[-1].offset < high - 1:
+                if time.monotonic() > deadline:
+                    message = f"the end of {topic} did not arrive from {bootstrap} within {timeout:.0f} s"
+                    raise Unavailable(message)
+                records += batch(consumer, timeout=0.5)
+        return high, records
+
+
+def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
+    """First and next offset.  A topic that was just made has no leader for a moment: it is asked again."""
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                message = f"the end of {topic} cannot be read: {error}; is its broker up?"
+                raise Unavailable(message) from error
+            time.sleep(0.1)
+        else:
+            return low, high
