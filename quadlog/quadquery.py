@@ -21,8 +21,8 @@ from pyoxigraph import (
     RdfFormat,
 )
 
-from quadlog.core.syntax import explain
-from quadlog.core.tokens import is_tame, tokens
+from quadlog.core.sparql.syntax import explain
+from quadlog.core.sparql.tokens import is_tame, tokens
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
 
 if TYPE_CHECKING:

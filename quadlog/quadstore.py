@@ -21,7 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.commit import UpdateText, net_of
 from quadlog.core import signature
 from quadlog.core.model import GENESIS
-from quadlog.core.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.syntax import RESERVED_PREFIX
 from quadlog.errors import SetupError, StateError
 from quadlog.quadquery import run_query
 

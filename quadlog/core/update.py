@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from quadlog.core.quad_data import BlockParser
-from quadlog.core.reader import Reader
-from quadlog.core.syntax import check_update
-from quadlog.core.terms import BlankNodes, Literals, Names
-from quadlog.core.tokens import is_tame, place
+from quadlog.core.sparql.quad_data import BlockParser
+from quadlog.core.sparql.reader import Reader
+from quadlog.core.sparql.syntax import check_update
+from quadlog.core.sparql.terms import BlankNodes, Literals, Names
+from quadlog.core.sparql.tokens import is_tame, place
 from quadlog.errors import Unsupported, UserError
 
 if TYPE_CHECKING:

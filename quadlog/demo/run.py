@@ -62,6 +62,7 @@ class Demo:
         self._say(f"Brick: {triples:,} triples, {len(updates)} updates. Starting three data centres.")
         with running_cluster(directory, self._say) as cluster:
             self._lap_of("start")
+            self._say("Everything serves. Loading through all three masters at once.")
             try:
                 return asyncio.run(self._with(cluster, turtle, updates))
             finally:

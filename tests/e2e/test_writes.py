@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import LoggedEntry, id_of_key
+from quadlog.core.model import LoggedEntry, Payload, id_of_key
 from tests.e2e.cluster import UPDATE, Cluster, records, recount
 from tests.lab_helpers import running_lab
 
@@ -31,6 +31,7 @@ class Book:
     texts: dict[str, str] = field(default_factory=dict)
     acknowledged: dict[str, int] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     @property
     def done(self) -> int:
@@ -66,8 +67,9 @@ async def write(book: Book, masters: list[str]) -> None:
                     content=book.texts[key],
                     headers=UPDATE | {"Idempotency-Key": key},
                 )
-            except httpx.HTTPError:
+            except httpx.HTTPError as error:
                 book.unanswered.append(key)
+                book.reasons[f"{type(error).__name__} {error}"] += 1
                 await asyncio.sleep(0.05)
                 continue
             if answer.status_code == httpx.codes.NO_CONTENT:
@@ -75,6 +77,7 @@ async def write(book: Book, masters: list[str]) -> None:
             else:
                 assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE, answer.text
                 book.unanswered.append(key)
+                book.reasons[answer.json()["error"]] += 1
 
     async with httpx.AsyncClient(timeout=60) as session:
         await asyncio.gather(*(client(which, session) for which in range(CLIENTS)))
@@ -104,12 +107,14 @@ def test_writes_survive_kills(tmp_path: Path) -> None:
 
         started = time.monotonic()
         asyncio.run(everything())
-        print(f"{WRITES} writes in {time.monotonic() - started:.0f} s, {len(book.unanswered)} unanswered")
+        print(f"{WRITES} writes in {time.monotonic() - started:.0f} s, unanswered: {book.reasons}")
         states = resolve(book, cluster)
         cluster.wait_until_equal()
         logs = [agreed_log(dc["kafka"], dc["name"]) for dc in lab.dcs]
         assert logs[0] == logs[1] == logs[2]
         check_exactly_once(book, states, logs[0])
+        for dc in lab.dcs:
+            check_durable_is_ordered(dc["kafka"], dc["name"], logs[0])
         expected = replay(logs[0])
         for name, url in cluster.workers.items():
             signature, lines = recount(url)
@@ -156,6 +161,15 @@ def check_exactly_once(book: Book, states: dict[str, str], log: list[tuple[int, 
         known = index_of.pop(id_of_key("main", key), None)
         assert (known is not None) == (state == "applied"), f"{key} is {state} and stands at {known}"
     assert not index_of, "somebody else wrote"
+
+
+def check_durable_is_ordered(kafka: str, dc: str, log: list[tuple[int, bytes, str]]) -> None:
+    """What is durable anywhere is ordered, also where its master died before it could say so."""
+    ids = {transaction_id for _, transaction_id, _ in log}
+    for record in records(kafka, f"main.{dc}.payloads"):
+        payload = codec.decode(record.value() or b"")
+        assert isinstance(payload, Payload)
+        assert payload.transaction.id in ids, f"{record.key()!r} in {dc} at {record.offset()} was never ordered"
 
 
 def replay(log: list[tuple[int, bytes, str]]) -> set[str]:

@@ -13,7 +13,7 @@ from functools import cache
 
 from pyoxigraph import Store
 
-from quadlog.core.tokens import place, tokens
+from quadlog.core.sparql.tokens import place, tokens
 from quadlog.errors import SyntaxRefused
 
 # Named graphs of a worker's own book-keeping: no client may name one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from quadlog.core.tokens import place, tokens
+from quadlog.core.sparql.tokens import place, tokens
 from quadlog.errors import SyntaxRefused, Unsupported
 
 

@@ -14,8 +14,8 @@ from pyoxigraph import (
     Triple,
 )
 
-from quadlog.core.syntax import RESERVED_PREFIX
-from quadlog.core.terms import (
+from quadlog.core.sparql.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.terms import (
     FALSE,
     RDF_FIRST,
     RDF_NIL,
@@ -25,12 +25,12 @@ from quadlog.core.terms import (
     TRUE,
     string_value,
 )
-from quadlog.core.tokens import MAX_NESTING
+from quadlog.core.sparql.tokens import MAX_NESTING
 from quadlog.errors import Forbidden
 
 if TYPE_CHECKING:
-    from quadlog.core.reader import Reader
-    from quadlog.core.terms import BlankNodes, Literals, Names
+    from quadlog.core.sparql.reader import Reader
+    from quadlog.core.sparql.terms import BlankNodes, Literals, Names
 
 Subject: TypeAlias = NamedNode | BlankNode
 Object: TypeAlias = NamedNode | BlankNode | Literal | Triple

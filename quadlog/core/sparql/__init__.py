@@ -1,0 +1,1 @@
+"""Reading SPARQL: where things are in a text, and what its terms say.  pyoxigraph judges the syntax."""
