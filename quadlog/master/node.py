@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -13,6 +14,7 @@ from consumers import rounds, status
 from quadlog.clock import now
 from quadlog.core.messages import Acquired, Heard, Submitted, Tick
 from quadlog.core.model import Heartbeat, LoggedEntry, Payload
+from quadlog.errors import StateError
 from quadlog.master.perform import perform
 from quadlog.store import Taken
 
@@ -145,6 +147,8 @@ class Node:
         self.store: Final = store
         self.desk: Final = desk
         self.crew: Final = crew
+        self.unreadable: Final[Counter[str]] = Counter()
+        """Records that are none of ours, by topic."""
         self._mouths, self._ears, self._ledger = mouths, ears, ledger
         self._appoint, self._failed = appoint, failed
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -225,7 +229,7 @@ class Node:
                 self._published.append(key)
             case Told(records=records):
                 for record in records:
-                    self._hear(record)
+                    self._hear_if_ours(record)
             case Stop():
                 pass
             case _:
@@ -244,6 +248,14 @@ class Node:
             return  # an id never runs twice: whoever asks again waits for the first
         self._own.sent()
         self._mouths.payloads.say(payload, lambda offset: self.put(Durable(payload, offset)))
+
+    def _hear_if_ours(self, record: Record) -> None:
+        """What another program wrote to a topic is passed over and counted: it must not stop the order."""
+        try:
+            self._hear(record)
+        except StateError as error:
+            self.unreadable[record.topic] += 1
+            log.warning("passed over a record", topic=record.topic, offset=record.offset, error=str(error))
 
     def _hear(self, record: Record) -> None:
         topic = record.topic

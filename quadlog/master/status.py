@@ -33,6 +33,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "split": {"state": "none", "strategy": None, "fork_index": None},
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(agreement.ignored),
+        "unreadable_records": dict(node.unreadable),
         "workers": [
             {
                 "id": worker.beat.worker,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,10 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store
 
 from quadlog.core import signature
 from quadlog.demo.ontology import find_brick
-from quadlog.demo.proof import canonical_dump, canonical_file, difference, recount
+from quadlog.demo.proof import Recount, canonical_dump, canonical_file, difference, recount
+from quadlog.demo.questions import QUESTIONS
+from quadlog.demo.report import Findings, WorkerFinding, wrong
+from quadlog.demo.watch import WorkerStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,3 +118,65 @@ def test_the_recount_is_the_signature(store: Store) -> None:
     counted = recount("".join(f"{line}\n" for line in lines).encode())
     assert counted.quads == len(store)
     assert counted.signature == signature.render(signature.add(signature.EMPTY, lines))
+
+
+# The verdict.
+
+STATUS = WorkerStatus(evaluating=False, applied=3, quads=5, signature="ab")
+ANSWERS = tuple((("1",),) for _ in QUESTIONS)
+WORKER = WorkerFinding(
+    dc="dc1",
+    id="w1",
+    agreed=3,
+    status=STATUS,
+    counted=Recount(quads=5, signature="ab"),
+    deviation=None,
+    answers=ANSWERS,
+)
+OTHER = replace(WORKER, dc="dc2", id="w2")
+INDEXES = {"key1": 1, "key2": 2}
+
+
+def judged(*workers: WorkerFinding, m2: dict[str, int | None] | None = None) -> list[str]:
+    """Return what is wrong with these workers, and with what a second master says."""
+    transactions = {"m1": INDEXES, "m2": INDEXES if m2 is None else m2}
+    return wrong(Findings(workers=workers, file_answers=ANSWERS, transactions=transactions))
+
+
+def test_nothing_is_wrong() -> None:
+    assert judged(WORKER, OTHER) == []
+
+
+@pytest.mark.parametrize(
+    ("worker", "told"),
+    [
+        (replace(OTHER, status=replace(STATUS, applied=2)), "w2 is at index 2, its master at 3"),
+        (replace(OTHER, status=replace(STATUS, quads=4)), "w2 says 4 quads"),
+        (replace(OTHER, counted=Recount(quads=5, signature="cd")), "its dump has 5 with cd"),
+        (replace(OTHER, agreed=4, status=replace(STATUS, applied=4)), "dc2 agreed on index 4, dc1 on 3"),
+        (
+            replace(OTHER, status=replace(STATUS, signature="cd"), counted=Recount(quads=5, signature="cd")),
+            "w2 and w1 have different signatures",
+        ),
+        (
+            replace(OTHER, deviation="1 only in the file"),
+            "w2 is not isomorphic to the file: 1 only in the file",
+        ),
+        (replace(OTHER, answers=((("2",),), *ANSWERS[1:])), "with 2, the file with 1"),
+    ],
+)
+def test_a_worker_that_differs_is_told(worker: WorkerFinding, told: str) -> None:
+    [line] = judged(WORKER, worker)
+    assert told in line
+
+
+@pytest.mark.parametrize(
+    ("m2", "told"),
+    [
+        ({"key1": 1, "key2": None}, "m2 has not applied 1 acknowledged updates, such as key2"),
+        ({"key1": 2, "key2": 2}, "m2 has two updates at one index"),
+        ({"key1": 2, "key2": 1}, "m2 has updates at other indexes than m1"),
+    ],
+)
+def test_a_transaction_lost_or_moved_is_told(m2: dict[str, int | None], told: str) -> None:
+    assert any(told in line for line in judged(WORKER, OTHER, m2=m2))
