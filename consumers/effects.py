@@ -73,7 +73,7 @@ class EffectsConsumer:
 
 
 class EffectsLedger:
-    """Effects as a master follows them, by their headers alone: how far they are, what was rejected."""
+    """Effects as a master follows them, by their headers: how far they are whole, what was rejected."""
 
     def __init__(self, *, index: int = 0, attempt: int = 0, mirrored: int = -1) -> None:
         """Go on behind what the own data centre's topic holds.
@@ -101,7 +101,7 @@ class EffectsLedger:
         if attempt is None or int(attempt) < self.attempt:
             return None
         self.attempt = int(attempt)
-        if index is None or int(index) <= self.index:
+        if index is None or int(index) <= self.index or not codec.is_last_chunk(record.value):
             return None
         self.index = int(index)
         if record.header(OUTCOME) != Outcome.REJECTED.encode():

@@ -71,7 +71,11 @@ def _read(value: bytes) -> tuple[int, dict[str, Any]]:
         raise StateError(message)
     stream = io.BytesIO(value)
     stream.seek(_HEADER)
-    record: dict[str, Any] = _reader(stream, _schema(schema_id), None)
+    try:
+        record: dict[str, Any] = _reader(stream, _schema(schema_id), None)
+    except Exception as error:  # fastavro raises EOFError, IndexError, ValueError, … as the bytes have it
+        message = f"not a quadlog record: bytes of a {schemas.record_name(schema_id)} that cannot be read ({error!r})"
+        raise StateError(message) from error
     return schema_id, record
 
 
@@ -312,6 +316,9 @@ def decode_chunk(value: bytes) -> tuple[Said, int, int]:
     """What one record says, which chunk it is (from 0), of how many."""
     schema_id, record = _read(value)
     chunk, chunks = record.get("chunk", 0), record.get("chunks", 1)
+    if not 0 <= chunk < chunks:
+        message = f"not a quadlog record: it says that it is chunk {chunk} of {chunks}"
+        raise StateError(message)
     decoders: dict[int, Any] = {
         _PAYLOAD: _payload,
         _POST: _post,
@@ -322,6 +329,12 @@ def decode_chunk(value: bytes) -> tuple[Said, int, int]:
     }
     decoder = decoders[schema_id]
     return (Fence(**record) if decoder is Fence else decoder(record)), chunk, chunks
+
+
+def is_last_chunk(value: bytes) -> bool:
+    """Is what this record is part of whole with it, for one who follows without putting it together?"""
+    _, record = _read(value)
+    return bool(record.get("chunk", 0) == record.get("chunks", 1) - 1)
 
 
 class Chunks:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
+
+from starlette.requests import ClientDisconnect
 
 from quadlog.errors import TooLarge, UserError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+
+FIELDS: Final = 1000
+"""Of a form: beyond what any protocol here needs; megabytes of `&` would take seconds and gigabytes."""
 
 
 def media_type_of(request: Request) -> str:
@@ -32,6 +38,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 
     Raises:
         TooLarge: it is not; said by its Content-Length already where there is one.
+        UserError: the client left before its end.
 
     """
     message = too_large(limit)
@@ -40,11 +47,15 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise TooLarge(message)
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(message)
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > limit:
+                raise TooLarge(message)
+            chunks.append(chunk)
+    except ClientDisconnect as error:  # nobody is there to read it; a traceback in the log would help nobody
+        left = f"the client left after {size} bytes of its request"
+        raise UserError(left) from error
     return b"".join(chunks)
 
 
@@ -74,11 +85,14 @@ def form_of(body: bytes) -> dict[str, list[str]]:
     """The fields of a form.
 
     Raises:
-        UserError: it is not UTF-8.
+        UserError: it is not UTF-8, or has too many fields.
 
     """
     try:
-        return parse_qs(text_of(body), keep_blank_values=True, errors="strict")
+        return parse_qs(text_of(body), keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
     except UnicodeDecodeError as error:
         message = f"the form is not UTF-8: {error}"
+        raise UserError(message) from error
+    except ValueError as error:
+        message = f"the form has more than {FIELDS} fields"
         raise UserError(message) from error

@@ -80,7 +80,7 @@ class NodeSettings(BaseSettings):
         """
         try:
             values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:  # not there, not UTF-8, not TOML
             message = f"settings file {path} cannot be read: {error}"
             raise SetupError(message) from error
         environment = os.environ if environ is None else environ

@@ -85,6 +85,7 @@ class MasterStore:
 
     def close(self) -> None:
         """Release the directory."""
+        self._handles.clear()  # each one would hold the database open
         for family in self._families.values():
             family.close()
         self._db.close()

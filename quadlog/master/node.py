@@ -165,6 +165,11 @@ class Node:
         self._payloads.update({p.transaction.key: p for p in self.store.payloads()})
         self._thread.start()
 
+    @property
+    def mirrored(self) -> int:
+        """Offset of the last effect record that was copied into the own topic; -1 if none was."""
+        return self._ledger.mirrored
+
     def put(self, event: Event) -> None:
         """Hand over something that happened."""
         self._inbox.put(event)
@@ -289,9 +294,11 @@ class Node:
         """A payload is durable in this data centre's Kafka: it may be ordered."""
         transaction = payload.transaction
         given = Submitted if payload.origin == self.agreement.node else Acquired
+        known = transaction.key in self._payloads
         self._payloads[transaction.key] = payload
         self.agreement.step(given(transaction=transaction), now())
-        if not self.agreement.queue.has_payload(transaction.key):
+        # Known and in the queue no more: agreed in this very turn, and about to be saved and published.
+        if not known and not self.agreement.queue.has_payload(transaction.key):
             del self._payloads[transaction.key]  # synchronised long ago
 
     def _follow_effects(self, record: Record) -> None:

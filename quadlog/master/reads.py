@@ -37,7 +37,9 @@ class Reads:
         """`node` knows the workers."""
         self._node, self._settings = node, settings
         # No time limit on reading: a query runs as long as its client waits.
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=2.0), limits=httpx.Limits())
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=2.0), limits=httpx.Limits(), trust_env=False
+        )
 
     async def answer(self, request: Request) -> Response:
         """A SPARQL query, of any form that the protocol knows."""

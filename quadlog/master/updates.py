@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ FORM: Final = "application/x-www-form-urlencoded"
 LONG_TEXT: Final = 64 * 1024
 """Bytes above which a text is checked beside the event loop: a few milliseconds of parsing."""
 
+TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,64})?")
+
 KEY_LIMIT: Final = 255
 """Characters of an Idempotency-Key."""
 
@@ -59,7 +62,7 @@ class Updates:
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
-        payload = self._payload(transaction_id, body, request.headers.get("traceparent", ""))
+        payload = self._payload(transaction_id, body, _traceparent(request))
         try:
             answer = await self._outcome(payload)
         except QuadlogError as error:
@@ -80,7 +83,8 @@ class Updates:
             return await read_body(request, limit)
         if media_type == FORM:
             # A form may write every byte as three.
-            form = form_of(await read_body(request, limit * 3))
+            raw = await read_body(request, limit * 3)
+            form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
             _refuse_using(form)
             updates = form.get("update", [])
             if len(updates) != 1:
@@ -97,8 +101,10 @@ class Updates:
         key = request.headers.get("idempotency-key")
         if key is None:
             return new_id()
-        if not key or len(key) > KEY_LIMIT:
-            message = f"an Idempotency-Key has 1 to {KEY_LIMIT} characters, this one {len(key)}"
+        if not key or len(key) > KEY_LIMIT or not key.isascii():
+            message = (
+                f"an Idempotency-Key has 1 to {KEY_LIMIT} ASCII characters, this one {len(key)}: {key!r}"
+            )
             raise UserError(message)
         return id_of_key(self._settings.repository, key)
 
@@ -151,6 +157,12 @@ def new_id() -> bytes:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return value.to_bytes(16, "big")
+
+
+def _traceparent(request: Request) -> str:
+    """W3C trace context; what is none is not passed on: it would stand in three topics for ever."""
+    given = request.headers.get("traceparent", "")
+    return given if TRACEPARENT.fullmatch(given) else ""
 
 
 def _refuse_using(parameters: Container[str]) -> None:

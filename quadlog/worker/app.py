@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -10,6 +11,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from quadlog.answers import handle_error
+from quadlog.core.model import HASH_SIZE
 from quadlog.errors import Forbidden, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_body, text_of
 from quadlog.quadquery import Dataset
@@ -57,8 +59,7 @@ def make_app(replica: Replica) -> Starlette:
         return JSONResponse(_status(replica))
 
     async def evaluate(request: Request) -> Response:
-        body: dict[str, Any] = await request.json()
-        replica.ask_to_evaluate(bytes.fromhex(body["term"]))
+        replica.ask_to_evaluate(_term_of(await read_body(request, QUERY_LIMIT)))
         return Response(status_code=202)
 
     return Starlette(
@@ -75,6 +76,17 @@ def make_app(replica: Replica) -> Starlette:
 
 def _index(index: int, chain: bytes) -> dict[str, str]:
     return {"Quadlog-Index": f"{index}:{chain.hex()[:16]}"}
+
+
+def _term_of(body: bytes) -> bytes:
+    try:
+        term = bytes.fromhex(json.loads(body)["term"])
+    except (ValueError, TypeError, KeyError):
+        term = b""
+    if len(term) != HASH_SIZE:
+        message = f'the body is {{"term": "{HASH_SIZE} bytes in hex"}}'
+        raise UserError(message)
+    return term
 
 
 async def _refuse(request: Request) -> Response:

@@ -35,9 +35,7 @@ class Model:
         graphs: frozenset[NamedGraph] = frozenset(),
     ) -> None:
         self.quads = set(quads)
-        self.graphs = set(graphs) | {
-            q.graph_name for q in quads if isinstance(q.graph_name, NamedNode)
-        }
+        self.graphs = set(graphs) | {q.graph_name for q in quads if isinstance(q.graph_name, NamedNode)}
 
     def contains(self, quad: Quad) -> bool:
         return quad in self.quads
@@ -69,9 +67,7 @@ class Model:
 
 
 QUADS = st.lists(st.sampled_from(POOL), max_size=5).map(tuple)
-OPERATIONS = st.lists(
-    st.builds(InsertData, quads=QUADS) | st.builds(DeleteData, quads=QUADS), max_size=4
-)
+OPERATIONS = st.lists(st.builds(InsertData, quads=QUADS) | st.builds(DeleteData, quads=QUADS), max_size=4)
 STATES = st.builds(
     Model,
     st.frozensets(st.sampled_from(POOL)),

@@ -58,9 +58,7 @@ def test_every_control_character_is_written_as_the_serializer_does() -> None:
 
 
 @given(st.lists(QUADS, max_size=8, unique=True), st.randoms(use_true_random=False))
-def test_order_does_not_matter_and_removing_undoes_adding(
-    quads: list[Quad], random: object
-) -> None:
+def test_order_does_not_matter_and_removing_undoes_adding(quads: list[Quad], random: object) -> None:
     lines = [signature.quad_line(quad) for quad in quads]
     total = signature.add(signature.EMPTY, lines)
     random.shuffle(lines)  # type: ignore[attr-defined]

@@ -81,9 +81,7 @@ def test_the_quads_are_those_that_pyoxigraph_stores(body: str) -> None:
 
 
 GROUND = [
-    name
-    for name, body in BODIES.items()
-    if not any(mark in body for mark in ("_:", "[", "(1", "<< ", "{|"))
+    name for name, body in BODIES.items() if not any(mark in body for mark in ("_:", "[", "(1", "<< ", "{|"))
 ]
 
 
@@ -102,9 +100,7 @@ def test_quads_come_out_as_stored() -> None:
     assert str(quad.object.object) == f'"1"^^<{XSD}integer>'
 
 
-@pytest.mark.parametrize(
-    "text", ["", " \n", "# nothing", "PREFIX a: <urn:a:>", "BASE <urn:a:b> # x"]
-)
+@pytest.mark.parametrize("text", ["", " \n", "# nothing", "PREFIX a: <urn:a:>", "BASE <urn:a:b> # x"])
 def test_no_operation_is_legal(text: str) -> None:
     assert parse(text) == ()
 
@@ -277,11 +273,7 @@ def test_reserved_names_are_ordinary_elsewhere() -> None:
 
 
 def test_a_large_text_takes_a_bounded_multiple_of_its_size() -> None:
-    text = (
-        "INSERT DATA {"
-        + "\n".join(f'<urn:s{i}> <urn:p> "{"x" * 60}" .' for i in range(10_000))
-        + "}"
-    )
+    text = "INSERT DATA {" + "\n".join(f'<urn:s{i}> <urn:p> "{"x" * 60}" .' for i in range(10_000)) + "}"
     tracemalloc.start()
     try:
         assert len(parse(text)[0].quads) == 10_000

@@ -31,7 +31,9 @@ class Weather:
         """Everything that follows is decided by the seed."""
         self.seed, self.random = seed, random.Random(seed)
         names = [f"m{number}" for number in range(1, masters + 1)]
-        self.members = [Member(name, names, skew=self.random.choice((0, 0, -40, 60, -3000))) for name in names]
+        self.members = [
+            Member(name, names, skew=self.random.choice((0, 0, -40, 60, -3000))) for name in names
+        ]
         self.at = 5000.0
         self.steps = 0
         self.read: dict[tuple[str, str], int] = {}
@@ -141,7 +143,9 @@ class Weather:
             return
         ids = {pair.id for _, pair in member.log[-len(promise.queue) - 50 :]} | member.disk.ids
         for pair in promise.queue:
-            assert pair.id in member.core.queue or pair.id in ids, f"{member.name} posted {pair} and forgot it"
+            assert pair.id in member.core.queue or pair.id in ids, (
+                f"{member.name} posted {pair} and forgot it"
+            )
         assert member.core.counter >= promise.counter, f"{member.name} posted a counter and went back"
 
     def _check_published(self, published: list[Entry], log: list[tuple[Point, Pair]]) -> None:

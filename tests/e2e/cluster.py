@@ -57,7 +57,9 @@ class Cluster:
         while True:
             agreed = {self.status(number)["agreed_index"] for number in range(len(self.masters))}
             states = [httpx.get(f"{url}/status", timeout=10).json() for url in self.workers.values()]
-            applied = {(state["applied_index"], state["applied_chain"], state["signature"]) for state in states}
+            applied = {
+                (state["applied_index"], state["applied_chain"], state["signature"]) for state in states
+            }
             if len(agreed) == 1 and len(applied) == 1 and next(iter(applied))[0] in agreed:
                 return int(agreed.pop())
             assert time.monotonic() < deadline, f"masters at {agreed}, workers at {applied}"

@@ -169,7 +169,9 @@ def check_durable_is_ordered(kafka: str, dc: str, log: list[tuple[int, bytes, st
     for record in records(kafka, f"main.{dc}.payloads"):
         payload = codec.decode(record.value() or b"")
         assert isinstance(payload, Payload)
-        assert payload.transaction.id in ids, f"{record.key()!r} in {dc} at {record.offset()} was never ordered"
+        assert payload.transaction.id in ids, (
+            f"{record.key()!r} in {dc} at {record.offset()} was never ordered"
+        )
 
 
 def replay(log: list[tuple[int, bytes, str]]) -> set[str]:

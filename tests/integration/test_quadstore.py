@@ -63,9 +63,7 @@ def store(tmp_path: Path) -> QuadStore:
 
 
 def rows(store: QuadStore, text: str, dataset: Named | None = None) -> list[str]:
-    return sorted(
-        store.query(text, accept="text/csv", dataset=dataset).body.decode().split("\r\n")[1:-1]
-    )
+    return sorted(store.query(text, accept="text/csv", dataset=dataset).body.decode().split("\r\n")[1:-1])
 
 
 # --- the same state as pyoxigraph's own update ------------------------------------------------
@@ -382,9 +380,7 @@ def queried(tmp_path_factory: pytest.TempPathFactory) -> QuadStore:
 
 
 @pytest.mark.parametrize("text", QUERIES)
-def test_answers_are_those_of_a_store_without_the_reserved_graph(
-    queried: QuadStore, text: str
-) -> None:
+def test_answers_are_those_of_a_store_without_the_reserved_graph(queried: QuadStore, text: str) -> None:
     plain = Store()
     plain.update(DATA)
     result = plain.query(text)
@@ -439,16 +435,9 @@ def test_formats(store: QuadStore) -> None:
     select, construct = "SELECT ?o { ?s ?p ?o }", "CONSTRUCT WHERE { ?s ?p ?o }"
     answer = store.query(select)
     assert answer.media_type == "application/sparql-results+json"
-    assert json.loads(answer.body)["results"]["bindings"] == [
-        {"o": {"type": "literal", "value": "o"}}
-    ]
-    assert (
-        store.query("ASK { ?s ?p 'o' }", accept="application/json").body
-        == b'{"head":{},"boolean":true}'
-    )
-    assert (
-        b"<literal>o</literal>" in store.query(select, accept="application/sparql-results+xml").body
-    )
+    assert json.loads(answer.body)["results"]["bindings"] == [{"o": {"type": "literal", "value": "o"}}]
+    assert store.query("ASK { ?s ?p 'o' }", accept="application/json").body == b'{"head":{},"boolean":true}'
+    assert b"<literal>o</literal>" in store.query(select, accept="application/sparql-results+xml").body
     assert store.query(select, accept="text/csv").body == b"o\r\no\r\n"
     assert store.query(select, accept="text/tab-separated-values").body == b'?o\n"o"\n'
     assert store.query(construct).media_type == "text/turtle"
@@ -480,9 +469,7 @@ def test_what_writes_is_forbidden(queried: QuadStore, text: str) -> None:
     ("", "line 1"), ("SELECT * {\n ?s ?p }", "line 2, column 9"),
     ("SELECT * { GRAPH ?g { ?s ?p ?o }\n ! }", "line 2, column 5"), ("SELECT * { <s> ?p ?o }", "line 1, column"),
 ])  # fmt: skip
-def test_wrong_syntax_is_refused_with_line_and_column(
-    queried: QuadStore, text: str, where: str
-) -> None:
+def test_wrong_syntax_is_refused_with_line_and_column(queried: QuadStore, text: str, where: str) -> None:
     with pytest.raises(SyntaxRefused, match=where):
         queried.query(text)
 

@@ -1,0 +1,214 @@
+"""The desk: who waited for what is told once, and told the truth.  On a real store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.core.messages import Save
+from quadlog.core.model import (
+    GENESIS,
+    Entry,
+    Kind,
+    Pair,
+    Payload,
+    Transaction,
+    body_hash,
+    chain_hash,
+    first_view,
+    payload_digest,
+)
+from quadlog.errors import KeyReused, Rejected
+from quadlog.master.desk import Answer, Desk, TxState, Waiter
+from quadlog.store import MasterStore, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def payload_of(number: int, body: bytes, created: int = 0) -> Payload:
+    digest = payload_digest(created, "text", body)
+    return Payload(
+        transaction=Transaction(id=number.to_bytes(16, "big"), digest=digest),
+        origin="m1",
+        origin_dc="dc1",
+        created=created,
+        media_type="text",
+        body=body,
+    )
+
+
+@dataclass
+class Log:
+    """A store and the entries that were saved in it, one after the other."""
+
+    store: MasterStore
+    index: int = 0
+    chain: bytes = GENESIS
+    payloads: dict[tuple[bytes, bytes], Payload] = field(default_factory=dict)
+
+    def agree(self, payload: Payload, rejected: dict[int, str] | None = None) -> Entry:
+        """Save an entry as the node does."""
+        pair = Pair(self.index + 1, *payload.transaction.key)
+        previous, self.chain = self.chain, chain_hash(self.chain, payload.transaction, pair.timestamp)
+        self.index += 1
+        entry = Entry(
+            index=self.index,
+            pair=pair,
+            kind=Kind.TX,
+            options={},
+            previous=previous,
+            chain=self.chain,
+            view=first_view(["m1"]),
+        )
+        self.payloads[payload.transaction.key] = payload
+        save = Save(
+            counter=self.index,
+            sequence=self.index,
+            acquired=(),
+            enqueued=(),
+            dequeued=(),
+            entries=(entry,),
+            released=(),
+        )
+        taken = Taken(positions={}, effects=(0, 0), rejected=rejected or {})
+        self.store.save(save, payloads=self.payloads, taken=taken, unneeded=())
+        return entry
+
+
+@dataclass
+class Client:
+    """Somebody who waits."""
+
+    body: bytes
+    told: list[Answer | Exception] = field(default_factory=list)
+
+    @property
+    def waiter(self) -> Waiter:
+        return Waiter(body_hash=body_hash(self.body), tell=self.told.append)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    store = MasterStore(tmp_path)
+    yield Log(store)
+    store.close()
+
+
+@pytest.fixture
+def desk(log: Log) -> Desk:
+    return Desk(log.store)
+
+
+def agree(log: Log, desk: Desk, payload: Payload) -> Entry:
+    entry = log.agree(payload)
+    desk.agreed([entry], log.payloads)
+    return entry
+
+
+def test_an_answer_comes_when_it_is_agreed_decided_and_applied(log: Log, desk: Desk) -> None:
+    payload, client = payload_of(1, b"a"), Client(b"a")
+    assert desk.wait(payload.transaction.id, client.waiter) is True
+    assert desk.is_offered(payload.transaction.id)
+    assert desk.state_of(payload.transaction.id, queued=False).state is TxState.PENDING
+    entry = agree(log, desk, payload)
+    assert desk.state_of(payload.transaction.id, queued=False).state is TxState.PENDING
+    desk.settle(decided=0, applied=1)
+    desk.settle(decided=1, applied=0)
+    assert client.told == []
+    desk.settle(decided=1, applied=1)
+    assert client.told == [Answer(index=1, chain=entry.chain)]
+    assert len(desk) == 0
+    status = desk.state_of(payload.transaction.id, queued=False)
+    assert (status.state, status.index, status.chain) == (TxState.APPLIED, 1, entry.chain)
+
+
+def test_nothing_goes_back(log: Log, desk: Desk) -> None:
+    """A worker that comes back behind the others does not unsettle anything."""
+    agree(log, desk, payload_of(1, b"a"))
+    desk.settle(decided=5, applied=5)
+    desk.settle(decided=3, applied=2)
+    assert (desk.decided, desk.settled) == (5, 5)
+
+
+def test_all_who_wait_for_one_id_are_told_once(log: Log, desk: Desk) -> None:
+    payload, clients = payload_of(1, b"a"), [Client(b"a") for _ in range(3)]
+    assert [desk.wait(payload.transaction.id, client.waiter) for client in clients] == [True, False, False]
+    agree(log, desk, payload)
+    for _ in range(2):
+        desk.settle(decided=1, applied=1)
+    assert [len(client.told) for client in clients] == [1, 1, 1]
+
+
+def test_answers_come_in_the_order_of_the_log(log: Log, desk: Desk) -> None:
+    told: list[int] = []
+    for number in (3, 1, 2):
+        waiter = Waiter(body_hash=body_hash(b"x"), tell=lambda _, number=number: told.append(number))  # type: ignore[misc]
+        desk.wait(payload_of(number, b"x").transaction.id, waiter)
+    for number in (1, 2, 3):
+        agree(log, desk, payload_of(number, b"x"))
+    desk.settle(decided=2, applied=3)
+    assert told == [1, 2]
+    desk.settle(decided=3, applied=3)
+    assert told == [1, 2, 3]
+
+
+def test_a_key_with_another_body_is_told_so_whoever_came_first(log: Log, desk: Desk) -> None:
+    """What is agreed decides, not what this master heard first."""
+    first, second = Client(b"a"), Client(b"b")
+    assert desk.wait(payload_of(1, b"a").transaction.id, first.waiter)
+    assert not desk.wait(payload_of(1, b"b").transaction.id, second.waiter)
+    entry = agree(log, desk, payload_of(1, b"b"))
+    assert [type(told) for told in first.told] == [KeyReused]
+    assert second.told == []
+    desk.settle(decided=1, applied=1)
+    assert second.told == [Answer(index=1, chain=entry.chain)]
+    assert len(first.told) == 1
+
+
+def test_a_retry_has_another_creation_time_and_is_the_same(log: Log, desk: Desk) -> None:
+    client = Client(b"a")
+    desk.wait(payload_of(1, b"a", created=10).transaction.id, client.waiter)
+    agree(log, desk, payload_of(1, b"a", created=99))
+    desk.settle(decided=1, applied=1)
+    assert [type(told) for told in client.told] == [Answer]
+
+
+def test_who_asks_later_is_told_from_the_log(log: Log, desk: Desk) -> None:
+    entry = agree(log, desk, payload_of(1, b"a"))
+    early, other, late = Client(b"a"), Client(b"b"), Client(b"a")
+    assert desk.wait(entry.pair.id, early.waiter) is False
+    assert early.told == []
+    assert desk.wait(entry.pair.id, other.waiter) is False
+    assert [type(told) for told in other.told] == [KeyReused]
+    desk.settle(decided=1, applied=1)
+    assert desk.wait(entry.pair.id, late.waiter) is False
+    assert early.told == late.told == [Answer(index=1, chain=entry.chain)]
+    assert not desk.is_offered(entry.pair.id)
+
+
+def test_a_rejection_is_told_to_all_and_for_ever(log: Log, desk: Desk) -> None:
+    """From memory until it is saved, from the store then; after a restart too."""
+    payload, client, late = payload_of(1, b"a"), Client(b"a"), Client(b"a")
+    desk.wait(payload.transaction.id, client.waiter)
+    agree(log, desk, payload)
+    desk.rejected[1] = "the shape S failed"
+    desk.settle(decided=1, applied=1)
+    assert [str(told) for told in client.told if isinstance(told, Rejected)] == ["the shape S failed"]
+    log.agree(payload_of(2, b"b"), rejected=desk.rejected)
+    desk.rejected = {}
+    for one in (desk, Desk(log.store)):
+        one.settle(decided=2, applied=2)
+        status = one.state_of(payload.transaction.id, queued=False)
+        assert (status.state, status.reason) == (TxState.REJECTED, "the shape S failed")
+        one.wait(payload.transaction.id, late.waiter)
+    assert [type(told) for told in late.told] == [Rejected, Rejected]
+    assert desk.state_of(payload_of(2, b"b").transaction.id, queued=False).state is TxState.APPLIED
+
+
+def test_what_is_not_known_is_unknown(desk: Desk) -> None:
+    assert desk.state_of(b"?" * 16, queued=False).state is TxState.UNKNOWN
+    assert desk.state_of(b"?" * 16, queued=True).state is TxState.PENDING

@@ -1,0 +1,111 @@
+"""Settings: the file, the environment over it, and errors that say which key is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quadlog.errors import SetupError
+from quadlog.settings import MIB, MasterSettings, WorkerSettings
+
+MASTER = """
+node-id = "dc1-m1"
+dc = "dc1"
+data-dir = "data"
+port = 7001
+kafka = "broker:9092"
+master-url = "http://here:7001"
+
+[peer.1]
+id = "dc2-m1"
+dc = "dc2"
+url = "http://there:7001"
+kafka = "there:9092"
+"""
+
+
+def load(tmp_path: Path, text: str = MASTER, **environ: str) -> MasterSettings:
+    file = tmp_path / "master.toml"
+    file.write_text(text, encoding="utf-8")
+    return MasterSettings.load(file, environ)
+
+
+def test_the_classic_keys_are_read(tmp_path: Path) -> None:
+    settings = load(tmp_path)
+    assert (settings.node_id, settings.dc, settings.repository, settings.port) == (
+        "dc1-m1",
+        "dc1",
+        "main",
+        7001,
+    )
+    assert settings.data_dir == Path("data")
+    assert settings.max_transaction_size == 64 * MIB
+    assert [(name, peer.id, peer.kafka) for name, peer in settings.peer.items()] == [
+        ("1", "dc2-m1", "there:9092")
+    ]
+
+
+def test_the_environment_wins(tmp_path: Path) -> None:
+    text = 'request-timeout = 5\nlog-level = "debug"\n' + MASTER
+    assert load(tmp_path, text).request_timeout == 5
+    settings = load(
+        tmp_path, text, QUADLOG_REQUEST_TIMEOUT="1.5", QUADLOG_PORT="9", QUADLOG_LAB_ID="of nobody"
+    )
+    assert (settings.request_timeout, settings.port, settings.log_level) == (1.5, 9, "debug")
+
+
+def test_what_is_wrong_is_named_with_its_file(tmp_path: Path) -> None:
+    for text, said in (
+        (MASTER.replace("port = 7001", "port = 70000"), "port: "),
+        (MASTER.replace("port = 7001", ""), "port: Field required"),
+        (MASTER.replace('kafka = "there:9092"', ""), "peer.1.kafka: Field required"),
+        ("max-transaktion-size = 7\n" + MASTER, "max-transaktion-size: Extra inputs"),
+        ("max-transaction-size = 7\n" + MASTER, "max-transaction-size: "),
+        ("request-timeout = 0\n" + MASTER, "request-timeout: "),
+        (MASTER.replace("dc2-m1", "dc1-m1"), "an id of its own"),
+        (MASTER + "\nurls = 7\n", "peer.1.urls: Extra inputs"),
+    ):
+        with pytest.raises(SetupError) as error:
+            load(tmp_path, text)
+        assert "master.toml" in str(error.value)
+        assert said in str(error.value)
+    with pytest.raises(SetupError, match="port: "):
+        load(tmp_path, QUADLOG_PORT="many")
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"dc: .*; .*kafka: "):
+        load(tmp_path, MASTER.replace('dc = "dc1"', "").replace('kafka = "broker:9092"', ""))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="cannot be read"):
+        MasterSettings.load(tmp_path / "none.toml", {})
+    with pytest.raises(SetupError, match="cannot be read"):
+        MasterSettings.load(tmp_path, {})
+    with pytest.raises(SetupError, match="cannot be read"):
+        load(tmp_path, "node-id = ")
+
+
+def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "master.toml"
+    file.write_bytes(b'node-id = "\xff"')
+    with pytest.raises(SetupError, match="cannot be read"):
+        MasterSettings.load(file, {})
+
+
+def test_a_worker_needs_its_own_address(tmp_path: Path) -> None:
+    file = tmp_path / "worker.toml"
+    text = MASTER.split("[peer.1]", maxsplit=1)[0].replace("master-url", "worker-url")
+    file.write_text(text)
+    settings = WorkerSettings.load(file, {"QUADLOG_HEARTBEAT": "0.1"})
+    assert (settings.worker_url, settings.heartbeat) == ("http://here:7001", 0.1)
+    file.write_text(MASTER)
+    with pytest.raises(SetupError, match="worker-url: Field required"):
+        WorkerSettings.load(file, {})
+
+
+def test_settings_do_not_change(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load(tmp_path).port = 1

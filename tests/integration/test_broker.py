@@ -1,0 +1,260 @@
+"""Outlet, tail and admin against a real broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
+from quadlog.errors import SetupError, StateError, Unavailable
+from quadlog.kafka.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from quadlog.ports import Record
+
+
+def never(reason: str) -> None:
+    pytest.fail(reason)
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    """A new topic."""
+    name = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([name], replication=1, config={})
+    return name
+
+
+@pytest.fixture
+def outlet(kafka: str) -> Iterator[KafkaOutlet]:
+    outlet = KafkaOutlet(kafka, client="test", failed=never)
+    yield outlet
+    outlet.close()
+
+
+class Listener:
+    """What a tail gave."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.failures: list[str] = []
+
+    def hear(self, tail: str, records: Sequence[Record]) -> None:
+        assert tail == "t"
+        assert records
+        self.records += records
+
+    def offsets(self, topic: str) -> list[int]:
+        return [record.offset for record in self.records if record.topic == topic]
+
+
+def tail_of(kafka: str, listener: Listener, full: Callable[[], frozenset[str]] = frozenset) -> KafkaTail:
+    return KafkaTail(
+        kafka, client="test", name="t", hear=listener.hear, failed=listener.failures.append, full=full
+    )
+
+
+def fill(outlet: KafkaOutlet, topic: str, count: int) -> None:
+    """Produce `count` records and wait for the last one's acknowledgement."""
+    done = threading.Event()
+    for number in range(count):
+        outlet.produce(
+            topic,
+            key=b"k",
+            values=[str(number).encode()],
+            headers=[],
+            acked=(lambda _: done.set()) if number == count - 1 else None,
+        )
+    assert done.wait(20)
+
+
+def test_records_stand_in_the_order_they_were_given(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    acked: list[tuple[int, int]] = []
+    headers = [("a", b"1"), ("b", b"\xff"), ("a", b"2")]
+    for number in range(500):
+        values = [f"{number}/{chunk}".encode() for chunk in range(1 + number % 3)]
+        outlet.produce(
+            topic,
+            key=str(number).encode(),
+            values=values,
+            headers=headers,
+            acked=lambda offset, number=number: acked.append((number, offset)),  # type: ignore[misc]
+        )
+    until(lambda: len(acked) == 500)
+    end, records = end_of(kafka, topic, count=10_000)
+    expected = [f"{n}/{chunk}".encode() for n in range(500) for chunk in range(1 + n % 3)]
+    assert end == len(expected)
+    assert [record.value for record in records] == expected
+    assert [record.offset for record in records] == list(range(end))
+    assert records[0].headers == headers
+    assert records[0].header("a") == b"2"
+    assert records[0].header("none") is None
+    # Each acknowledged once, in order, with the offset of its last chunk.
+    last_of = {int(record.key): record.offset for record in records}
+    assert acked == [(number, last_of[number]) for number in range(500)]
+
+
+def test_chunks_of_many_threads_stand_together(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    def say(name: int) -> None:
+        for number in range(50):
+            outlet.produce(topic, key=f"{name}.{number}".encode(), values=[b"x"] * 5, headers=[])
+
+    threads = [threading.Thread(target=say, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fill(outlet, topic, 1)
+    _, records = end_of(kafka, topic, count=10_000)
+    keys = [record.key for record in records[:-1]]
+    assert len(keys) == 4 * 50 * 5
+    for at in range(0, len(keys), 5):
+        assert len(set(keys[at : at + 5])) == 1
+
+
+def test_a_tail_begins_where_it_is_told_and_goes_on(kafka: str, outlet: KafkaOutlet) -> None:
+    topics = [f"test.{uuid.uuid4()}" for _ in range(5)]
+    Admin(kafka).ensure(topics, replication=1, config={})
+    for topic in topics:
+        fill(outlet, topic, 10)
+    from_start, from_seven, last_three, last_fifty, from_end = topics
+    listener = Listener()
+    tail = tail_of(kafka, listener).start(
+        {from_start: BEGINNING, from_seven: 7, last_three: last(3), last_fifty: last(50), from_end: END}
+    )
+    until(lambda: len(listener.records) >= 10 + 3 + 3 + 10)
+    time.sleep(0.5)  # END is where the topic ends once the tail is there
+    for topic in topics:
+        fill(outlet, topic, 2)
+    until(lambda: all(listener.offsets(topic)[-2:] == [10, 11] for topic in topics))
+    tail.close()
+    assert listener.offsets(from_start) == list(range(12))
+    assert listener.offsets(from_seven) == list(range(7, 12))
+    assert listener.offsets(last_three) == list(range(7, 12))
+    assert listener.offsets(last_fifty) == list(range(12))
+    assert listener.offsets(from_end) == [10, 11]
+    assert [record.value for record in listener.records if record.topic == from_seven][:3] == [
+        b"7",
+        b"8",
+        b"9",
+    ]
+    assert listener.failures == []
+
+
+def test_a_tail_waits_for_topics_that_are_made_later(kafka: str, outlet: KafkaOutlet) -> None:
+    topic, listener = f"test.{uuid.uuid4()}", Listener()
+    tail = tail_of(kafka, listener).start({topic: BEGINNING})
+    time.sleep(0.3)
+    Admin(kafka).ensure([topic], replication=1, config={})
+    fill(outlet, topic, 3)
+    until(lambda: listener.offsets(topic) == [0, 1, 2])
+    tail.close()
+
+
+def test_a_topic_whose_reader_is_full_waits_and_the_others_do_not(
+    kafka: str, outlet: KafkaOutlet, topic: str
+) -> None:
+    other, full = f"test.{uuid.uuid4()}", set[str]()
+    Admin(kafka).ensure([other], replication=1, config={})
+    listener = Listener()
+    tail = tail_of(kafka, listener, lambda: frozenset(full)).start({topic: BEGINNING, other: BEGINNING})
+    fill(outlet, topic, 3)
+    until(lambda: len(listener.offsets(topic)) == 3)
+    full.add(topic)
+    time.sleep(0.5)  # longer than a poll: from the next one on it is paused
+    fill(outlet, topic, 2000)
+    fill(outlet, other, 2000)
+    until(lambda: len(listener.offsets(other)) == 2000)
+    time.sleep(0.3)
+    assert len(listener.offsets(topic)) == 3
+    full.clear()
+    until(lambda: len(listener.offsets(topic)) == 2003)
+    tail.close()
+    assert listener.offsets(topic) == list(range(2003)), "nothing is lost and nothing comes twice"
+
+
+def test_records_that_are_gone_end_a_tail_with_a_reason(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    """Never silently from somewhere else."""
+    fill(outlet, topic, 3)
+    listener = Listener()
+    tail = tail_of(kafka, listener).start({topic: 1000})
+    until(lambda: bool(listener.failures))
+    tail.close()
+    assert topic in listener.failures[0]
+    assert "fed again" in listener.failures[0]
+    assert listener.records == []
+
+
+def test_a_reader_that_fails_ends_its_tail_with_a_reason(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    failures: list[str] = []
+
+    def hear(tail: str, records: Sequence[Record]) -> None:
+        del tail, records
+        raise StateError("not a quadlog record")
+
+    tail = KafkaTail(kafka, client="test", name="t", hear=hear, failed=failures.append).start(
+        {topic: BEGINNING}
+    )
+    fill(outlet, topic, 1)
+    until(lambda: bool(failures))
+    tail.close()
+    assert failures == ["reading from t failed: not a quadlog record"]
+
+
+def test_missing_topics_are_made_with_one_partition(kafka: str) -> None:
+    names = [f"test.{uuid.uuid4()}" for _ in range(3)]
+    admin = Admin(kafka)
+    assert admin.ensure(names, replication=1, config={"retention.ms": "-1"}) == []
+    warnings = admin.ensure(names, replication=1, config={})
+    assert [warning.split(": ")[0] for warning in warnings] == [f"topic {name}" for name in names]
+    assert all("replication factor 1" in warning for warning in warnings)
+    known = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
+    assert [len(known[name].partitions) for name in names] == [1, 1, 1]
+
+
+def test_settings_that_lose_data_are_warned_of(kafka: str) -> None:
+    name = f"test.{uuid.uuid4()}"
+    admin = Admin(kafka)
+    admin.ensure(
+        [name], replication=1, config={"unclean.leader.election.enable": "true", "max.message.bytes": "5000"}
+    )
+    said = " ".join(admin.ensure([name], replication=1, config={}))
+    assert "unclean.leader.election.enable=true" in said
+    assert "max.message.bytes" in said
+
+
+def test_a_topic_with_two_partitions_is_refused(kafka: str) -> None:
+    name = f"test.{uuid.uuid4()}"
+    client = AdminClient({"bootstrap.servers": kafka})  # its futures are lost with it
+    client.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=20)
+    with pytest.raises(SetupError, match=rf"topic {name} has 2 partitions"):
+        Admin(kafka).ensure([name], replication=1, config={})
+
+
+def test_where_a_topic_ends(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    assert end_of(kafka, topic) == (0, [])
+    fill(outlet, topic, 5)
+    end, records = end_of(kafka, topic, count=2)
+    assert (end, [record.offset for record in records]) == (5, [3, 4])
+    assert end_of(kafka, topic, count=0) == (5, [])
+    assert [record.offset for record in end_of(kafka, topic, count=99)[1]] == [0, 1, 2, 3, 4]
+
+
+def test_no_broker_is_said_so() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(Unavailable, match="no Kafka broker answers"):
+        Admin(f"127.0.0.1:{port}").ensure(["t"], replication=1, config={})

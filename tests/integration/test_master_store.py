@@ -1,0 +1,290 @@
+"""The durable half of a master: what was saved is there, also after kill -9."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog import codec
+from quadlog.core.messages import POST_LIMIT, Save
+from quadlog.core.model import (
+    GENESIS,
+    START,
+    Entry,
+    Kind,
+    Pair,
+    Payload,
+    Point,
+    Transaction,
+    chain_hash,
+    first_view,
+    payload_digest,
+)
+from quadlog.errors import SetupError
+from quadlog.store import MasterStore, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+VIEW = first_view(["m1", "m2"])
+
+
+def payload_of(number: int, body: bytes | None = None) -> Payload:
+    body = body or f"INSERT DATA {{ <urn:s> <urn:p> {number} }}".encode()
+    digest = payload_digest(number, "text", body)
+    return Payload(
+        transaction=Transaction(id=number.to_bytes(16, "big"), digest=digest, options={"a": str(number)}),
+        origin="m1",
+        origin_dc="dc1",
+        created=number,
+        media_type="text",
+        body=body,
+        traceparent="t",
+    )
+
+
+def pair_of(payload: Payload, timestamp: int) -> Pair:
+    return Pair(timestamp, *payload.transaction.key)
+
+
+def entries_of(payloads: Sequence[Payload], *, after: Point = START) -> list[Entry]:
+    """A log with a timestamp that is the index."""
+    log: list[Entry] = []
+    for payload in payloads:
+        index = after.index + 1
+        chain = chain_hash(after.chain, payload.transaction, index)
+        log.append(
+            Entry(
+                index=index,
+                pair=pair_of(payload, index),
+                kind=Kind.TX,
+                options=payload.transaction.options,
+                previous=after.chain,
+                chain=chain,
+                view=VIEW,
+            )
+        )
+        after = Point(index, chain)
+    return log
+
+
+def save(
+    store: MasterStore,
+    number: int,
+    *,
+    acquired: Sequence[Payload] = (),
+    enqueued: Sequence[Pair] = (),
+    dequeued: Sequence[Pair] = (),
+    entries: Sequence[Entry] = (),
+    payloads: Sequence[Payload] = (),
+    unneeded: Sequence[tuple[bytes, bytes]] = (),
+    positions: Mapping[str, int] | None = None,
+    rejected: Mapping[int, str] | None = None,
+) -> None:
+    """One round."""
+    store.save(
+        Save(
+            counter=number << 40,
+            sequence=number,
+            acquired=tuple(payload.transaction for payload in acquired),
+            enqueued=tuple(enqueued),
+            dequeued=tuple(dequeued),
+            entries=tuple(entries),
+            released=(),
+        ),
+        payloads={payload.transaction.key: payload for payload in (*acquired, *payloads)},
+        taken=Taken(positions=positions or {}, effects=(number, 2), rejected=rejected or {}),
+        unneeded=unneeded,
+    )
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[MasterStore]:
+    store = MasterStore(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def test_a_new_store_knows_nothing_but_who_it_is(tmp_path: Path) -> None:
+    with opened(tmp_path / "a" / "b") as store:
+        durable = store.durable()
+        assert (durable.counter, durable.sequence, durable.last) == (0, 0, START)
+        assert [*durable.queue, *durable.acquired, *durable.tail] == []
+        assert store.position("t") is None
+        assert store.effects() == (0, 0)
+        incarnation = store.incarnation
+    with opened(tmp_path / "a" / "b") as store:
+        assert store.incarnation == incarnation
+    with opened(tmp_path / "c") as other:
+        assert other.incarnation != incarnation
+
+
+def test_what_is_saved_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    one, two, three = (payload_of(number) for number in (1, 2, 3))
+    [entry] = entries_of([one])
+    waiting = [pair_of(two, 300), pair_of(three, 70_000), pair_of(three, 256)]
+    with opened(tmp_path) as store:
+        save(
+            store,
+            1,
+            acquired=[one, two],
+            enqueued=[entry.pair, *waiting],
+            positions={"main.dc1.payloads": 7, "ü": 0},
+        )
+        save(
+            store,
+            2,
+            dequeued=[entry.pair],
+            entries=[entry],
+            payloads=[one],
+            positions={"main.dc1.payloads": 2**40},
+            rejected={1: "because"},
+        )
+        assert store.synced_writes == 2
+    with opened(tmp_path) as store:
+        durable = store.durable()
+        assert (durable.counter, durable.sequence) == (2 << 40, 2)
+        assert durable.last == entry.point
+        assert list(durable.tail) == [(entry.point, entry.pair)]
+        # In the order of timestamps, as numbers.
+        assert list(durable.queue) == sorted(waiting)
+        # The first one's payload is still there, for the agreed topic, but waits for nothing.
+        assert list(durable.acquired) == [two.transaction]
+        assert store.payload(one.transaction.key) == one
+        assert one.transaction.id in store
+        assert two.transaction.id not in store
+        assert store.logged(one.transaction.id) == (1, one.body_hash)
+        assert store.logged(two.transaction.id) is None
+        assert store.entry(1) == (entry.chain, entry.pair)
+        assert store.entry(2) is None
+        assert store.position("main.dc1.payloads") == 2**40
+        assert store.position("ü") == 0
+        assert store.effects() == (2, 2)
+        assert store.rejection(1) == "because"
+        assert store.rejection(2) is None
+
+
+def test_payloads_go_when_nobody_needs_them(tmp_path: Path) -> None:
+    one, two = payload_of(1), payload_of(2)
+    with opened(tmp_path) as store:
+        save(store, 1, acquired=[one, two])
+        save(store, 2, unneeded=[one.transaction.key])
+        assert list(store.payloads()) == [two]
+    with opened(tmp_path) as store:
+        assert list(store.payloads()) == [two]
+        assert store.payload(one.transaction.key) is None
+
+
+def test_two_bodies_of_one_id_are_two_payloads(tmp_path: Path) -> None:
+    first, second = payload_of(1, b"a"), payload_of(1, b"b")
+    with opened(tmp_path) as store:
+        save(store, 1, acquired=[first, second], enqueued=[pair_of(first, 1), pair_of(second, 1)])
+        assert store.payload(first.transaction.key) == first
+        assert store.payload(second.transaction.key) == second
+        assert sorted(store.durable().queue) == sorted([pair_of(first, 1), pair_of(second, 1)])
+
+
+def test_a_large_payload_is_whole(tmp_path: Path) -> None:
+    large = payload_of(1, bytes(range(256)) * (codec.CHUNK // 100))
+    assert len(large.body) > 2 * codec.CHUNK
+    with opened(tmp_path) as store:
+        save(store, 1, acquired=[large])
+    with opened(tmp_path) as store:
+        assert list(store.payloads()) == [large]
+
+
+def test_the_tail_reaches_back_as_far_as_a_post(tmp_path: Path) -> None:
+    """Across 255 and 65535, where keys that are not big-endian would be out of order."""
+    payloads = [payload_of(number) for number in range(1, POST_LIMIT + 301)]
+    log = entries_of(payloads)
+    with opened(tmp_path) as store:
+        save(store, 1, entries=log, payloads=payloads)
+        tail = store.durable().tail
+        assert len(tail) == POST_LIMIT
+        assert tail[-1] == (log[-1].point, log[-1].pair)
+        assert [point.index for point, _ in tail] == list(range(301, POST_LIMIT + 301))
+        assert store.durable().last == log[-1].point
+
+
+def test_a_directory_is_one_masters(tmp_path: Path) -> None:
+    with opened(tmp_path / "rocksdb") as store:
+        save(store, 1)
+        program = "import sys, pathlib, quadlog.store as s; s.MasterStore(pathlib.Path(sys.argv[1]))"
+        command = [sys.executable, "-c", program, str(tmp_path / "rocksdb")]
+        other = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert other.returncode == 1
+        assert "SetupError" in other.stderr
+        assert "Is another master running on it?" in other.stderr
+        assert str(tmp_path / "rocksdb") in other.stderr
+        with pytest.raises(SetupError, match="cannot be opened"):
+            MasterStore(tmp_path / "rocksdb")
+        save(store, 2)
+
+
+def test_a_path_that_cannot_be_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("here already")
+    with pytest.raises(SetupError, match="cannot be opened"):
+        MasterStore(tmp_path / "file" / "rocksdb")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from quadlog.store import MasterStore
+from quadlog.core.model import Point
+from tests.integration.test_master_store import entries_of, pair_of, payload_of, save
+
+store = MasterStore(Path({path!r}))
+durable = store.durable()
+number, last = durable.sequence, durable.last
+while True:
+    number += 1
+    payload = payload_of(number)
+    [entry] = entries_of([payload], after=last)
+    save(store, number, acquired=[payload_of(10**9 + number)], enqueued=[pair_of(payload_of(10**9 + number), number)],
+         entries=[entry], payloads=[payload], positions={{"t": number}})
+    last = entry.point
+    print(number, flush=True)
+"""
+
+
+def test_nothing_that_was_saved_is_missing_after_kill_9(tmp_path: Path) -> None:
+    """Again and again, at whatever moment: what `save` returned from is there, and nothing is torn."""
+    path, root = tmp_path / "rocksdb", str(Path(__file__).parents[2])
+    program = WRITER.format(path=str(path), root=root)
+    told = 0
+    for wanted in (1, 40, 7, 150, 3):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            for count, line in enumerate(writer.stdout, start=1):
+                told = int(line)
+                if count == wanted:
+                    break
+            writer.kill()
+            told = max([told, *(int(line) for line in writer.stdout if line.endswith("\n"))])
+        with opened(path) as store:
+            durable = store.durable()
+            saved = durable.sequence
+            assert saved >= told, "save returned, and it is gone"
+            assert saved <= told + 1, "one save at a time"
+            # All of a round or nothing of it.
+            assert durable.counter == saved << 40
+            assert store.position("t") == saved
+            assert durable.last.index == saved
+            assert [pair.timestamp for pair in durable.queue] == list(range(1, saved + 1))
+            assert len(durable.acquired) == saved
+            assert [point.index for point, _ in durable.tail] == list(range(1, saved + 1))
+            for (before, _), (point, pair) in pairwise([(Point(0, GENESIS), None), *durable.tail]):
+                transaction = payload_of(point.index).transaction
+                assert pair == pair_of(payload_of(point.index), point.index)
+                assert point.chain == chain_hash(before.chain, transaction, point.index)
+    assert told > 150
