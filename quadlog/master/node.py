@@ -15,6 +15,7 @@ from quadlog.clock import now
 from quadlog.core.messages import Acquired, Heard, Submitted, Tick
 from quadlog.core.model import Heartbeat, LoggedEntry, Payload
 from quadlog.errors import StateError
+from quadlog.master.events import Durable, Event, Mirrored, Offered, Published, Stop, Told
 from quadlog.master.perform import perform
 from quadlog.store import Taken
 
@@ -39,54 +40,6 @@ log = structlog.get_logger()
 
 DUTY_MS: Final = 250.0
 """How often it is looked at whether a worker evaluates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A client gave a transaction."""
-
-    payload: Payload
-    waiter: Waiter
-
-
-@dataclass(frozen=True, slots=True)
-class Durable:
-    """A payload of this master's own is durable in its data centre."""
-
-    payload: Payload
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Mirrored:
-    """A peer's payload is durable in this data centre."""
-
-    payload: Payload
-    offset: int
-    source: str
-    source_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """An entry is in the agreed topic."""
-
-    key: tuple[bytes, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Records that a tail read."""
-
-    records: Sequence[Record]
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The process ends."""
-
-
-Event = Offered | Durable | Mirrored | Published | Told | Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from quadlog.envelope import text_id
 from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, Unsupported, UserError
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
-from quadlog.master.node import Offered
+from quadlog.master.events import Offered
 
 if TYPE_CHECKING:
     from collections.abc import Container

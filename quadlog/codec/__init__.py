@@ -1,0 +1,22 @@
+"""Values of the core to bytes and back: Avro in Confluent wire format.  Avro stops here."""
+
+from quadlog.codec.chunks import CHUNK
+from quadlog.codec.decoding import Chunks, Said, decode, decode_chunk, is_last_chunk
+from quadlog.codec.effects import encode_effect
+from quadlog.codec.posts import encode_fence, encode_heartbeat, encode_post
+from quadlog.codec.transactions import encode_entry, encode_payload
+
+__all__ = [
+    "CHUNK",
+    "Chunks",
+    "Said",
+    "decode",
+    "decode_chunk",
+    "encode_effect",
+    "encode_entry",
+    "encode_fence",
+    "encode_heartbeat",
+    "encode_payload",
+    "encode_post",
+    "is_last_chunk",
+]

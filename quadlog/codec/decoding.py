@@ -1,0 +1,110 @@
+"""What a record says, whichever it is, and chunks put together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.codec.effects import effect_of, joined
+from quadlog.codec.posts import fence_of, heartbeat_of, post_of
+from quadlog.codec.transactions import entry_of, payload_of
+from quadlog.codec.wire import EFFECT, ENTRY, FENCE, HEARTBEAT, PAYLOAD, POST, read
+from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Post
+from quadlog.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Said = Payload | Post | LoggedEntry | Effect | Fence | Heartbeat
+"""Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
+_DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
+    PAYLOAD: payload_of,
+    POST: post_of,
+    ENTRY: entry_of,
+    EFFECT: effect_of,
+    FENCE: fence_of,
+    HEARTBEAT: heartbeat_of,
+}
+
+
+def decode(value: bytes) -> Said | None:
+    """What one record says; None while its later chunks are still to come is `Chunks`' business.
+
+    Raises:
+        StateError: the bytes are not a record of ours.
+
+    """
+    said, _, chunks = decode_chunk(value)
+    return said if chunks == 1 else None
+
+
+def decode_chunk(value: bytes) -> tuple[Said, int, int]:
+    """What one record says, which chunk it is (from 0), of how many."""
+    schema_id, record = read(value)
+    chunk, chunks = record.get("chunk", 0), record.get("chunks", 1)
+    if not 0 <= chunk < chunks:
+        message = f"not a quadlog record: it says that it is chunk {chunk} of {chunks}"
+        raise StateError(message)
+    return _DECODERS[schema_id](record), chunk, chunks
+
+
+def is_last_chunk(value: bytes) -> bool:
+    """Is what this record is part of whole with it, for one who follows without putting it together?"""
+    _, record = read(value)
+    return bool(record.get("chunk", 0) == record.get("chunks", 1) - 1)
+
+
+class Chunks:
+    """Puts the chunks of one topic together.
+
+    Chunks are told apart by what they are part of, so several writers may be at it at once, and a
+    set that a dead writer left unfinished does no harm: its successor writes the whole set again.
+    """
+
+    UNFINISHED: Final = 64
+    """Sets kept waiting; the oldest is forgotten first."""
+
+    def __init__(self) -> None:
+        """Start with nothing half said."""
+        self._sets: dict[Any, dict[int, Said]] = {}
+
+    @property
+    def unfinished(self) -> int:
+        """Sets that still miss a chunk."""
+        return len(self._sets)
+
+    def join(self, value: bytes) -> Said | None:
+        """What is complete with this record, or None."""
+        said, chunk, chunks = decode_chunk(value)
+        if chunks == 1:
+            return said
+        name = _part_of(said)
+        parts = self._sets.setdefault(name, {})
+        parts[chunk] = said
+        if len(parts) < chunks:
+            if len(self._sets) > self.UNFINISHED:
+                del self._sets[next(iter(self._sets))]
+            return None
+        del self._sets[name]
+        return _joined([parts[number] for number in range(chunks)])
+
+
+def _part_of(said: Said) -> Any:  # noqa: ANN401 - any hashable name will do
+    match said:
+        case Payload(transaction=transaction):
+            return transaction.key
+        case LoggedEntry(chain=chain):
+            return chain
+        case Effect(index=index, term=term, attempt=attempt):
+            return index, term, attempt
+        case _:
+            message = f"a {type(said).__name__} has no chunks"
+            raise StateError(message)
+
+
+def _joined(parts: Sequence[Any]) -> Said:
+    first = parts[0]
+    if isinstance(first, Effect):
+        return joined(parts)
+    whole: Said = replace(first, body=b"".join(part.body for part in parts))
+    return whole

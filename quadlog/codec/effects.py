@@ -1,0 +1,94 @@
+"""Effects: lists of lines, in chunks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.codec.chunks import CHUNK
+from quadlog.codec.wire import EFFECT, write
+from quadlog.core.model import Effect, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def encode_effect(effect: Effect) -> list[bytes]:
+    """The records of one effect: their lists, one after the other, are the effect's."""
+    common = {
+        "index": effect.index,
+        "id": effect.id,
+        "entry_chain": effect.entry_chain,
+        "term": effect.term,
+        "attempt": effect.attempt,
+        "outcome": effect.outcome.value,
+        "reason": effect.reason,
+        "quads": effect.quads,
+        "signature_before": effect.signature_before,
+        "signature_after": effect.signature_after,
+        "chain": effect.chain,
+    }
+    parts = list(_lists(effect))
+    return [
+        write(EFFECT, common | part | {"chunk": chunk, "chunks": len(parts)})
+        for chunk, part in enumerate(parts)
+    ]
+
+
+LISTS: Final = ("deleted", "inserted", "emptied", "filled")
+_PIECE: Final = CHUNK // 4
+"""Characters of a line that is longer than a chunk: UTF-8 has at most four bytes for one."""
+
+
+def _lists(effect: Effect) -> Iterator[dict[str, Any]]:
+    """The chunks' lists; a line that is too long for one stands in pieces, each a chunk of its own."""
+    part: dict[str, Any] = {}
+    size = 0
+    for name in LISTS:
+        for line in getattr(effect, name):
+            length = len(line) if line.isascii() else len(line) * 4
+            if size and size + length > CHUNK:
+                yield _part(part)
+                part, size = {}, 0
+            if length > CHUNK:
+                pieces = [line[at : at + _PIECE] for at in range(0, len(line), _PIECE)]
+                for piece in pieces[:-1]:
+                    yield _part({name: [piece], "continues": True})
+                part, size = {name: [pieces[-1]]}, length % CHUNK
+            else:
+                part.setdefault(name, []).append(line)
+                size += length
+    yield _part(part)
+
+
+def _part(lists: dict[str, Any]) -> dict[str, Any]:
+    empty: dict[str, Any] = {name: [] for name in LISTS}
+    return empty | {"continues": False} | lists
+
+
+def effect_of(record: dict[str, Any]) -> Effect:
+    """What an effect's record, or a chunk of one, says."""
+    record = record | {name: tuple(record[name]) for name in LISTS} | {"outcome": Outcome(record["outcome"])}
+    del record["chunk"], record["chunks"]
+    return Effect(**record)
+
+
+def joined(parts: Sequence[Effect]) -> Effect:
+    """The effect that consecutive chunks make."""
+    lists: dict[str, Any] = {name: tuple(_lines(parts, name)) for name in LISTS}
+    return replace(parts[0], **lists, continues=False)
+
+
+def _lines(parts: Sequence[Effect], name: str) -> list[str]:
+    """One list of an effect from its chunks, with what was cut put together."""
+    lines: list[list[str]] = []
+    goes_on = False
+    for part in parts:
+        for line in getattr(part, name):
+            if goes_on:
+                lines[-1].append(line)
+            else:
+                lines.append([line])
+            goes_on = False
+        goes_on = part.continues and bool(getattr(part, name))
+    return ["".join(pieces) for pieces in lines]

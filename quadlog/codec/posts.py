@@ -1,0 +1,94 @@
+"""Posts, fences and heartbeats: one record each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quadlog.codec.wire import FENCE, HEARTBEAT, POST, millis_of, write
+from quadlog.core.model import Fence, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
+
+
+def encode_post(post: Post) -> bytes:
+    """The record of one post."""
+    return write(
+        POST,
+        {
+            "node": post.node,
+            "incarnation": post.incarnation,
+            "sequence": post.sequence,
+            "base_sequence": None,
+            "view": _view_record(post.view),
+            "ballot": post.ballot and _view_record(post.ballot),
+            "rank": {"epoch": post.rank.epoch, "members": post.rank.members, "ids": list(post.rank.ids)},
+            "joining": post.joining and _view_record(post.joining),
+            "given_up": list(post.given_up),
+            "base": {"index": post.base.index, "chain": post.base.chain},
+            "counter": post.counter,
+            "queue": [pair._asdict() for pair in post.queue],
+            "added": [pair._asdict() for pair in post.added],
+        },
+    )
+
+
+def post_of(record: dict[str, Any]) -> Post:
+    """What a post's record says."""
+    rank = record["rank"]
+    return Post(
+        node=record["node"],
+        incarnation=record["incarnation"],
+        sequence=record["sequence"],
+        view=_view(record["view"]),
+        ballot=record["ballot"] and _view(record["ballot"]),
+        rank=Rank(rank["epoch"], rank["members"], tuple(rank["ids"])),
+        joining=record["joining"] and _view(record["joining"]),
+        given_up=tuple(record["given_up"]),
+        base=Point(**record["base"]),
+        counter=record["counter"],
+        queue=tuple(Pair(**pair) for pair in record["queue"]),
+        added=tuple(Pair(**pair) for pair in record["added"]),
+    )
+
+
+def _view_record(view: View) -> dict[str, Any]:
+    return {"epoch": view.epoch, "members": list(view.members), "parent": view.parent}
+
+
+def _view(record: dict[str, Any]) -> View:
+    return View(epoch=record["epoch"], members=tuple(record["members"]), parent=record["parent"])
+
+
+def encode_fence(fence: Fence) -> bytes:
+    """The record of one fence."""
+    return write(FENCE, {"term": fence.term, "attempt": fence.attempt, "worker": fence.worker})
+
+
+def encode_heartbeat(beat: Heartbeat) -> bytes:
+    """The record of one heartbeat."""
+    return write(
+        HEARTBEAT,
+        {
+            "worker": beat.worker,
+            "dc": beat.dc,
+            "url": beat.url,
+            "state": beat.state.value,
+            "evaluating": beat.evaluating,
+            "attempt": beat.attempt,
+            "applied_index": beat.applied.index,
+            "applied_chain": beat.applied.chain,
+            "signature": beat.signature,
+            "quads": beat.quads,
+            "sent": beat.sent,
+        },
+    )
+
+
+def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
+    """What a heartbeat's record says."""
+    applied = Point(record.pop("applied_index"), record.pop("applied_chain"))
+    record |= {"state": WorkerState(record["state"]), "sent": millis_of(record["sent"])}
+    return Heartbeat(applied=applied, **record)
+
+
+def fence_of(record: dict[str, Any]) -> Fence:
+    """What a fence's record says."""
+    return Fence(**record)

@@ -1,0 +1,78 @@
+"""Payloads and entries: a body, in chunks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quadlog.codec.chunks import CHUNK
+from quadlog.codec.wire import ENTRY, PAYLOAD, millis_of, write
+from quadlog.core.model import Kind, LoggedEntry, Payload, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _bodies(body: bytes) -> Iterator[dict[str, Any]]:
+    chunks = max(1, -(-len(body) // CHUNK))
+    for chunk in range(chunks):
+        yield {"chunk": chunk, "chunks": chunks, "body": body[chunk * CHUNK : (chunk + 1) * CHUNK]}
+
+
+def encode_payload(payload: Payload) -> list[bytes]:
+    """The records of one payload: more than one above `CHUNK`."""
+    transaction = payload.transaction
+    common = {
+        "id": transaction.id,
+        "digest": transaction.digest,
+        "origin": payload.origin,
+        "origin_dc": payload.origin_dc,
+        "kind": transaction.kind.value,
+        "created": payload.created,
+        "media_type": payload.media_type,
+        "options": dict(transaction.options),
+        "traceparent": payload.traceparent,
+    }
+    return [write(PAYLOAD, common | part) for part in _bodies(payload.body)]
+
+
+def payload_of(record: dict[str, Any]) -> Payload:
+    """What a payload's record, or a chunk of one, says."""
+    return Payload(
+        transaction=Transaction(
+            id=record["id"], digest=record["digest"], kind=Kind(record["kind"]), options=record["options"]
+        ),
+        origin=record["origin"],
+        origin_dc=record["origin_dc"],
+        created=millis_of(record["created"]),
+        media_type=record["media_type"],
+        body=record["body"],
+        traceparent=record["traceparent"],
+    )
+
+
+def encode_entry(entry: LoggedEntry) -> list[bytes]:
+    """The records of one entry."""
+    common = {
+        "index": entry.index,
+        "kind": entry.kind.value,
+        "id": entry.id,
+        "timestamp": entry.timestamp,
+        "digest": entry.digest,
+        "options": dict(entry.options),
+        "previous": entry.previous,
+        "chain": entry.chain,
+        "epoch": entry.epoch,
+        "lineage": entry.lineage,
+        "origin": entry.origin,
+        "created": entry.created,
+        "media_type": entry.media_type,
+        "traceparent": entry.traceparent,
+    }
+    return [write(ENTRY, common | part) for part in _bodies(entry.body)]
+
+
+def entry_of(record: dict[str, Any]) -> LoggedEntry:
+    """What an entry's record, or a chunk of one, says."""
+    record = record | {"kind": Kind(record["kind"]), "created": millis_of(record["created"])}
+    del record["chunk"], record["chunks"]
+    return LoggedEntry(**record)

@@ -1,0 +1,66 @@
+"""One record to bytes and back.
+
+byte 0      0, the magic byte
+bytes 1-4   schema id, big-endian (see `schemas`)
+the rest    Avro, schemaless
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import cache
+from typing import Any, Final, cast
+
+import fastavro
+
+import schemas
+from quadlog.errors import StateError
+
+PAYLOAD, POST, ENTRY, EFFECT, FENCE, HEARTBEAT = sorted(schemas.IDS)
+_MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
+_HEADER: Final = 5
+
+# Typed by hand: fastavro's own types are partly unknown.
+_writer = cast("Any", fastavro).schemaless_writer
+_reader = cast("Any", fastavro).schemaless_reader
+
+
+@cache
+def _schema(schema_id: int) -> Any:  # noqa: ANN401 - fastavro's own type is a union with Any
+    return fastavro.parse_schema(json.loads(schemas.text(schema_id)))
+
+
+def write(schema_id: int, record: dict[str, Any]) -> bytes:
+    """The bytes of a record."""
+    out = io.BytesIO(_MAGIC[schema_id])
+    out.seek(_HEADER)
+    _writer(out, _schema(schema_id), record)
+    return out.getvalue()
+
+
+def read(value: bytes) -> tuple[int, dict[str, Any]]:
+    """Schema id and fields of a record.
+
+    Raises:
+        StateError: the bytes are not a record of ours.
+
+    """
+    schema_id = int.from_bytes(value[1:_HEADER], "big")
+    if len(value) <= _HEADER or value[0] != 0 or schema_id not in schemas.IDS:
+        message = f"not a quadlog record: it starts with {value[:_HEADER].hex()}; was it written by another program?"
+        raise StateError(message)
+    stream = io.BytesIO(value)
+    stream.seek(_HEADER)
+    try:
+        record: dict[str, Any] = _reader(stream, _schema(schema_id), None)
+    except Exception as error:  # fastavro raises EOFError, IndexError, ValueError, … as the bytes have it
+        message = f"not a quadlog record: bytes of a {schemas.record_name(schema_id)} that cannot be read ({error!r})"
+        raise StateError(message) from error
+    return schema_id, record
+
+
+def millis_of(moment: Any) -> int:  # noqa: ANN401 - a datetime with fastavro's logical types
+    """Milliseconds since 1970."""
+    millis: int = round(moment.timestamp() * 1000)
+    return millis

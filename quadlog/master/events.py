@@ -1,0 +1,61 @@
+"""What happens to a node: the inputs of its thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quadlog.core.model import Payload
+    from quadlog.master.desk import Waiter
+    from quadlog.ports import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A client gave a transaction."""
+
+    payload: Payload
+    waiter: Waiter
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """A payload of this master's own is durable in its data centre."""
+
+    payload: Payload
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """A peer's payload is durable in this data centre."""
+
+    payload: Payload
+    offset: int
+    source: str
+    source_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An entry is in the agreed topic."""
+
+    key: tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Records that a tail read."""
+
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The process ends."""
+
+
+Event: TypeAlias = Offered | Durable | Mirrored | Published | Told | Stop
