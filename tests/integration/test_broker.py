@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import uuid
@@ -109,19 +110,25 @@ def test_records_stand_in_the_order_they_were_given(kafka: str, outlet: KafkaOut
 
 
 def test_chunks_of_many_threads_stand_together(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # as often as can be, between two chunks too
+
     def say(name: int) -> None:
-        for number in range(50):
+        for number in range(200):
             outlet.produce(topic, key=f"{name}.{number}".encode(), values=[b"x"] * 5, headers=[])
 
     threads = [threading.Thread(target=say, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     fill(outlet, topic, 1)
     _, records = end_of(kafka, topic, count=10_000)
     keys = [record.key for record in records[:-1]]
-    assert len(keys) == 4 * 50 * 5
+    assert len(keys) == 4 * 200 * 5
     for at in range(0, len(keys), 5):
         assert len(set(keys[at : at + 5])) == 1
 
