@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 import uvicorn
+
+from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -21,8 +24,13 @@ class Server:
     """Serves until SIGTERM, SIGINT or `fail`."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Nothing listens before `run`."""
-        self._host, self._port = host, port
+        """Take the port before anything else is begun; whoever connects waits until `run`.
+
+        Raises:
+            SetupError: the port is taken.
+
+        """
+        self._socket: Final = _listening(host, port)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._uvicorn: uvicorn.Server | None = None
         self._reason: str | None = None
@@ -33,8 +41,6 @@ class Server:
         """Serve `app`.  0 when told to stop, 1 when failed."""
         config = uvicorn.Config(
             app,
-            host=self._host,
-            port=self._port,
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=2,
@@ -51,7 +57,7 @@ class Server:
     async def _serve(self, server: uvicorn.Server) -> None:
         self._loop = asyncio.get_running_loop()
         self._started.set()
-        await server.serve()
+        await server.serve(sockets=[self._socket])
 
     def fail(self, reason: str) -> None:
         """End the process, from any thread: going on would break a promise."""
@@ -72,6 +78,14 @@ class Server:
             task.add_done_callback(self._tasks.discard)
 
         self._loop.call_soon_threadsafe(begin)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=2048)
+    except OSError as error:
+        message = f"{host}:{port} cannot be listened on: {error.strerror}; stop what is there, or set another 'port'"
+        raise SetupError(message) from error
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

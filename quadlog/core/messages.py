@@ -10,9 +10,10 @@ from quadlog.core.model import START, Entry, Pair, Point, Post, Transaction
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-POST_LIMIT: Final = 10_000
-"""Pairs in one post: the common prefix of prefixes is a prefix of the common prefix, so a post may
-hold a part of the queue only.  10,000 pairs are about 600 KB, below Kafka's default limit of 1 MB."""
+POST_LIMIT: Final = 5_000
+"""Pairs of the queue in one post: the common prefix of prefixes is a prefix of the common prefix, so a
+post may hold a part of the queue only.  As many again may lead up to the merge base: 10,000 pairs of 57
+bytes are below Kafka's default limit of 1 MB."""
 
 
 class Now(NamedTuple):

@@ -181,9 +181,11 @@ class Payload:
         return body_hash(self.body)
 
 
-def payload_digest(created: int, media_type: str, body: bytes) -> bytes:
-    """Digest of everything in a payload that its evaluation may depend on."""
-    return hash_of(created.to_bytes(8, "big"), media_type.encode(), body)
+def payload_digest(*, origin: str, created: int, media_type: str, traceparent: str, body: bytes) -> bytes:
+    """Digest of a payload, whole: what is agreed under it is the same bytes in every data centre."""
+    return hash_of(
+        created.to_bytes(8, "big"), origin.encode(), media_type.encode(), traceparent.encode(), body
+    )
 
 
 def body_hash(body: bytes) -> bytes:

@@ -139,8 +139,8 @@ class Desk:
         index = known[0]
         entry = self._store.entry(index)
         chain = entry[0] if entry else None
-        if index > self.decided:
-            return TxStatus(state=TxState.PENDING, index=index, chain=chain)
         reason = self._reason(index)
-        state = TxState.APPLIED if reason is None else TxState.REJECTED
+        # Applied: whoever is told so may read it here.
+        visible = TxState.APPLIED if index <= self.settled else TxState.PENDING
+        state = visible if reason is None else TxState.REJECTED
         return TxStatus(state=state, index=index, chain=chain, reason=reason)

@@ -215,7 +215,8 @@ class MasterProcess:
     # --- asking a worker to evaluate --------------------------------------------------------------
 
     def _appoint(self, url: str) -> None:
-        self.server.call_soon(lambda: _ask_to_evaluate(url, term(self.view)))
+        duty = {"dc": self.settings.dc, "term": term(self.view).hex()}
+        self.server.call_soon(lambda: _ask_to_evaluate(url, duty))
 
 
 def term(view: View) -> bytes:
@@ -223,10 +224,10 @@ def term(view: View) -> bytes:
     return view.id
 
 
-async def _ask_to_evaluate(url: str, term_of_duty: bytes) -> None:
+async def _ask_to_evaluate(url: str, duty: dict[str, str]) -> None:
     with contextlib.suppress(httpx.HTTPError):  # it is asked again until its fence is heard
         async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
-            await client.post(f"{url}/evaluate", json={"term": term_of_duty.hex()})
+            await client.post(f"{url}/evaluate", json=duty)
 
 
 def run(settings: MasterSettings) -> int:

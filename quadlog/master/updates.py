@@ -110,8 +110,15 @@ class Updates:
 
     def _payload(self, transaction_id: bytes, body: bytes, traceparent: str) -> Payload:
         created = wall()
+        digest = payload_digest(
+            origin=self._settings.node_id,
+            created=created,
+            media_type=SPARQL_UPDATE,
+            traceparent=traceparent,
+            body=body,
+        )
         return Payload(
-            transaction=Transaction(id=transaction_id, digest=payload_digest(created, SPARQL_UPDATE, body)),
+            transaction=Transaction(id=transaction_id, digest=digest),
             origin=self._settings.node_id,
             origin_dc=self._settings.dc,
             created=created,

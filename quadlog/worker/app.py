@@ -59,7 +59,11 @@ def make_app(replica: Replica) -> Starlette:
         return JSONResponse(_status(replica))
 
     async def evaluate(request: Request) -> Response:
-        replica.ask_to_evaluate(_term_of(await read_body(request, QUERY_LIMIT)))
+        dc, term = _duty_of(await read_body(request, QUERY_LIMIT))
+        if dc != replica.dc:
+            message = f"this worker is in {replica.dc}; the duty was for {dc}: its effects would be void here"
+            raise Forbidden(message)
+        replica.ask_to_evaluate(term)
         return Response(status_code=202)
 
     return Starlette(
@@ -78,15 +82,16 @@ def _index(index: int, chain: bytes) -> dict[str, str]:
     return {"Quadlog-Index": f"{index}:{chain.hex()[:16]}"}
 
 
-def _term_of(body: bytes) -> bytes:
+def _duty_of(body: bytes) -> tuple[str, bytes]:
     try:
-        term = bytes.fromhex(json.loads(body)["term"])
+        duty = json.loads(body)
+        dc, term = str(duty["dc"]), bytes.fromhex(duty["term"])
     except (ValueError, TypeError, KeyError):
-        term = b""
+        dc, term = "", b""
     if len(term) != HASH_SIZE:
-        message = f'the body is {{"term": "{HASH_SIZE} bytes in hex"}}'
+        message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex"}}'
         raise UserError(message)
-    return term
+    return dc, term
 
 
 async def _refuse(request: Request) -> Response:

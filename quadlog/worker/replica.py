@@ -114,6 +114,11 @@ class Replica:
 
     # --- from any thread ----------------------------------------------------------------------------
 
+    @property
+    def dc(self) -> str:
+        """The data centre of this worker."""
+        return self._settings.dc
+
     def offsets(self) -> dict[str, int]:
         """Topics and from where on they have to be read."""
         applied = self.store.applied

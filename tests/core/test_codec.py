@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import schemas
 from quadlog import codec
+from quadlog.core.messages import POST_LIMIT
 from quadlog.core.model import (
     Effect,
     Fence,
@@ -27,6 +28,7 @@ from quadlog.core.model import (
     Transaction,
     View,
     WorkerState,
+    first_view,
 )
 from quadlog.errors import StateError
 
@@ -310,3 +312,20 @@ def test_a_record_that_was_cut_off_is_refused(said: Said) -> None:
     record = encode(said)[0]
     with pytest.raises(StateError):
         codec.decode(record[:-1])
+
+
+def test_the_largest_post_fits_a_record() -> None:
+    pairs = tuple(Pair(2**62 + number, bytes([255]) * 16, bytes([255]) * 32) for number in range(POST_LIMIT))
+    masters = tuple(f"a-rather-long-name-of-master-{number}" for number in range(20))
+    post = Post(
+        node=masters[0],
+        incarnation=bytes(16),
+        sequence=2**62,
+        view=first_view(masters),
+        base=Point(2**62, bytes(32)),
+        counter=2**62,
+        queue=pairs,
+        added=pairs,
+        rank=Rank(1, 20, masters),
+    )
+    assert len(codec.encode_post(post)) < 900_000  # librdkafka refuses 1,000,000, headers included

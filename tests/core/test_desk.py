@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def payload_of(number: int, body: bytes, created: int = 0) -> Payload:
-    digest = payload_digest(created, "text", body)
+    digest = payload_digest(origin="m1", created=created, media_type="text", traceparent="", body=body)
     return Payload(
         transaction=Transaction(id=number.to_bytes(16, "big"), digest=digest),
         origin="m1",

@@ -9,7 +9,7 @@ import subprocess
 import uuid
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -194,10 +194,10 @@ def test_agreed_topics_are_one_log(everything: dict[tuple[str, str], list[Messag
 
 
 def entry_of(message: Message) -> LoggedEntry:
-    """The entry, or a chunk of it, without its origin and trace."""
+    """The entry, or a chunk of it."""
     entry, _, _ = codec.decode_chunk(message.value() or b"")
     assert isinstance(entry, LoggedEntry)
-    return replace(entry, origin="", traceparent="")
+    return entry
 
 
 # --- keys, headers, partitions ------------------------------------------------------------------------

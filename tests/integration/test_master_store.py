@@ -37,7 +37,7 @@ VIEW = first_view(["m1", "m2"])
 
 def payload_of(number: int, body: bytes | None = None) -> Payload:
     body = body or f"INSERT DATA {{ <urn:s> <urn:p> {number} }}".encode()
-    digest = payload_digest(number, "text", body)
+    digest = payload_digest(origin="m1", created=number, media_type="text", traceparent="", body=body)
     return Payload(
         transaction=Transaction(id=number.to_bytes(16, "big"), digest=digest, options={"a": str(number)}),
         origin="m1",
