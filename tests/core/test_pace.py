@@ -1,0 +1,87 @@
+"""When a master posts: at once on news, back to back while there is some, seldom when idle."""
+
+from __future__ import annotations
+
+from quadlog.core.agreement import Agreement
+from quadlog.core.messages import Durable, Heard, Now, Pace, Submitted, Tick
+from quadlog.core.model import Post, Transaction, first_view
+
+PACE = Pace(window=8, settle=25, idle=1000)
+
+
+def make(name: str) -> Agreement:
+    return Agreement(
+        node=name,
+        incarnation=bytes(16),
+        view=first_view(["m1", "m2"]),
+        durable=Durable(),
+        logged=(),
+        pace=PACE,
+    )
+
+
+def post_at(master: Agreement, at: float) -> Post | None:
+    master.step(Tick(), Now(at, round(at)))
+    ready = master.ready()
+    return ready.post if ready else None
+
+
+def transaction(number: int) -> Transaction:
+    return Transaction(id=bytes([number]) * 16, digest=bytes([number]) * 32)
+
+
+def test_an_idle_master_posts_once_a_pause() -> None:
+    master = make("m1")
+    posts = [at for at in range(5001) if post_at(master, at)]
+    assert posts == [0, 1000, 2000, 3000, 4000, 5000]
+
+
+def test_news_is_posted_at_once_and_the_next_after_the_window() -> None:
+    master = make("m1")
+    assert post_at(master, 0)
+    master.step(Submitted(transaction=transaction(1)), Now(500, 500))
+    assert master.wake_at <= 500
+    assert post_at(master, 500)
+    master.step(Submitted(transaction=transaction(2)), Now(501, 501))
+    assert [at for at in range(501, 600) if post_at(master, at)] == [508]
+
+
+def test_one_post_answers_however_much_came_in() -> None:
+    master = make("m1")
+    assert post_at(master, 0)
+    for number in range(50):
+        master.step(Submitted(transaction=transaction(number)), Now(100, 100))
+    post = post_at(master, 100)
+    assert post is not None
+    assert len(post.queue) == 50
+    assert post_at(master, 101) is None
+
+
+def test_a_new_merge_base_alone_waits_for_company_and_then_rounds_are_empty() -> None:
+    one, other = make("m1"), make("m2")
+    for master in (one, other):
+        assert post_at(master, 0)
+    for wall, master in enumerate((one, other)):
+        master.step(Submitted(transaction=transaction(1)), Now(100, 100 + wall))
+    posts = [post_at(master, 100) for master in (one, other)]
+    for post, reader in zip(posts, (other, one), strict=True):
+        assert post is not None
+        reader.step(Heard(post=post), Now(101, 101))
+    # Two timestamps of one id: the first is posted by both in the next round, and agreed.
+    posts = [post_at(master, 108) for master in (one, other)]
+    for post, reader in zip(posts, (other, one), strict=True):
+        assert post is not None
+        reader.step(Heard(post=post), Now(109, 109))
+    assert one.last == other.last
+    assert one.last.index == 1
+    assert [at for at in range(109, 1200) if post_at(one, at)] == [108 + 25, 108 + 25 + 1000]
+
+
+def test_the_wall_clock_may_jump_back_and_timestamps_do_not() -> None:
+    master = make("m1")
+    master.step(Submitted(transaction=transaction(1)), Now(0, 10_000_000))
+    before = master.counter
+    master.step(Submitted(transaction=transaction(2)), Now(10, 0))
+    assert master.counter > before
+    assert post_at(master, 10)
+    assert post_at(master, 1010) is not None, "pauses are measured on the steady clock"
