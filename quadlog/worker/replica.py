@@ -209,7 +209,7 @@ class Replica:
             while len(events) < INBOX:
                 events.append(self._inbox.get_nowait())
         except queue.Empty:
-            pass
+            return events
         return events
 
     def _hear(self, record: Record) -> None:

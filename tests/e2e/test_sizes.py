@@ -1,0 +1,110 @@
+"""Updates that are too large, and those that are larger than a Kafka record."""
+
+from __future__ import annotations
+
+import select
+import socket
+import uuid
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from quadlog import codec
+from quadlog.core.model import Effect, LoggedEntry, Payload
+from tests.e2e.cluster import (
+    FORM,
+    HTTP,
+    UPDATE,
+    Cluster,
+    applied_at,
+    ask,
+    index_of,
+    name,
+    nothing_logged,
+    records,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MIB = 1024 * 1024
+LIMIT = 64 * MIB
+"""The default of max-transaction-size."""
+
+
+def refusal(url: str, head: str, body: Iterable[bytes] = ()) -> tuple[int, bytes]:
+    """Send a POST to /update until an answer comes; returns how much of the body went, and the answer."""
+    place = urlsplit(url)
+    with closing(socket.create_connection((place.hostname or "", place.port or 0), timeout=30)) as line:
+        line.sendall(f"POST /update HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
+        sent = 0
+        for part in body:
+            if select.select([line], [], [], 0)[0]:
+                break
+            line.sendall(part)
+            sent += len(part)
+        answer = b""
+        while b"}" not in answer and (more := line.recv(65536)):
+            answer += more
+        return sent, answer
+
+
+@pytest.mark.parametrize("media_type", [UPDATE["Content-Type"], FORM["Content-Type"]])
+def test_a_length_above_the_limit_is_413_before_the_body_comes(cluster: Cluster, media_type: str) -> None:
+    """A form may be three times as long, since it may write every byte as three."""
+    length = (LIMIT if media_type == UPDATE["Content-Type"] else 3 * LIMIT) + 1
+    with nothing_logged(cluster):
+        _, answer = refusal(cluster.masters[0], f"Content-Type: {media_type}\r\nContent-Length: {length}")
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"max-transaction-size" in answer
+        assert b'"TooLarge"' in answer
+        assert b'"definite":true' in answer
+
+
+def test_a_body_without_a_length_is_413_where_it_grows_too_large(cluster: Cluster) -> None:
+    chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
+    with nothing_logged(cluster):
+        sent, answer = refusal(
+            cluster.masters[0],
+            f"Content-Type: {UPDATE['Content-Type']}\r\nTransfer-Encoding: chunked",
+            (chunk for _ in range(2 * LIMIT // MIB)),
+        )
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"max-transaction-size" in answer
+        assert LIMIT < sent < 2 * LIMIT
+
+
+def test_megabytes_travel_in_chunks_to_every_data_centre(cluster: Cluster) -> None:
+    """Above Kafka's limit of a record: payload, entry and effect are several records each."""
+    graph, quads = name(), 8_000
+    lines = "\n".join(f'<urn:big:{n}> <urn:is> "{n:0>300}" .' for n in range(quads))
+    text = f"INSERT DATA {{ GRAPH {graph} {{ {lines} }} }}"
+    assert len(text) > 2.5 * MIB
+    answer = cluster.update(text, master=2)
+    assert answer.status_code == 204, answer.text
+    index, wanted = index_of(answer), uuid.UUID(answer.headers["Quadlog-Tx"]).bytes
+    applied_at(cluster, index)
+    for url in cluster.workers.values():
+        found = ask(url, f"SELECT (COUNT(*) AS ?n) {{ GRAPH {graph} {{ ?s ?p ?o }} }}", "text/csv")
+        assert found.text.split() == ["n", str(quads)]
+    for dc in cluster.lab.dcs:
+        chunks: Counter[str] = Counter()
+        for topic in ("payloads", "agreed", "effects"):
+            for record in records(dc["kafka"], f"main.{dc['name']}.{topic}"):
+                said, _, count = codec.decode_chunk(record.value() or b"")
+                match said:
+                    case Payload(transaction=transaction) if transaction.id == wanted:
+                        chunks[topic] += 1
+                    case LoggedEntry(index=found_at) | Effect(index=found_at) if found_at == index:
+                        chunks[topic] += 1
+                    case _:
+                        continue
+                assert count > 2
+                assert len(record.value() or b"") < 1_000_000
+        assert chunks["payloads"] == chunks["agreed"] > 2, dc["name"]
+        assert chunks["effects"] > 2, dc["name"]
+    assert cluster.update(text.replace("INSERT", "DELETE", 1), master=0).status_code == 204
+    assert "<urn:big:" not in HTTP.get(f"{cluster.masters[0]}/repositories/main/statements").text

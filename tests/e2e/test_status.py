@@ -1,0 +1,68 @@
+"""Status and health of every master."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.e2e.cluster import (
+    HTTP,
+    Cluster,
+)
+
+STATUS: dict[str, Any] = {
+    "node": str,
+    "dc": str,
+    "role": str,
+    "view": {"epoch": int, "members": list},
+    "agreed_index": int,
+    "agreed_chain": str,
+    "incoming": int,
+    "limbo": {"length": int, "oldest_s": (int, float), "quorum": (int, type(None))},
+    "split": {"state": str, "strategy": (str, type(None)), "fork_index": (int, type(None))},
+    "workers": [{"id": str, "state": str, "applied_index": int, "signature": str, "quads": int}],
+    "peers": [{"id": str, "dc": str, "state": str, "lag_ms": (int, float), "agreed_index": int}],
+}
+"""What DESIGN section 10 promises to tools outside the project."""
+
+
+def check_shape(value: Any, shape: Any, path: str) -> None:  # noqa: ANN401 - any JSON
+    match shape:
+        case dict():
+            for key, inner in shape.items():
+                assert key in value, f"{path}.{key} is missing"
+                check_shape(value[key], inner, f"{path}.{key}")
+        case list():
+            assert value, f"{path} is empty"
+            for one in value:
+                check_shape(one, shape[0], f"{path}[]")
+        case _:
+            assert isinstance(value, shape), f"{path} is {value!r}"
+
+
+def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
+    index = cluster.wait_until_equal()
+    ids = [master["id"] for master in cluster.lab.masters]
+    for number, dc in enumerate(cluster.lab.dcs):
+        status = cluster.status(number)
+        check_shape(status, STATUS, "status")
+        assert (status["node"], status["dc"], status["role"]) == (ids[number], dc["name"], "read-write")
+        assert status["view"]["members"] == sorted(ids)
+        assert status["agreed_index"] == index
+        assert [worker["id"] for worker in status["workers"]] == [worker["id"] for worker in dc["workers"]]
+        assert {(worker["state"], worker["applied_index"]) for worker in status["workers"]} == {
+            ("serving", index)
+        }
+        assert {peer["id"] for peer in status["peers"]} == set(ids) - {ids[number]}
+        assert {(peer["state"], peer["agreed_index"]) for peer in status["peers"]} == {("connected", index)}
+    assert len({cluster.status(number)["agreed_chain"] for number in range(3)}) == 1
+    evaluating = [
+        worker["id"] for n in range(3) for worker in cluster.status(n)["workers"] if worker["evaluating"]
+    ]
+    assert len(evaluating) == 1
+
+
+def test_health(cluster: Cluster) -> None:
+    for master in cluster.masters:
+        for what in ("started", "alive", "ready"):
+            assert HTTP.get(f"{master}/healthz/{what}").status_code == 200
+        assert HTTP.get(f"{master}/healthz/other").status_code == 404

@@ -1,0 +1,161 @@
+"""Updates at the door of every master, as clients send them: over HTTP, on a real cluster."""
+
+from __future__ import annotations
+
+import uuid
+from urllib.parse import quote
+
+import pytest
+
+from tests.e2e.cluster import (
+    FORM,
+    HTTP,
+    UPDATE,
+    Cluster,
+    ask,
+    index_of,
+    name,
+    nothing_logged,
+    objects,
+)
+
+
+def test_an_update_comes_as_it_is(cluster: Cluster) -> None:
+    subject = name()
+    answer = cluster.update(f'INSERT DATA {{ {subject} <urn:is> "dïrect 🐍" }}')
+    assert (answer.status_code, answer.text) == (204, "")
+    uuid.UUID(answer.headers["Quadlog-Tx"])
+    index, chain = answer.headers["Quadlog-Index"].split(":")
+    assert int(index) > 0
+    assert len(bytes.fromhex(chain)) == 8
+    # Read your write: at the same master, at once.
+    assert objects(cluster.masters[0], subject) == ["dïrect 🐍"]
+
+
+def test_an_update_comes_as_a_form(cluster: Cluster) -> None:
+    subject = name()
+    update = f'INSERT DATA {{ {subject} <urn:is> "a+b & c=ü" }}'
+    answer = HTTP.post(f"{cluster.masters[1]}/update", data={"update": update}, timeout=30)
+    assert answer.status_code == 204, answer.text
+    assert answer.headers["Quadlog-Tx"]
+    assert objects(cluster.masters[1], subject) == ["a+b & c=ü"]
+
+
+def test_every_write_is_read_back_at_its_master(cluster: Cluster) -> None:
+    """Least busy worker or not: it shows what was acknowledged there."""
+    for number in range(30):
+        subject, master = name(), number % 3
+        answer = cluster.update(f"INSERT DATA {{ {subject} <urn:is> {number} }}", master=master)
+        assert answer.status_code == 204
+        read = ask(cluster.masters[master], f"SELECT ?o {{ {subject} <urn:is> ?o }}", "text/csv")
+        assert read.text.split() == ["o", str(number)]
+        assert index_of(read) >= index_of(answer)
+
+
+def test_declarations_may_follow_a_semicolon(cluster: Cluster) -> None:
+    """Legal, and pyoxigraph alone refuses it."""
+    subject = name()
+    text = (
+        f"PREFIX a: <urn:a:> INSERT DATA {{ {subject} a:p 1, 2 }} ;\n"
+        f"PREFIX b: <urn:b:> BASE <http://b.example/> DELETE DATA {{ {subject} a:p 1 }} ;\n"
+        f"INSERT DATA {{ GRAPH <x> {{ {subject} b:p 3 }} }} ;"
+    )
+    answer = cluster.update(text)
+    assert answer.status_code == 204, answer.text
+    assert objects(cluster.masters[0], subject) == ["2", "3"]
+    where = f"ASK {{ GRAPH <http://b.example/x> {{ {subject} <urn:b:p> 3 }} }}"
+    assert ask(cluster.masters[0], where).json()["boolean"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("INSERT DATA {\n  <urn:s> <urn:p> }", "line 2, column 19"),
+        ("INSERT DATA { <urn:s> <urn:p> <urn:o> }\n\n  INSERT", "line 3, column"),
+        ("SELECT * { ?s ?p ?o }", "line 1, column"),
+        ("INSERT DATA { ?s <urn:p> 1 }", "line 1, column"),
+        ("DELETE DATA { _:b <urn:p> 1 }", "line 1"),
+        ("INSERT DATA { x:s <urn:p> 1 }", "line 1, column"),
+        (
+            "INSERT DATA { <urn:s> <urn:p> 1 } ; PREFIX x: <urn:x:>\nDELETE DATA { x:s x:p",
+            "line 2, column 22",
+        ),
+    ],
+)
+def test_what_is_no_sparql_is_400_with_its_place(cluster: Cluster, text: str, place: str) -> None:
+    with nothing_logged(cluster):
+        answer = cluster.update(text)
+        assert answer.status_code == 400
+        assert answer.json()["error"] == "SyntaxRefused"
+        assert answer.json()["definite"] is True
+        assert place in answer.json()["message"]
+
+
+UNSUPPORTED = (
+    "INSERT { ?s <urn:p> 1 } WHERE { ?s ?p ?o }",
+    "DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
+    "DELETE { ?s ?p ?o } INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }",
+    "DELETE WHERE { ?s ?p ?o }",
+    "WITH <urn:g> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
+    "INSERT { <urn:a> <urn:b> <urn:c> } USING <urn:g> WHERE {}",
+    "LOAD <urn:x>",
+    "LOAD SILENT <urn:x> INTO GRAPH <urn:g>",
+    "CLEAR ALL",
+    "CLEAR DEFAULT",
+    "DROP ALL",
+    "DROP SILENT GRAPH <urn:g>",
+    "CREATE GRAPH <urn:g>",
+    "ADD <urn:a> TO <urn:b>",
+    "MOVE <urn:a> TO DEFAULT",
+    "COPY DEFAULT TO <urn:b>",
+    "INSERT DATA { <urn:s> <urn:p> 1 } ; CLEAR ALL",
+)
+
+
+def test_forms_that_are_not_supported_yet_are_501(cluster: Cluster) -> None:
+    with nothing_logged(cluster):
+        answers = {text: cluster.update(text, master=number % 3) for number, text in enumerate(UNSUPPORTED)}
+    for text, answer in answers.items():
+        assert (answer.status_code, answer.json()["error"]) == (501, "Unsupported"), text
+        assert answer.json()["definite"] is True
+    parameters = ("using-graph-uri", "using-named-graph-uri")
+    with nothing_logged(cluster):
+        for parameter in parameters:
+            text = f"INSERT DATA {{ {name()} <urn:p> 1 }}"
+            url = f"{cluster.masters[0]}/update"
+            form = HTTP.post(url, data={"update": text, parameter: "urn:g"})
+            direct = HTTP.post(url, params={parameter: "urn:g"}, content=text, headers=UPDATE)
+            assert (form.status_code, direct.status_code) == (501, 501)
+
+
+def test_bodies_that_are_wrong(cluster: Cluster) -> None:
+    text = f"INSERT DATA {{ {name()} <urn:p> 1 }}".encode()
+    plus = quote(text).encode()
+    wrong: list[tuple[int, str, bytes, str]] = [
+        (415, "text/plain", text, "text/plain"),
+        (415, "application/sparql-query", text, "application/sparql-query"),
+        (415, "application/json", b"{}", "application/json"),
+        (415, "", text, "nothing"),
+        (415, "multipart/form-data; boundary=x", text, "multipart/form-data"),
+        (400, "application/sparql-update; charset=latin-1", text, "latin-1"),
+        (400, "application/sparql-update; charset=UTF-16", text.decode().encode("utf-16"), "utf-16"),
+        (400, "application/sparql-update", b'INSERT DATA { <urn:s> <urn:p> "\xff" }', "UTF-8"),
+        (400, "application/sparql-update", b'INSERT DATA { <urn:s> <urn:p> "\xed\xa0\x80" }', "UTF-8"),
+        (400, FORM["Content-Type"], b"", "has 0"),
+        (400, FORM["Content-Type"], b"query=" + plus, "has 0"),
+        (400, FORM["Content-Type"], b"update=" + plus + b"&update=" + plus, "has 2"),
+        (400, FORM["Content-Type"], b"update=%FF", "UTF-8"),
+        (400, FORM["Content-Type"], b"update=" + plus + b"&a=b" * 100_000, "more than 1000 fields"),
+        (400, FORM["Content-Type"], b"update=\xff", "UTF-8"),
+        (400, FORM["Content-Type"] + "; charset=iso-8859-1", b"update=" + plus, "iso-8859-1"),
+    ]
+    with nothing_logged(cluster):
+        for status, media_type, body, said in wrong:
+            headers = {"Content-Type": media_type} if media_type else {}
+            answer = HTTP.post(f"{cluster.masters[2]}/update", content=body, headers=headers)
+            assert answer.status_code == status, (media_type, body, answer.text)
+            assert said in answer.json()["message"], (media_type, answer.text)
+    for fine in ("application/sparql-update; charset=utf-8", 'Application/SPARQL-Update;charset="UTF-8"'):
+        answer = HTTP.post(f"{cluster.masters[2]}/update", content=text, headers={"Content-Type": fine})
+        assert answer.status_code == 204, fine
+    assert HTTP.get(f"{cluster.masters[2]}/update").status_code == 405
