@@ -111,6 +111,8 @@ class Replica:
         self._inbox: queue.Queue[Asked | Heard | Stop] = queue.Queue(INBOX)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
+        self._stopping = threading.Event()
+        self._pulse = threading.Thread(target=self._beat_while_busy, name="pulse", daemon=True)
 
     # --- from any thread ----------------------------------------------------------------------------
 
@@ -127,6 +129,7 @@ class Replica:
     def start(self) -> None:
         """Begin to apply."""
         self._thread.start()
+        self._pulse.start()
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
         """Hand over what the tail read; waits while too much of it waits."""
@@ -146,7 +149,8 @@ class Replica:
         return dict(self._effects.void)
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the threads."""
+        self._stopping.set()
         self._inbox.put(Stop())
         self._thread.join(timeout=5)
 
@@ -194,6 +198,16 @@ class Replica:
             self._beat_at, self._beaten = now().steady, self.store.applied.index
             self._say_status.say(self.beat())
         return True
+
+    def _beat_while_busy(self) -> None:
+        """A large transaction takes seconds: the worker that is at it is not dead, and must not be replaced.
+
+        Else its successor would be replaced in turn, and the transaction be evaluated for ever.
+        """
+        pause = self._settings.heartbeat
+        while not self._stopping.wait(pause):
+            if self._thread.is_alive() and now().steady - self._beat_at >= pause * 1000:
+                self._say_status.say(self.beat())
 
     @property
     def _next_beat(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import time
 import uuid
 from collections import Counter
 from contextlib import closing
@@ -108,3 +109,26 @@ def test_megabytes_travel_in_chunks_to_every_data_centre(cluster: Cluster) -> No
         assert chunks["effects"] > 2, dc["name"]
     assert cluster.update(text.replace("INSERT", "DELETE", 1), master=0).status_code == 204
     assert "<urn:big:" not in HTTP.get(f"{cluster.masters[0]}/repositories/main/statements").text
+
+
+def test_a_worker_that_is_busy_for_seconds_is_not_replaced(cluster: Cluster) -> None:
+    """Else its successor would be busy as well, be replaced in turn, and so on for ever."""
+    subject = name()
+    assert cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'the first' }}").status_code == 204
+    cluster.wait_until_equal()
+    attempts = {HTTP.get(f"{url}/status").json()["attempt"] for url in cluster.workers.values()}
+    quads = "\n".join(f'{subject} <urn:has> "{number} {"x" * 60}" .' for number in range(120_000))
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    answer = HTTP.post(
+        f"{cluster.masters[0]}/update", content=f"INSERT DATA {{ {quads} }}", headers=UPDATE | key
+    )
+    assert answer.status_code in {204, 503}, answer.text  # it may take longer than request-timeout
+    deadline = time.monotonic() + 120
+    while HTTP.get(f"{cluster.masters[0]}/tx/{key['Idempotency-Key']}").json()["state"] != "applied":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    cluster.wait_until_equal(seconds=120)
+    for url in cluster.workers.values():
+        status = HTTP.get(f"{url}/status", timeout=30).json()
+        assert {status["attempt"]} == attempts
+        assert not status["void_effects"].get("old attempt")
