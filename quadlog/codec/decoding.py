@@ -28,7 +28,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
 
 
 def decode(value: bytes) -> Said | None:
-    """What one record says; None while its later chunks are still to come is `Chunks`' business.
+    """What one record says if it says all of it; None for a chunk: `Chunks` puts those together.
 
     Raises:
         StateError: the bytes are not a record of ours.

@@ -72,7 +72,9 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str]:
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         if done.returncode not in (0, 1):
             sys.exit(f"{mutant['name']}: the tests did not run:\n{done.stdout}{done.stderr}")
-        errors = [line[1:].strip() for line in done.stdout.splitlines() if line.startswith("E ")]
+        errors = [
+            line[1:].strip() for line in done.stdout.splitlines() if line.startswith("E   AssertionError")
+        ]
         return ("survives", "") if done.returncode == 0 else ("dies", errors[0][:110] if errors else "")
 
 
