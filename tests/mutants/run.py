@@ -73,7 +73,9 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str]:
         if done.returncode not in (0, 1):
             sys.exit(f"{mutant['name']}: the tests did not run:\n{done.stdout}{done.stderr}")
         errors = [
-            line[1:].strip() for line in done.stdout.splitlines() if line.startswith("E   AssertionError")
+            line[1:].strip()
+            for line in done.stdout.splitlines()
+            if line.startswith("E ") and "AssertionError" in line
         ]
         return ("survives", "") if done.returncode == 0 else ("dies", errors[0][:110] if errors else "")
 
