@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 FIELDS: Final = 1000
 """Of a form: beyond what any protocol here needs; megabytes of `&` would take seconds and gigabytes."""
 
+QUERY_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes of a query's text."""
+
 
 def media_type_of(request: Request) -> str:
     """Media type of the body, without its parameters.
@@ -33,6 +36,18 @@ def media_type_of(request: Request) -> str:
     return media_type.strip()
 
 
+async def read_query(request: Request) -> bytes:
+    """The body of a query.
+
+    Raises:
+        TooLarge: it is above `QUERY_LIMIT`.
+        UserError: the client left before its end.
+
+    """
+    message = f"the request is larger than a query may be ({QUERY_LIMIT} bytes): ask for less at once"
+    return await _read(request, QUERY_LIMIT, message)
+
+
 async def read_body(request: Request, limit: int) -> bytes:
     """The body, if it is within `limit` bytes.
 
@@ -41,7 +56,10 @@ async def read_body(request: Request, limit: int) -> bytes:
         UserError: the client left before its end.
 
     """
-    message = too_large(limit)
+    return await _read(request, limit, too_large(limit))
+
+
+async def _read(request: Request, limit: int, message: str) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise TooLarge(message)

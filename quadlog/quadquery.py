@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from pyoxigraph import (
     BlankNode,
@@ -26,7 +27,7 @@ from quadlog.core.sparql.tokens import is_tame, tokens
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyoxigraph import QueryTriples, Store
 
@@ -66,12 +67,38 @@ _QUERIES = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
 _GRAPH_VARIABLE = re.compile(r"(?i)graph(?:[ \t\r\n]|#[^\r\n]*)*[?$]")
 
 
+class Output(Protocol):
+    """Where an answer is written to: as much of a file as it needs."""
+
+    def write(self, piece: bytes, /) -> int:
+        """Take some bytes; may wait."""
+        ...
+
+    def flush(self) -> None:
+        """All of it was written."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a query, ready to be sent."""
+    """The result of a query, as of the moment when it was asked."""
 
     media_type: str
-    body: bytes
+    serialise: Callable[[IO[bytes]], object]
+
+    def write_to(self, output: Output) -> None:
+        """Evaluate and write, a few kilobytes at a time; in the thread that asked.
+
+        What `output` raises ends it.
+
+        Raises:
+            UserError: the query fails on what it met, maybe after some of it was written.
+
+        """
+        try:
+            self.serialise(cast("IO[bytes]", output))  # no more of a file is asked for
+        except RuntimeError as error:
+            raise UserError(f"the query failed: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +118,7 @@ def run_query(
     base_iri: str | None = None,
     dataset: Dataset | None = None,
 ) -> Answer:
-    """Answer a query as if ``reserved`` were not there."""
+    """Begin to answer a query, as if ``reserved`` were not there."""
     if not is_tame(text):
         raise Unsupported("the query is nested too deeply, or chains too many operators")
     _refuse_updates(text)
@@ -185,12 +212,11 @@ def _refused(store: Store, text: str, base_iri: str | None) -> SyntaxRefused:
 def _serialised(result: QuerySolutions | QueryBoolean | QueryTriples, accept: str) -> Answer:
     if isinstance(result, (QuerySolutions, QueryBoolean)):
         media_type = negotiate(accept, tuple(SOLUTION_FORMATS))
-        body = result.serialize(format=SOLUTION_FORMATS[media_type])
+        serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
     else:
         media_type = negotiate(accept, tuple(GRAPH_FORMATS))
-        body = result.serialize(format=GRAPH_FORMATS[media_type])
-    assert body is not None
-    return Answer(media_type=media_type, body=body)
+        serialise = partial(result.serialize, format=GRAPH_FORMATS[media_type])
+    return Answer(media_type=media_type, serialise=serialise)
 
 
 def negotiate(accept: str, offers: Sequence[str]) -> str:

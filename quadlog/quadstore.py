@@ -138,7 +138,10 @@ class QuadStore:
         base_iri: str | None = None,
         dataset: Dataset | None = None,
     ) -> Answer:
-        """Answer a SPARQL query; updates are Forbidden, wrong syntax is SyntaxRefused."""
+        """Begin to answer a SPARQL query; updates are Forbidden, wrong syntax is SyntaxRefused.
+
+        The answer is of this moment, however much later it is written out.
+        """
         return run_query(
             self._store,
             text,

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 ASK_AGAIN_MS: Final = 1000.0
 """How long a worker that was asked to evaluate has for its fence to be heard."""
 
+SINK_MS: Final = 5000.0
+"""How long a worker that a read could not reach is asked only if no other one can be."""
+
 
 @dataclass(slots=True)
 class Worker:
@@ -22,6 +25,10 @@ class Worker:
     heard_at: float
     reading: int = 0
     """Reads under way."""
+    asked_last: int = 0
+    """Number of the last read that was passed to it: equals take turns."""
+    failed_at: float = float("-inf")
+    """When a read found it out of reach."""
 
 
 class Crew:
@@ -57,10 +64,30 @@ class Crew:
         """The highest index that a worker has applied."""
         return max((worker.beat.applied.index for worker in self.all()), default=0)
 
+    def silent_in(self, worker: Worker, now: float) -> float:
+        """Milliseconds after which it counts as down if nothing more is heard of it."""
+        return worker.heard_at + self._timeout - now
+
     def for_read(self, now: float, at_least: int) -> list[Worker]:
         """Workers that a read may go to, least busy first: those that show what was acknowledged here."""
         able = [worker for worker in self.live(now) if worker.beat.applied.index >= at_least]
-        return sorted(able, key=lambda worker: (worker.reading, worker.beat.evaluating))
+        return sorted(
+            able,
+            key=lambda worker: (
+                now - worker.failed_at < SINK_MS,
+                worker.reading,
+                worker.beat.evaluating,
+                worker.asked_last,
+            ),
+        )
+
+    def why_not(self, worker: Worker, now: float, at_least: int) -> str:
+        """Why a read may not go to this worker."""
+        if worker.beat.state is not WorkerState.SERVING:
+            return f"is {worker.beat.state.value.lower()}"
+        if not self.is_live(worker, now):
+            return f"is down: last heard of {(now - worker.heard_at) / 1000:.1f} s ago"
+        return f"is at index {worker.beat.applied.index}, behind {at_least}"
 
     def to_appoint(self, now: float) -> Worker | None:
         """The worker to be asked to evaluate, if none does: the furthest one."""
@@ -69,7 +96,3 @@ class Crew:
             return None
         self._asked_at = now
         return max(live, key=lambda worker: worker.beat.applied.index)
-
-    def forget(self, worker: Worker) -> None:
-        """A worker did not answer: it is down until it is heard again."""
-        worker.heard_at = float("-inf")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
-import httpx
-from starlette.responses import StreamingResponse
-
+from quadlog.answers import Streamed
 from quadlog.clock import now
 from quadlog.errors import Unavailable, UserError
-from quadlog.http_body import read_body
+from quadlog.http_body import read_query
+from quadlog.master.passage import NoReply, Passage, Question
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Container, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from quadlog.settings import MasterSettings
 
 PASSED_ON: Final = ("accept", "content-type", "traceparent")
-PASSED_BACK: Final = ("content-type", "quadlog-index", "retry-after")
+PASSED_BACK: Final = ("content-type", "content-length", "quadlog-index", "retry-after")
 
 WAIT_S: Final = 2.0
 """How long a read waits for a worker that shows what was acknowledged here."""
@@ -36,15 +35,12 @@ class Reads:
     def __init__(self, node: Node, settings: MasterSettings) -> None:
         """`node` knows the workers."""
         self._node, self._settings = node, settings
-        # No time limit on reading: a query runs as long as its client waits.
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=2.0), limits=httpx.Limits(), trust_env=False
-        )
+        self._passage = Passage(node.crew)
+        self._numbers = count(1)
 
     async def answer(self, request: Request) -> Response:
         """A SPARQL query, of any form that the protocol knows."""
-        body = await read_body(request, self._settings.max_transaction_size)
-        return await self._pass_on(request, "/sparql", body)
+        return await self._pass_on(request, "/sparql", await read_query(request))
 
     async def statements(self, request: Request) -> Response:
         """All quads."""
@@ -55,63 +51,55 @@ class Reads:
         return await self._pass_on(request, "/statements", b"")
 
     async def _pass_on(self, request: Request, path: str, body: bytes) -> Response:
-        """To one worker after the other until one answers.
+        """To one worker after the other until one answers; after its first byte to no other.
 
         Raises:
             Unavailable: none did; says why each one failed.
 
         """
-        failures: list[str] = []
-        for worker in await self._candidates():
-            worker.reading += 1
-            try:
-                answer = await self._ask(worker, request, path, body)
-            except httpx.HTTPError as error:
-                worker.reading -= 1
-                self._node.crew.forget(worker)
-                failures.append(f"{worker.beat.worker}: {type(error).__name__} {error}".strip())
-                continue
-            if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-                worker.reading -= 1
-                failures.append(
-                    f"{worker.beat.worker}: {(await answer.aread()).decode(errors='replace').strip()}"
-                )
-                await answer.aclose()
-                continue
-            headers = {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}
-            return StreamingResponse(_relay(answer, worker), answer.status_code, headers)
-        message = "; ".join(failures) or (
-            f"no worker of this data centre is in service at index {self._node.desk.settled} or later"
+        question = Question(
+            method=request.method,
+            path=path,
+            query_string=request.scope["query_string"],
+            headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},
+            body=body,
         )
-        raise Unavailable(message, retry_after=2)
+        failures: dict[str, str] = {}
+        await self._wait_for_one()
+        while worker := self._best(failures):
+            worker.asked_last = next(self._numbers)
+            try:
+                reply = await self._passage.ask(worker, question)
+            except NoReply as failure:
+                failures[worker.beat.worker] = str(failure)
+                continue
+            headers = {name: reply.headers[name] for name in PASSED_BACK if name in reply.headers}
+            return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
+        raise Unavailable(self._why(failures), retry_after=2)
 
-    async def _candidates(self) -> list[Worker]:
-        """Workers to try, in order; waits a little for one."""
+    def _best(self, failures: Container[str]) -> Worker | None:
+        found = self._node.crew.for_read(now().steady, self._node.desk.settled)
+        return next((worker for worker in found if worker.beat.worker not in failures), None)
+
+    async def _wait_for_one(self) -> None:
+        """A little: a worker may be about to apply what was acknowledged here."""
         deadline = now().steady + WAIT_S * 1000
-        while True:
-            moment = now().steady
-            found = self._node.crew.for_read(moment, self._node.desk.settled)
-            if found or moment > deadline:
-                return found
+        while not self._best(()) and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
             await asyncio.sleep(0.02)
 
-    async def _ask(self, worker: Worker, request: Request, path: str, body: bytes) -> httpx.Response:
-        url = httpx.URL(worker.beat.url + path, query=request.scope["query_string"])
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        passed = self._client.build_request(request.method, url, headers=headers, content=body or None)
-        return await self._client.send(passed, stream=True)
+    def _why(self, failures: Mapping[str, str]) -> str:
+        """One line a worker."""
+        crew, moment, settled = self._node.crew, now().steady, self._node.desk.settled
+        lines = [
+            f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, settled)}"
+            for worker in crew.all()
+        ]
+        return "\n".join(
+            ["no worker of this data centre could answer:", *(lines or ["none was ever heard of"])]
+        )
 
 
 class NoSuchRepository(UserError):
     """Another repository than the one that is served here."""
 
     status = 404
-
-
-async def _relay(answer: httpx.Response, worker: Worker) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in answer.aiter_raw():
-            yield chunk
-    finally:
-        worker.reading -= 1
-        await answer.aclose()

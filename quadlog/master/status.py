@@ -44,6 +44,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
                 "applied_chain": worker.beat.applied.chain.hex(),
                 "signature": worker.beat.signature.hex(),
                 "quads": worker.beat.quads,
+                "reads": worker.reading,
                 "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
             }
             for worker in node.crew.all()

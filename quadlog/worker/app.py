@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from quadlog.answers import handle_error
 from quadlog.core.model import HASH_SIZE
 from quadlog.errors import Forbidden, QuadlogError, UserError
-from quadlog.http_body import form_of, media_type_of, read_body, text_of
+from quadlog.http_body import form_of, media_type_of, read_query, text_of
 from quadlog.quadquery import Dataset
+from quadlog.worker.readers import Readers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
 
+    from quadlog.quadquery import Answer
+    from quadlog.quadstore import Applied
+    from quadlog.worker.pipe import Pipe
     from quadlog.worker.replica import Replica
-
-QUERY_LIMIT = 16 * 1024 * 1024
-"""Bytes of a query's text."""
 
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
 def make_app(replica: Replica) -> Starlette:
     """The ASGI application."""
+    readers = Readers()
 
     async def query(request: Request) -> Response:
         text, parameters = await _query_of(request)
@@ -38,28 +39,30 @@ def make_app(replica: Replica) -> Starlette:
             default=tuple(parameters.get("default-graph-uri", ())),
             named=tuple(parameters.get("named-graph-uri", ())),
         )
-        applied = replica.store.applied
-        answer = await asyncio.to_thread(
-            replica.store.query, text, accept=request.headers.get("accept", "*/*"), dataset=dataset
-        )
-        return Response(
-            answer.body, media_type=answer.media_type, headers=_index(applied.index, applied.chain)
-        )
+        accept = request.headers.get("accept", "*/*")
+
+        def write(pipe: Pipe) -> None:
+            answer = _ask(replica, text, accept=accept, dataset=dataset, headers=pipe.headers)
+            answer.write_to(pipe)
+
+        return await readers.answer(write)
 
     async def statements(request: Request) -> Response:
         del request
-        applied = replica.store.applied
-        dump: Iterator[bytes] = await asyncio.to_thread(replica.store.dump)
-        return StreamingResponse(
-            dump, media_type="application/n-quads", headers=_index(applied.index, applied.chain)
-        )
+
+        def write(pipe: Pipe) -> None:
+            pipe.headers |= {"Content-Type": "application/n-quads", **_index(replica.store.applied)}
+            for piece in replica.store.dump():
+                pipe.write(piece)
+
+        return await readers.answer(write)
 
     async def status(request: Request) -> Response:
         del request
         return JSONResponse(_status(replica))
 
     async def evaluate(request: Request) -> Response:
-        dc, term = _duty_of(await read_body(request, QUERY_LIMIT))
+        dc, term = _duty_of(await read_query(request))
         if dc != replica.dc:
             message = f"this worker is in {replica.dc}; the duty was for {dc}: its effects would be void here"
             raise Forbidden(message)
@@ -78,8 +81,17 @@ def make_app(replica: Replica) -> Starlette:
     )
 
 
-def _index(index: int, chain: bytes) -> dict[str, str]:
-    return {"Quadlog-Index": f"{index}:{chain.hex()[:16]}"}
+def _ask(replica: Replica, text: str, *, accept: str, dataset: Dataset, headers: dict[str, str]) -> Answer:
+    """The one place where a client's query meets the store."""
+    applied = replica.store.applied
+    answer = replica.store.query(text, accept=accept, dataset=dataset)
+    charset = "; charset=utf-8" * answer.media_type.startswith("text/")
+    headers |= {"Content-Type": answer.media_type + charset, **_index(applied)}
+    return answer
+
+
+def _index(applied: Applied) -> dict[str, str]:
+    return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 
 def _duty_of(body: bytes) -> tuple[str, bytes]:
@@ -106,7 +118,7 @@ async def _query_of(request: Request) -> tuple[str, Mapping[str, Sequence[str]]]
     for name, value in request.query_params.multi_items():
         parameters.setdefault(name, []).append(value)
     if request.method == "POST":
-        body = await read_body(request, QUERY_LIMIT)
+        body = await read_query(request)
         match media_type_of(request):
             case "application/sparql-query":
                 return text_of(body), parameters

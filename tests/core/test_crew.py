@@ -1,0 +1,78 @@
+"""Who is asked first: the least busy, then not the one that evaluates, then each in turn."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from quadlog.core.model import START, Heartbeat, Point, WorkerState
+from quadlog.master.crew import SINK_MS, Crew, Worker
+
+TIMEOUT = 2000.0
+
+
+def beat(
+    worker: str, *, index: int = 0, evaluating: bool = False, state: WorkerState = WorkerState.SERVING
+) -> Heartbeat:
+    return Heartbeat(
+        worker=worker,
+        dc="dc1",
+        url=f"http://{worker}",
+        state=state,
+        evaluating=evaluating,
+        attempt=1,
+        applied=Point(index, START.chain),
+        signature=bytes(32),
+        quads=0,
+        sent=0,
+    )
+
+
+def crew_of(*beats: Heartbeat) -> Crew:
+    crew = Crew(timeout_ms=TIMEOUT)
+    for one in beats:
+        crew.hear(one, 0)
+    return crew
+
+
+def names(workers: list[Worker]) -> str:
+    return " ".join(worker.beat.worker for worker in workers)
+
+
+def test_least_busy_then_not_evaluating() -> None:
+    crew = crew_of(beat("a", evaluating=True), beat("b"), beat("c"))
+    assert names(crew.for_read(0, 0)) == "b c a"
+    crew.all()[1].reading = 1
+    assert names(crew.for_read(0, 0)) == "c a b"
+
+
+def test_equals_take_turns() -> None:
+    crew, numbers = crew_of(beat("a"), beat("b"), beat("c")), count(1)
+    asked = ""
+    for _ in range(6):
+        worker = crew.for_read(0, 0)[0]
+        worker.asked_last = next(numbers)
+        asked += worker.beat.worker
+    assert asked == "abcabc"
+
+
+def test_one_out_of_reach_sinks_for_a_while() -> None:
+    crew = crew_of(beat("a"), beat("b"))
+    first, second = crew.all()
+    first.failed_at, second.reading = 0, 5
+    assert names(crew.for_read(1, 0)) == "b a"
+    for one in (beat("a"), beat("b")):  # heartbeats alone do not lift it: they come another way
+        crew.hear(one, SINK_MS)
+    assert names(crew.for_read(SINK_MS - 1, 0)) == "b a"
+    assert names(crew.for_read(SINK_MS, 0)) == "a b"
+
+
+def test_why_not() -> None:
+    crew = crew_of(beat("a"), beat("b", index=7), beat("c", index=9, state=WorkerState.STOPPING))
+    crew.hear(beat("b", index=7), 1500)
+    assert crew.for_read(2500, 9) == []
+    assert [crew.why_not(worker, 2500, 9) for worker in crew.all()] == [
+        "is down: last heard of 2.5 s ago",
+        "is at index 7, behind 9",
+        "is stopping",
+    ]
+    assert [crew.silent_in(worker, 2500) for worker in crew.all()] == [-500, 1000, -500]

@@ -1,0 +1,184 @@
+"""Reads through a master: streamed, retried before their first byte, and never cut short in silence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+
+from tests.e2e.cluster import Cluster, ask
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SIDE = 1000
+ALL_PAIRS = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b }"
+"""A million rows, 150 MB of JSON."""
+ROW = b'"a":'
+COUNTED = "SELECT (COUNT(*) AS ?n) { ?x <urn:cross> ?a . ?y <urn:cross> ?b FILTER(STR(?a) < STR(?b)) }"
+"""Seconds before its first byte."""
+MIB = 1024 * 1024
+WORKER_TIMEOUT = 2.0
+
+
+@pytest.fixture(scope="module")
+def one_dc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_lab(tmp_path_factory.mktemp("reads") / "lab", dcs=1, workers=2) as lab:
+        cluster = Cluster(lab)
+        lines = "\n".join(f"<urn:{number}> <urn:cross> {number} ." for number in range(SIDE))
+        assert cluster.update(f"INSERT DATA {{ {lines} }}").status_code == 204
+        cluster.wait_until_equal()
+        yield cluster
+
+
+def rss(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) * 1024
+
+
+def workers_of(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    return {worker["id"]: worker for worker in cluster.status()["workers"]}
+
+
+def reading(cluster: Cluster) -> str:
+    """The worker with a read under way, as soon as there is one."""
+    deadline = time.monotonic() + 20
+    while True:
+        if busy := [name for name, worker in workers_of(cluster).items() if worker["reads"]]:
+            return busy[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def all_serving(cluster: Cluster) -> bool:
+    return {worker["state"] for worker in workers_of(cluster).values()} == {"serving"}
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def begun(cluster: Cluster, query: str) -> Iterator[httpx.Response]:
+    """Its first bytes are here; the rest is not asked for."""
+    query_url = f"{cluster.masters[0]}/sparql?query={quote(query)}"
+    with httpx.Client(timeout=60) as client, client.stream("GET", query_url) as answer:
+        yield answer
+
+
+def test_a_million_rows_to_a_slow_client(one_dc: Cluster) -> None:
+    pids = {node["id"]: node["pid"] for node in (*one_dc.lab.masters, *one_dc.lab.workers)}
+    before = {name: rss(pid) for name, pid in pids.items()}
+    most = dict(before)
+    others: list[float] = []
+    tail, rows = b"", 0
+    with closing(HTTPConnection(urlsplit(one_dc.masters[0]).netloc, timeout=60)) as client:
+        began = time.monotonic()
+        client.request("GET", f"/sparql?query={quote(ALL_PAIRS)}")
+        answer = client.getresponse()
+        first = time.monotonic() - began
+        while piece := answer.read(4096 if time.monotonic() - began < 3 else MIB):
+            rows += (tail + piece).count(ROW)
+            tail = piece[1 - len(ROW) :]
+            most = {name: max(most[name], rss(pid)) for name, pid in pids.items()}
+            if len(piece) == 4096:  # slowly, while others ask
+                asked = time.monotonic()
+                assert ask(one_dc.masters[0], "ASK { <urn:1> <urn:cross> 1 }").json()["boolean"] is True
+                others.append(time.monotonic() - asked)
+                time.sleep(0.02)
+    growth = {name: round((most[name] - before[name]) / MIB) for name in pids}
+    print(
+        f"first byte after {first:.3f} s; {rows} rows in {time.monotonic() - began:.1f} s; grown by MiB {growth};"
+        f" {len(others)} other reads meanwhile, at most {max(others):.3f} s"
+    )
+    assert rows == SIDE * SIDE
+    assert max(growth.values()) < 30
+    assert max(others) < 2
+
+
+def test_all_of_a_streamed_answer_arrives(one_dc: Cluster) -> None:
+    answer = ask(one_dc.masters[0], ALL_PAIRS, "text/csv")
+    lines = answer.text.splitlines()
+    assert (answer.status_code, len(lines), len(set(lines))) == (200, SIDE * SIDE + 1, SIDE * SIDE + 1)
+    graph = ask(
+        one_dc.masters[0], "CONSTRUCT { ?x ?y ?b } WHERE { ?x <urn:cross> ?a . ?y <urn:cross> ?b }", "*/*"
+    )
+    assert len(graph.text.split("urn:")) > SIDE * SIDE
+
+
+def test_a_client_that_leaves_is_noticed(one_dc: Cluster) -> None:
+    with begun(one_dc, ALL_PAIRS):
+        reading(one_dc)
+    until(lambda: not any(worker["reads"] for worker in workers_of(one_dc).values()), 2)
+
+
+def test_a_worker_that_dies_in_mid_stream_breaks_the_transfer(one_dc: Cluster) -> None:
+    with begun(one_dc, ALL_PAIRS) as answer:
+        assert answer.status_code == 200
+        name = reading(one_dc)
+        one_dc.lab.kill(name)
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+            for _ in answer.iter_raw():
+                pass
+    log = (one_dc.lab.directory / "logs" / "dc1-m1.log").read_text()
+    assert f"in the middle of an answer {name} failed" in log
+    assert ask(one_dc.masters[0], "ASK {}").json()["boolean"] is True
+    one_dc.lab.start(name)
+    until(lambda: all_serving(one_dc))
+
+
+def test_a_worker_that_dies_before_the_first_byte_is_replaced(one_dc: Cluster) -> None:
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(ask(one_dc.masters[0], COUNTED, "text/csv")))
+    asking.start()
+    name = reading(one_dc)
+    one_dc.lab.kill(name)
+    asking.join(60)
+    [answer] = answers
+    assert (answer.status_code, answer.text.split()) == (200, ["n", str(SIDE * (SIDE - 1) // 2)])
+    one_dc.lab.start(name)
+    until(lambda: all_serving(one_dc))
+
+
+def test_a_suspended_worker_delays_and_does_not_fail(one_dc: Cluster) -> None:
+    preferred = next(name for name, worker in workers_of(one_dc).items() if not worker["evaluating"])
+    pid = next(worker["pid"] for worker in one_dc.lab.workers if worker["id"] == preferred)
+    os.kill(pid, signal.SIGSTOP)
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        assert ask(one_dc.masters[0], "ASK {}").status_code == 200
+        took.append(time.monotonic() - began)
+    os.kill(pid, signal.SIGCONT)
+    print("seconds with a suspended worker:", [round(seconds, 2) for seconds in took])
+    assert 0.5 < took[0] < WORKER_TIMEOUT + 1
+    assert max(took[1:]) < 0.5
+    until(lambda: all_serving(one_dc))
+
+
+def test_without_any_worker_each_is_listed(one_dc: Cluster) -> None:
+    for name in one_dc.workers:
+        one_dc.lab.kill(name)
+    for _ in range(2):  # at once, and when their silence has been noticed
+        answer = ask(one_dc.masters[0], "ASK {}")
+        assert answer.status_code == 503
+        print(answer.json()["message"])
+        _, *lines = answer.json()["message"].split("\n")
+        assert [line.split()[0] for line in lines] == ["dc1-w1", "dc1-w2"]
+        time.sleep(WORKER_TIMEOUT)
+    assert all("is down: last heard" in line for line in lines)
+    for name in one_dc.workers:
+        one_dc.lab.start(name)

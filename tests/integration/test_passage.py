@@ -1,0 +1,162 @@
+"""A read passed on to workers that answer, refuse, break off or say nothing: stand-ins on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from quadlog.answers import handle_error
+from quadlog.clock import now
+from quadlog.core.model import START, Heartbeat, WorkerState
+from quadlog.errors import QuadlogError
+from quadlog.master.crew import Crew
+from quadlog.master.reads import Reads
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TIMEOUT = 0.6
+"""worker-timeout, in seconds."""
+
+OK = b"HTTP/1.1 200 OK\r\nQuadlog-Index: 0:ab\r\nContent-Length: 2\r\n\r\nok"
+REFUSES = b"HTTP/1.1 503 No\r\nContent-Length: 19\r\n\r\n" + b'{"message": "busy"}'
+FORBIDS = b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno"
+BREAKS_OFF = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+HANGS = b""
+
+
+@asynccontextmanager
+async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tuple[httpx.AsyncClient, Crew]]:
+    """A master's door before workers w1, w2, … that say this; None: nobody listens.
+
+    A worker that says nothing hangs; with `lives` it still answers `/status`.
+    """
+    servers: list[asyncio.Server] = []
+    connections: set[asyncio.StreamWriter] = set()
+    crew = Crew(timeout_ms=TIMEOUT * 1000)
+
+    async def serve(what: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(writer)
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if what == HANGS and not (lives and b"/status" in head):
+                await reader.read()
+            else:
+                writer.write(what or OK)
+        finally:
+            writer.close()
+
+    for number, what in enumerate(says, 1):
+        port = 9
+        if what is not None:
+            server = await asyncio.start_server(partial(serve, what), "127.0.0.1", 0)
+            servers.append(server)
+            port = server.sockets[0].getsockname()[1]
+        crew.hear(heartbeat(f"w{number}", port), now().steady)
+    node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(settled=0)))
+    reads = Reads(node, cast("Any", SimpleNamespace(repository="main")))
+    app = Starlette(
+        routes=[Route("/sparql", reads.answer, methods=["POST"])],
+        exception_handlers={QuadlogError: handle_error},
+    )
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m") as client:
+        yield client, crew
+    await reads._passage._client.aclose()
+    for server in servers:
+        server.close()
+    await asyncio.gather(*(writer.wait_closed() for writer in connections), return_exceptions=True)
+
+
+def heartbeat(name: str, port: int) -> Heartbeat:
+    return Heartbeat(
+        worker=name,
+        dc="dc1",
+        url=f"http://127.0.0.1:{port}",
+        state=WorkerState.SERVING,
+        evaluating=False,
+        attempt=1,
+        applied=START,
+        signature=bytes(32),
+        quads=0,
+        sent=0,
+    )
+
+
+async def ask(client: httpx.AsyncClient) -> httpx.Response:
+    return await client.post("/sparql", content=b"ASK {}", timeout=10)
+
+
+def test_the_next_one_is_asked_until_one_answers() -> None:
+    async def scenario() -> None:
+        async with master(None, REFUSES, BREAKS_OFF, OK) as (client, crew):
+            answer = await ask(client)
+            assert (answer.status_code, answer.text, answer.headers["quadlog-index"]) == (200, "ok", "0:ab")
+            assert [worker.reading for worker in crew.all()] == [0, 0, 0, 0]
+            assert [worker.failed_at > 0 for worker in crew.all()] == [True, False, True, False]
+
+    asyncio.run(scenario())
+
+
+def test_what_is_wrong_with_the_query_is_not_tried_elsewhere() -> None:
+    async def scenario() -> None:
+        async with master(FORBIDS, OK) as (client, _):
+            answer = await ask(client)
+            assert (answer.status_code, answer.text) == (403, "no")
+
+    asyncio.run(scenario())
+
+
+def test_when_all_fail_each_says_why() -> None:
+    async def scenario() -> None:
+        async with master(None, REFUSES, BREAKS_OFF, OK) as (client, crew):
+            crew.all()[3].heard_at -= 4000
+            answer = await ask(client)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+            title, first, second, third, fourth = answer.json()["message"].split("\n")
+            assert "no worker" in title
+            assert first.startswith("w1 failed: ConnectError")
+            assert second == "w2 answered 503: busy"
+            assert third.startswith("w3 failed: RemoteProtocolError")
+            assert fourth.startswith("w4 is down: last heard of 4.")
+            assert [worker.reading for worker in crew.all()] == [0, 0, 0, 0]
+
+    asyncio.run(scenario())
+
+
+def test_one_that_hangs_is_left_when_it_counts_as_down() -> None:
+    async def scenario() -> None:
+        async with master(HANGS, OK) as (client, crew):
+            began = time.monotonic()
+            asking = asyncio.create_task(ask(client))
+            for _ in range(10):  # the other one is heard all the time
+                await asyncio.sleep(TIMEOUT / 5)
+                crew.all()[1].heard_at = now().steady
+            answer = await asking
+            assert (answer.status_code, answer.text) == (200, "ok")
+            assert TIMEOUT <= time.monotonic() - began < TIMEOUT * 2 + 0.5 + 0.5
+
+    asyncio.run(scenario())
+
+
+def test_one_whose_heartbeats_stay_away_may_take_its_time_while_it_lives() -> None:
+    """Kafka is away, say: a long query goes on."""
+
+    async def scenario() -> None:
+        async with master(HANGS, lives=True) as (client, crew):
+            asking = asyncio.create_task(ask(client))
+            await asyncio.sleep(TIMEOUT * 3)
+            assert not asking.done()
+            assert [worker.reading for worker in crew.all()] == [1]
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            assert [worker.reading for worker in crew.all()] == [0]
+
+    asyncio.run(scenario())
