@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: setup demo test check sim integration e2e mutants format lock clean
+.PHONY: setup demo test check sim integration e2e bench mutants format lock clean
 
 setup: .venv/ready  ## Everything that the other commands need: packages, Kafka's jars
 
@@ -39,6 +39,9 @@ integration: setup  ## One real broker, real stores
 
 e2e: setup  ## Whole clusters
 	$(PYTEST) tests/e2e
+
+bench: setup  ## Measurements, 15 minutes; BENCH="--seconds 5 --runs 1" for a look
+	$(BIN)/python -m tests.bench $(BENCH)
 
 mutants: setup  ## Each rule of the agreement broken once: the behaviour tests must notice
 	$(BIN)/python -m tests.mutants.run

@@ -1,0 +1,1 @@
+"""Measurements: the cluster, and beside it in the same run what it is made of."""

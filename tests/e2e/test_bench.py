@@ -1,0 +1,46 @@
+"""The bench runs, and what it prints adds up: three seconds of it, so that it does not rot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.bench.stages import STAGES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.cluster import Cluster
+
+
+def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
+    figures, before = tmp_path / "figures.json", cluster.wait_until_equal()
+    short = ("--seconds", "3", "--runs", "1", "--clients", "1,8", "--warm-up", "0.5", "--traces", "6")
+    bench = subprocess.run(
+        [sys.executable, "-m", "tests.bench", *short, "--ready", cluster.lab.ready, "--json", figures],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    print(bench.stdout)
+    assert bench.returncode == 0, bench.stderr
+    told = json.loads(figures.read_text())
+    done = 0
+    for clients in ("1", "8"):
+        [run] = told["runs"][clients]
+        done += run["updates"]
+        assert run["errors"] == {}
+        assert 0 < run["latencies"]["p50"] <= run["latencies"]["p99"] <= run["latencies"]["most"]
+        assert {"brokers", "masters", "workers"} <= set(run["cpu_ms"])
+        assert all(run["cpu_ms"][kind] > 0 for kind in ("brokers", "masters", "workers"))
+        assert run["generator_cpu"] < 0.5
+        assert run["rate"] * run["seconds"] == run["updates"]
+    # Everything counted was logged, and what was not counted are the warm-up and the traces.
+    assert before + done + 6 < cluster.wait_until_equal() < before + 2 * done + 6
+    assert set(told["stages"]) == {name for name, _ in STAGES}
+    whole = sum(told["traces"][0]["moments"][at + 1] - told["traces"][0]["moments"][at] for at in range(8))
+    assert 0 < whole < 5000
+    assert [baseline["rate"] > 0 for baseline in told["baselines"]] == [True] * 6
