@@ -106,7 +106,8 @@ class Cluster:
             latencies=Latencies.of(sent.latencies),
             errors=sent.errors,
             generator_cpu=sent.cpu_s / sent.seconds,
-            cpu_ms={kind: 1000 * cpu / done for kind, cpu in sorted(spent.items())},
+            cpu_ms={kind: 1000 * cpu / done for kind, cpu in machines.by_process(spent).items()},
+            threads_ms={": ".join(kind): 1000 * cpu / done for kind, cpu in sorted(spent.items())},
             catch_up_s=catch_up_s,
         )
 

@@ -52,6 +52,8 @@ class Run:
     """Share of one core that the clients took."""
     cpu_ms: Mapping[str, float]
     """Milliseconds of CPU for each update, by kind of process."""
+    threads_ms: Mapping[str, float]
+    """The same, by kind of process and of thread."""
     catch_up_s: float
 
     @property

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tests.bench.figures import Baseline, Run
     from tests.bench.stages import Trace
 
+THREADS = 12
+"""Kinds of thread in the table; the JSON has all."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Report:
@@ -35,7 +38,7 @@ class Report:
 
     def show(self, console: Console) -> None:
         """Print the tables."""
-        for table in (self._cluster(), self._stages(), self._alone()):
+        for table in (self._cluster(), self._threads(), self._stages(), self._alone()):
             console.print(table)
         for clients, runs in self.runs.items():
             for number, run in enumerate(runs, 1):
@@ -62,6 +65,20 @@ class Report:
                 f"{run.catch_up_s:.2f}",
             )
         table.caption = "'… ms' of a kind of process: CPU for each update"
+        return table
+
+    def _threads(self) -> Table:
+        """The threads that take the most."""
+        runs = {clients: median_run(runs) for clients, runs in self.runs.items()}
+        table = Table(
+            "process: thread",
+            title="CPU ms for each update, by thread (rdk: librdkafka, main: HTTP and all else)",
+        )
+        for clients in runs:
+            table.add_column(f"{clients} clients", justify="right")
+        threads = {thread: ms for run in runs.values() for thread, ms in run.threads_ms.items()}
+        for thread in sorted(threads, key=lambda thread: -threads[thread])[:THREADS]:
+            table.add_row(thread, *(f"{run.threads_ms.get(thread, 0):.2f}" for run in runs.values()))
         return table
 
     def _stages(self) -> Table:

@@ -21,6 +21,7 @@ def run(rate: float, *, catch_up_s: float = 0.1, errors: int = 0) -> Run:
         errors=Counter({"503 {}": errors} if errors else {}),
         generator_cpu=0.02,
         cpu_ms={},
+        threads_ms={},
         catch_up_s=catch_up_s,
     )
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.bench.stages import STAGES
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
         assert 0 < run["latencies"]["p50"] <= run["latencies"]["p99"] <= run["latencies"]["most"]
         assert {"brokers", "masters", "workers"} <= set(run["cpu_ms"])
         assert all(run["cpu_ms"][kind] > 0 for kind in ("brokers", "masters", "workers"))
+        assert run["threads_ms"]["masters: node"] > 0
+        assert run["threads_ms"]["workers: replica"] > 0
+        assert sum(run["threads_ms"].values()) == pytest.approx(sum(run["cpu_ms"].values()))
         assert run["generator_cpu"] < 0.5
         assert run["rate"] * run["seconds"] == run["updates"]
     # Everything counted was logged, and what was not counted are the warm-up and the traces.

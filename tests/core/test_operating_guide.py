@@ -1,0 +1,62 @@
+"""docs/operating.md names every error and every field of every status, so that none is met unexplained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from quadlog.core.messages import TwoOrdersError
+from quadlog.errors import OutcomeUnknown, QuadlogError, UserError
+from quadlog.master import reads, status, updates
+from quadlog.worker import app
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+
+
+def tree(root: type[QuadlogError]) -> list[type[QuadlogError]]:
+    return [root, *(below for child in root.__subclasses__() for below in tree(child))]
+
+
+def keys_of(source: str) -> set[str]:
+    """Text keys of all dictionaries that a module writes out."""
+    return {
+        key.value
+        for node in ast.walk(ast.parse(Path(source).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
+def test_the_errors_that_are_looked_for_are_all() -> None:
+    """Those of the doors come with their modules."""
+    assert {reads.NoSuchRepository, updates.UnsupportedMediaType, OutcomeUnknown} <= set(tree(QuadlogError))
+
+
+@pytest.mark.parametrize("error", [e for e in tree(QuadlogError) if e.__module__.startswith("quadlog.")])
+def test_every_error_stands_in_the_guide(error: type[QuadlogError]) -> None:
+    assert re.search(rf"\| {error.__name__} \|", GUIDE)
+    if error.status != 500 or issubclass(error, UserError):
+        assert f"| {error.status} | {error.__name__} |" in GUIDE
+
+
+def test_two_orders_stand_in_the_guide() -> None:
+    assert TwoOrdersError.__name__ in GUIDE
+
+
+@pytest.mark.parametrize("module", [status, app])
+def test_every_field_of_a_status_stands_in_the_guide(module: object) -> None:
+    source = getattr(module, "__file__", "")
+    fields = {key for key in keys_of(source) if key.isidentifier()}
+    assert len(fields) >= 10
+    missing = {field for field in fields if f"`{field}`" not in GUIDE}
+    assert not missing
+
+
+def test_the_files_that_the_guide_names_are_there() -> None:
+    for name in re.findall(r"\]\(([^)]+)\)", GUIDE):
+        assert (ROOT / "docs" / name).exists()
