@@ -53,12 +53,13 @@ class Connection:
         parts = urlsplit(url)
         return cls(*await asyncio.open_connection(parts.hostname, parts.port))
 
-    async def update(self, text: str) -> Answer:
-        """Send one update, wait for its answer."""
+    async def update(self, text: str, *, key: str | None = None) -> Answer:
+        """Send one update, wait for its answer; `key` is its Idempotency-Key."""
         body = text.encode()
+        extra = b"" if key is None else b"Idempotency-Key: %b\r\n" % key.encode()
         self._writer.write(
             b"POST /update HTTP/1.1\r\nHost: m\r\nContent-Type: application/sparql-update\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+            b"%bContent-Length: %d\r\n\r\n%b" % (extra, len(body), body)
         )
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status, *lines = head.rstrip().split("\r\n")

@@ -5,38 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
-from quadlog import codec
-from quadlog.core.model import LoggedEntry, Payload, id_of_key
-from tests.e2e.cluster import UPDATE, Cluster, records, recount
+from tests.e2e.book import Book, check_durable_is_ordered, check_exactly_once, one_log, resolve, write
+from tests.e2e.cluster import Cluster, recount
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from tests.e2e.book import Logged
 
 WRITES = 3000
 CLIENTS = 48
-
-
-@dataclass
-class Book:
-    """What the clients know."""
-
-    texts: dict[str, str] = field(default_factory=dict)
-    acknowledged: dict[str, int] = field(default_factory=dict)
-    unanswered: list[str] = field(default_factory=list)
-    reasons: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def done(self) -> int:
-        """Requests that have ended, one way or the other."""
-        return len(self.acknowledged) + len(self.unanswered)
 
 
 def line(number: int) -> str:
@@ -52,35 +37,6 @@ def text_of(number: int, chance: random.Random) -> str:
         graph = f"GRAPH <urn:graph:{number % 7}> {{ _:b <urn:of> <urn:item:{number}> }}"
         return f"INSERT DATA {{ {line(number)} . {graph} }}"
     return f"INSERT DATA {{ {line(number)} }}"
-
-
-async def write(book: Book, masters: list[str]) -> None:
-    """CLIENTS closed loops over all masters."""
-    numbers = iter(range(WRITES))
-
-    async def client(which: int, session: httpx.AsyncClient) -> None:
-        for number in numbers:
-            key = f"write-{number}"
-            try:
-                answer = await session.post(
-                    f"{masters[(which + number) % len(masters)]}/update",
-                    content=book.texts[key],
-                    headers=UPDATE | {"Idempotency-Key": key},
-                )
-            except httpx.HTTPError as error:
-                book.unanswered.append(key)
-                book.reasons[f"{type(error).__name__} {error}"] += 1
-                await asyncio.sleep(0.05)
-                continue
-            if answer.status_code == httpx.codes.NO_CONTENT:
-                book.acknowledged[key] = int(answer.headers["Quadlog-Index"].split(":")[0])
-            else:
-                assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE, answer.text
-                book.unanswered.append(key)
-                book.reasons[answer.json()["error"]] += 1
-
-    async with httpx.AsyncClient(timeout=60) as session:
-        await asyncio.gather(*(client(which, session) for which in range(CLIENTS)))
 
 
 async def chaos(book: Book, cluster: Cluster) -> None:
@@ -103,19 +59,17 @@ def test_writes_survive_kills(tmp_path: Path) -> None:
         cluster = Cluster(lab)
 
         async def everything() -> None:
-            await asyncio.gather(write(book, cluster.masters), chaos(book, cluster))
+            await asyncio.gather(write(book, cluster.masters, clients=CLIENTS), chaos(book, cluster))
 
         started = time.monotonic()
         asyncio.run(everything())
-        print(f"{WRITES} writes in {time.monotonic() - started:.0f} s, unanswered: {book.reasons}")
+        print(f"{WRITES} writes in {time.monotonic() - started:.0f} s")
         states = resolve(book, cluster)
         cluster.wait_until_equal()
-        logs = [agreed_log(dc["kafka"], dc["name"]) for dc in lab.dcs]
-        assert logs[0] == logs[1] == logs[2]
-        check_exactly_once(book, states, logs[0])
-        for dc in lab.dcs:
-            check_durable_is_ordered(dc["kafka"], dc["name"], logs[0])
-        expected = replay(logs[0])
+        log = one_log(cluster)
+        check_exactly_once(book, states, log)
+        check_durable_is_ordered(cluster, log)
+        expected = replay(log)
         for name, url in cluster.workers.items():
             signature, lines = recount(url)
             assert httpx.get(f"{url}/status").json()["signature"] == signature, name
@@ -123,61 +77,10 @@ def test_writes_survive_kills(tmp_path: Path) -> None:
             assert len(lines) == len(set(lines)), name
 
 
-def resolve(book: Book, cluster: Cluster) -> dict[str, str]:
-    """What became of every write that was not answered: asked at every master, all of one mind."""
-    states: dict[str, str] = {}
-    for key in book.unanswered:
-        deadline = time.monotonic() + 30
-        while True:
-            told = {httpx.get(f"{master}/tx/{key}", timeout=10).json()["state"] for master in cluster.masters}
-            if len(told) == 1 and told <= {"applied", "unknown"}:
-                states[key] = told.pop()
-                break
-            assert time.monotonic() < deadline, f"{key} is {told}"
-            time.sleep(0.1)
-    print(Counter(states.values()))
-    return states
-
-
-def agreed_log(kafka: str, dc: str) -> list[tuple[int, bytes, str]]:
-    """Index, id and text of every entry of a data centre's agreed topic, each index once."""
-    log: dict[int, tuple[int, bytes, str]] = {}
-    for record in records(kafka, f"main.{dc}.agreed"):
-        entry = codec.decode(record.value() or b"")
-        assert isinstance(entry, LoggedEntry)
-        found = (entry.index, entry.id, entry.body.decode())
-        assert log.setdefault(entry.index, found) == found, "one index, two entries"
-    assert list(log) == list(range(1, len(log) + 1))
-    return list(log.values())
-
-
-def check_exactly_once(book: Book, states: dict[str, str], log: list[tuple[int, bytes, str]]) -> None:
-    """Every acknowledged write stands in the log once, where it was said to stand; of the others, the applied."""
-    index_of = {transaction_id: index for index, transaction_id, _ in log}
-    assert len(index_of) == len(log), "an id stands in the log twice"
-    for key, index in book.acknowledged.items():
-        assert index_of.pop(id_of_key("main", key)) == index, key
-    for key, state in states.items():
-        known = index_of.pop(id_of_key("main", key), None)
-        assert (known is not None) == (state == "applied"), f"{key} is {state} and stands at {known}"
-    assert not index_of, "somebody else wrote"
-
-
-def check_durable_is_ordered(kafka: str, dc: str, log: list[tuple[int, bytes, str]]) -> None:
-    """What is durable anywhere is ordered, also where its master died before it could say so."""
-    ids = {transaction_id for _, transaction_id, _ in log}
-    for record in records(kafka, f"main.{dc}.payloads"):
-        payload = codec.decode(record.value() or b"")
-        assert isinstance(payload, Payload)
-        assert payload.transaction.id in ids, (
-            f"{record.key()!r} in {dc} at {record.offset()} was never ordered"
-        )
-
-
-def replay(log: list[tuple[int, bytes, str]]) -> set[str]:
+def replay(log: Sequence[Logged]) -> set[str]:
     """The items that are there after the log, by this test's own reading of its own updates."""
     there: set[str] = set()
-    for _, _, text in log:
+    for text in (entry.text for entry in log):
         quad = text[text.index("<urn:item:") :].split(" }")[0].split(" . ")[0] + " ."
         if text.startswith("DELETE"):
             there.discard(quad)

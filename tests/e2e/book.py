@@ -1,0 +1,147 @@
+"""What clients of a cluster in trouble know, and whether the log keeps to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx
+
+from quadlog import codec
+from quadlog.core.model import LoggedEntry, Payload, id_of_key
+from tests.bench.generator import Connection
+from tests.e2e.cluster import records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tests.bench.generator import Answer
+    from tests.e2e.cluster import Cluster
+
+PATIENCE_S = 60
+
+
+@dataclass
+class Book:
+    """Every write by its Idempotency-Key: what was sent, and what its client was told."""
+
+    texts: Mapping[str, str]
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    """Key to the index that was told."""
+    unanswered: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def done(self) -> int:
+        """Requests that have ended, one way or the other."""
+        return len(self.acknowledged) + len(self.unanswered)
+
+    def note(self, key: str, answer: Answer) -> None:
+        """An answer: 204, or 503 with an outcome that is not known or a definite no."""
+        if answer.status == httpx.codes.NO_CONTENT:
+            self.acknowledged[key] = int(answer.headers["quadlog-index"].split(":")[0])
+        else:
+            assert answer.status == httpx.codes.SERVICE_UNAVAILABLE, answer.body
+            self.miss(key, "503")
+
+    def miss(self, key: str, reason: str) -> None:
+        """No answer, or none that says what became of it."""
+        self.unanswered.append(key)
+        self.reasons[reason] += 1
+
+
+async def write(book: Book, masters: Sequence[str], *, clients: int) -> None:
+    """Closed loops that try each write once, at one master."""
+    keys = iter(book.texts)
+
+    async def client(number: int) -> None:
+        url = masters[number % len(masters)]
+        connection: Connection | None = None
+        for key in keys:
+            try:
+                connection = connection or await Connection.to(url)
+                book.note(
+                    key, await asyncio.wait_for(connection.update(book.texts[key], key=key), PATIENCE_S)
+                )
+            except (OSError, EOFError, TimeoutError) as error:
+                connection = None
+                book.miss(key, type(error).__name__)
+                await asyncio.sleep(0.1)
+        if connection is not None:
+            await connection.close()
+
+    await asyncio.gather(*(client(number) for number in range(clients)))
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An entry of the agreed topic."""
+
+    index: int
+    id: bytes
+    text: str
+
+
+def agreed_log(kafka: str, dc: str) -> list[Logged]:
+    """Every entry of a data centre's agreed topic, each index once."""
+    log: dict[int, Logged] = {}
+    for record in records(kafka, f"main.{dc}.agreed"):
+        entry = codec.decode(record.value() or b"")
+        assert isinstance(entry, LoggedEntry)
+        found = Logged(entry.index, entry.id, entry.body.decode())
+        assert log.setdefault(entry.index, found) == found, "one index, two entries"
+    assert list(log) == list(range(1, len(log) + 1))
+    return list(log.values())
+
+
+def one_log(cluster: Cluster) -> list[Logged]:
+    """The log that all data centres hold."""
+    logs = [agreed_log(dc["kafka"], dc["name"]) for dc in cluster.lab.dcs]
+    assert all(log == logs[0] for log in logs), "data centres hold different logs"
+    return logs[0]
+
+
+def resolve(book: Book, cluster: Cluster) -> dict[str, str]:
+    """What became of every write that was not answered: asked at every master, all of one mind."""
+    states: dict[str, str] = {}
+    for key in book.unanswered:
+        deadline = time.monotonic() + 30
+        while True:
+            told = {httpx.get(f"{master}/tx/{key}", timeout=10).json()["state"] for master in cluster.masters}
+            if len(told) == 1 and told <= {"applied", "unknown"}:
+                states[key] = told.pop()
+                break
+            assert time.monotonic() < deadline, f"{key} is {told}"
+            time.sleep(0.1)
+    print(f"unanswered: {dict(book.reasons)}, of these {dict(Counter(states.values()))}")
+    return states
+
+
+def check_exactly_once(book: Book, states: Mapping[str, str], log: Sequence[Logged]) -> None:
+    """Every acknowledged write stands in the log once, where it was said to stand; of the others, the applied."""
+    index_of = {entry.id: entry.index for entry in log}
+    assert len(index_of) == len(log), "an id stands in the log twice"
+    for key, index in book.acknowledged.items():
+        assert index_of.pop(id_of_key("main", key)) == index, key
+    for key, state in states.items():
+        known = index_of.pop(id_of_key("main", key), None)
+        assert (known is not None) == (state == "applied"), f"{key} is {state} and stands at {known}"
+    assert not index_of, "somebody else wrote"
+
+
+def check_durable_is_ordered(cluster: Cluster, log: Sequence[Logged]) -> None:
+    """What is durable anywhere is ordered, also where its master died before it could say so."""
+    ids = {entry.id for entry in log}
+    for record in _payload_records(cluster):
+        payload = codec.decode(record[1])
+        assert isinstance(payload, Payload)
+        assert payload.transaction.id in ids, f"{record[0]} was never ordered"
+
+
+def _payload_records(cluster: Cluster) -> Iterator[tuple[str, bytes]]:
+    for dc in cluster.lab.dcs:
+        for record in records(dc["kafka"], f"main.{dc['name']}.payloads"):
+            yield f"{record.key()!r} in {dc['name']} at {record.offset()}", record.value() or b""
