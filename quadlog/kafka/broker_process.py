@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from quadlog.kafka.installation import Installation
@@ -29,9 +29,9 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners={listeners}
+advertised.listeners={advertised}
+listener.security.protocol.map={protocols}
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
@@ -74,6 +74,23 @@ rootLogger.appenderRef.file.ref = file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerListener:
+    """A listener for one peer data centre, whose clients reach it through a link.
+
+    Kafka's clients go on to the address that the listener advertises: that has to be the link's.
+    """
+
+    dc: str
+    port: int
+    advertised_port: int
+
+    @property
+    def name(self) -> str:
+        """Kafka wants upper case."""
+        return f"FROM_{self.dc.upper()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerProcess:
     """A broker's place on disk, its ports, and the commands that format and run it."""
 
@@ -82,6 +99,7 @@ class BrokerProcess:
     log: Path
     port: int
     controller_port: int
+    peer_listeners: tuple[PeerListener, ...] = ()
 
     @property
     def bootstrap(self) -> str:
@@ -102,9 +120,7 @@ class BrokerProcess:
         """Write the broker's configuration; keep the cluster id that is there."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._server_properties.write_text(
-            SERVER_PROPERTIES.format(port=self.port, controller_port=self.controller_port, data=self.data)
-        )
+        self._server_properties.write_text(self._properties())
         self._log4j2_properties.write_text(LOG4J2_PROPERTIES.format(log=self.log))
         if not self._cluster_id.exists():
             making = self._cluster_id.with_suffix(".new")
@@ -124,6 +140,20 @@ class BrokerProcess:
         """Return the command that is the broker."""
         return self.installation.command("kafka.Kafka", str(self._server_properties), jvm=(*self._jvm, *jvm))
 
+    def _properties(self) -> str:
+        listeners = {"PLAINTEXT": self.port} | {peer.name: peer.port for peer in self.peer_listeners}
+        advertised = listeners | {peer.name: peer.advertised_port for peer in self.peer_listeners}
+        own = SERVER_PROPERTIES.format(
+            controller_port=self.controller_port,
+            data=self.data,
+            listeners=_addresses(listeners | {"CONTROLLER": self.controller_port}),
+            advertised=_addresses(advertised),
+            protocols=",".join(f"{name}:PLAINTEXT" for name in (*listeners, "CONTROLLER")),
+        )
+        # A listener has threads of its own: with eight peers, one each is enough.
+        threads = [f"listener.name.{peer.name.lower()}.num.network.threads=1" for peer in self.peer_listeners]
+        return "\n".join([own.rstrip("\n"), *threads, ""])
+
     @property
     def _jvm(self) -> tuple[str, ...]:
         return (f"-Dlog4j2.configurationFile={self._log4j2_properties}",)
@@ -139,6 +169,10 @@ class BrokerProcess:
     @property
     def _cluster_id(self) -> Path:
         return self.directory / "cluster-id"
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
 
 
 def new_cluster_id() -> str:

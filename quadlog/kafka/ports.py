@@ -5,8 +5,12 @@ from __future__ import annotations
 import errno
 import random
 import socket
+from typing import TYPE_CHECKING
 
 from quadlog.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 LOWEST, HIGHEST = 20_000, 32_000
 """Below the ports that Linux (32768) and macOS (49152) hand out to outgoing connections, so
@@ -27,17 +31,18 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, *, besides: Container[int] = ()) -> list[int]:
     """Return `count` free ports in a row of neighbours, from a random place.
 
-    Random, so that two labs that start at the same moment hardly choose the same ones.
+    Random, so that two labs that start at the same moment hardly choose the same ones.  Those of
+    `besides` are somebody's who is down now.
     """
     start = random.randrange(LOWEST, HIGHEST)  # noqa: S311  no secret
     span = HIGHEST - LOWEST
     found: list[int] = []
     for offset in range(span):
         port = LOWEST + (start - LOWEST + offset) % span
-        if is_free(port):
+        if port not in besides and is_free(port):
             found.append(port)
         if len(found) == count:
             return found

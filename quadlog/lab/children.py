@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httpx
 
-from quadlog.kafka.broker_process import BrokerProcess, answers, watcher
+from quadlog.kafka.broker_process import BrokerProcess, PeerListener, answers, watcher
 from quadlog.lab.child import Child
-from quadlog.lab.node_files import child_environment, url_of, write_settings
+from quadlog.lab.links.client import links_answer
+from quadlog.lab.links.relay import Door
+from quadlog.lab.links.wiring import Wiring
+from quadlog.lab.node_files import HOST, child_environment, url_of, write_settings
+from quadlog.lab.shape import LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from quadlog.kafka.installation import Installation
     from quadlog.lab.directory import LabDirectory
@@ -33,18 +40,15 @@ def make_children(
     for node in directory.record.shape.nodes:
         ports = tuple(directory.record.ports[name] for name in node.port_names)
         if node.kind == "broker":
-            broker = BrokerProcess(
-                installation=installation,
-                directory=directory.node(node.id),
-                log=directory.log(node.id),
-                port=ports[0],
-                controller_port=ports[1],
-            )
+            broker = _broker(directory, node, installation)
             broker.write_files()
             address, probe = broker.bootstrap, _kafka_probe(broker.bootstrap)
             commands = _broker_commands(broker)
+        elif node.kind == "links":
+            address, probe = f"{HOST}:{ports[0]}", partial(links_answer, ports[0])
+            commands = _links_commands(_write_wiring(directory))
         else:
-            address = url_of(directory, node.id)
+            address = url_of(directory, node, seen_from=node.dc)
             probe = _http_probe(http, address + READY_PATH[node.kind])
             commands = _node_commands(node, node_command, write_settings(directory, node))
         children[node.id] = Child(
@@ -57,6 +61,50 @@ def make_children(
             environment=environment,
         )
     return children
+
+
+def _broker(directory: LabDirectory, node: Node, installation: Installation) -> BrokerProcess:
+    ports = directory.record.ports
+    return BrokerProcess(
+        installation=installation,
+        directory=directory.node(node.id),
+        log=directory.log(node.id),
+        port=ports[node.port_names[0]],
+        controller_port=ports[node.port_names[1]],
+        peer_listeners=tuple(
+            PeerListener(dc=way.opener, port=ports[way.server_port], advertised_port=ports[way.door])
+            for way in directory.record.shape.ways
+            if way.server.id == node.id
+        ),
+    )
+
+
+def _write_wiring(directory: LabDirectory) -> Path:
+    """Write what the links are given; a run of the lab begins with healed ones."""
+    place = directory.node(LINKS)
+    place.mkdir(parents=True, exist_ok=True)
+    ports = directory.record.ports
+    wiring = Wiring(
+        dcs=directory.record.shape.dc_names,
+        port=ports[LINKS],
+        state=place / "state.json",
+        doors=tuple(
+            Door(
+                opener=way.opener,
+                target=way.target,
+                port=ports[way.door],
+                server_port=ports[way.server_port],
+            )
+            for way in directory.record.shape.ways
+        ),
+    )
+    wiring.state.unlink(missing_ok=True)
+    wiring.write(place / "wiring.json")
+    return place / "wiring.json"
+
+
+def _links_commands(wiring: Path) -> Callable[[], list[list[str]]]:
+    return lambda: [[sys.executable, "-m", "quadlog.lab.links", str(wiring)]]
 
 
 def _broker_commands(broker: BrokerProcess) -> Callable[[], list[list[str]]]:

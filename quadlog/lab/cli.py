@@ -8,10 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from quadlog.errors import UserError
+
 app = typer.Typer(no_args_is_help=True, help="A whole cluster of real processes on this machine.")
 
 Directory = Annotated[Path, typer.Option("--dir", help="The directory of the running lab.")]
-NodeId = Annotated[str, typer.Argument(metavar="ID", help="Such as dc1-m1, dc1-w2 or broker-dc1.")]
+First = Annotated[str, typer.Argument(metavar="DC1", help="A data centre, such as dc1.")]
+Second = Annotated[str, typer.Argument(metavar="DC2", help="Another one.")]
+NodeId = Annotated[str, typer.Argument(metavar="ID", help="Such as dc1-m1, dc1-w2, broker-dc1 or links.")]
 
 
 @app.command()
@@ -80,6 +84,92 @@ def status(directory: Directory) -> None:
         state = f"[{colour}]{node['state']}"
         table.add_row(node["id"], node["kind"], str(node["pid"] or ""), state, str(node["port"]))
     Console().print(table)
+    for link in answer["links"]:
+        typer.echo(_say(link))
+
+
+@app.command()
+def cut(
+    dc1: First,
+    dc2: Second,
+    directory: Directory,
+    *,
+    one_way: Annotated[
+        bool, typer.Option("--one-way", help="What DC1 says no longer reaches DC2; DC1 still hears DC2.")
+    ] = False,
+) -> None:
+    """Cut the link between two data centres: nothing passes, as behind a cut cable.
+
+    Open connections fall silent, new ones hang; `heal` lets them go on.
+
+    Masters hear each other by reading the other's broker.  So --one-way holds
+    the connections that DC2 opened to DC1, in both directions; those that DC1
+    opened to DC2 stay.  A cut adds to what is cut already.
+    """
+    _links(directory, {"do": "cut", "link": [dc1, dc2], "one_way": one_way})
+
+
+@app.command()
+def heal(
+    directory: Directory,
+    dc1: Annotated[
+        str | None, typer.Argument(metavar="DC1", help="Both or none.", show_default=False)
+    ] = None,
+    dc2: Annotated[
+        str | None, typer.Argument(metavar="DC2", help="Both or none.", show_default=False)
+    ] = None,
+) -> None:
+    """End the cuts between two data centres, or all; latency and rate stay as they are."""
+    if dc1 is not None and dc2 is None:
+        message = f"a link has two ends: name another data centre beside {dc1}, or none to heal all"
+        raise UserError(message)
+    _links(directory, {"do": "heal"} if dc1 is None else {"do": "heal", "link": [dc1, dc2]})
+
+
+@app.command()
+def link(
+    dc1: First,
+    dc2: Second,
+    directory: Directory,
+    *,
+    latency_ms: Annotated[float | None, typer.Option(help="Delay of each direction; 0: none.")] = None,
+    rate_mbit: Annotated[float | None, typer.Option(help="Mbit/s of each direction; 0: no limit.")] = None,
+) -> None:
+    """Make the link between two data centres slow, for open connections too; or show it."""
+    shown = latency_ms is None and rate_mbit is None
+    wanted = {"do": "quality", "link": [dc1, dc2], "latency_ms": latency_ms, "rate_mbit": rate_mbit}
+    _links(directory, {"do": "show", "link": [dc1, dc2]} if shown else wanted)
+
+
+def _links(directory: Path, request: dict[str, Any]) -> None:
+    """Have the links changed or shown; say how those are then that it is about."""
+    about = set(request.get("link", []))
+    for link in _ask(directory, {"do": "links", "request": request})["links"]:
+        if not about or about == set(link["link"]):
+            typer.echo(_say(link))
+
+
+def _say(link: dict[str, Any]) -> str:
+    """Say in one line how a link is.
+
+    >>> _say({"link": ["dc1", "dc2"], "cuts": [["dc2", "dc1"]], "latency_ms": 40, "rate_mbit": 0,
+    ...       "connections": 3, "waiting": 1, "bytes": [5_000_000, 0]})
+    'dc1 - dc2: what dc1 says is cut off, 40 ms each way, no limit;
+     3 connections, 1 waiting; 5.0 MB to dc2, 0.0 MB to dc1'
+    """
+    one, other = link["link"]
+    if len(link["cuts"]) == len(link["link"]):
+        state = "cut"
+    elif link["cuts"]:
+        state = f"what {link['cuts'][0][1]} says is cut off"
+    else:
+        state = "open"
+    rate = f"{link['rate_mbit']:g} Mbit/s each way" if link["rate_mbit"] else "no limit"
+    there, back = (f"{count / 1e6:.1f} MB" for count in link["bytes"])
+    return (
+        f"{one} - {other}: {state}, {link['latency_ms']:g} ms each way, {rate}; "
+        f"{link['connections']} connections, {link['waiting']} waiting; {there} to {other}, {back} to {one}"
+    )
 
 
 def _ask(directory: Path, request: dict[str, Any]) -> dict[str, Any]:

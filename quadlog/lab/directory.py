@@ -2,7 +2,7 @@
 
 It has
 
-    lab.json      shape, ports, lab id, and where the running lab listens for commands
+    lab.json      version, shape, ports, lab id, and where the running lab listens for commands
     lab.lock      held by the running lab, holds its pid
     logs/<id>.log
     nodes/<id>/   the configuration and data of each process
@@ -24,12 +24,14 @@ from quadlog.kafka.ports import free_ports, is_free
 from quadlog.lab.shape import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
     from quadlog.lab.shape import Wanted
 
-VERSION = 1
+VERSION = 2
+"""1 had no links: its ports are recorded without theirs, which are added when it is continued."""
+READABLE = (1, 2)
 NEEDED_MB = 500
 """A small demo fits; Kafka and RocksDB fail in uglier ways when the disk is full."""
 
@@ -51,7 +53,7 @@ class LabRecord:
     def from_json(cls, text: str) -> LabRecord:
         """Read the text of lab.json; raises ValueError, KeyError or TypeError where it is not one."""
         values: dict[str, Any] = json.loads(text)
-        if values["version"] != VERSION:
+        if values["version"] not in READABLE:
             message = "written by another version"
             raise ValueError(message)
         return cls(
@@ -98,8 +100,8 @@ def open_directory(path: Path, wanted: Wanted) -> Generator[LabDirectory]:
         if recorded is None:
             record = _new_record(wanted.fill(Shape()))
         else:
-            record = recorded
             _check_same(path, recorded, wanted)
+            record = replace(recorded, ports=recorded.ports | _new_ports(recorded.shape, recorded.ports))
         write_atomically(path / "lab.json", record.to_json())
         yield LabDirectory(path=path, record=record)
 
@@ -174,9 +176,13 @@ def _check_same(path: Path, recorded: LabRecord, wanted: Wanted) -> None:
 
 
 def _new_record(shape: Shape) -> LabRecord:
-    names = [name for node in shape.nodes for name in node.port_names]
-    ports = dict(zip(names, free_ports(len(names)), strict=True))
-    return LabRecord(lab_id=uuid.uuid4().hex, shape=shape, ports=ports, control="")
+    return LabRecord(lab_id=uuid.uuid4().hex, shape=shape, ports=_new_ports(shape, {}), control="")
+
+
+def _new_ports(shape: Shape, known: Mapping[str, int]) -> dict[str, int]:
+    """Choose ports for what has none yet."""
+    names = [name for node in shape.nodes for name in node.port_names if name not in known]
+    return dict(zip(names, free_ports(len(names), besides=known.values()), strict=True))
 
 
 @contextmanager

@@ -30,14 +30,19 @@ WRITTEN = (
 """Settings that the lab decides."""
 
 
-def url_of(directory: LabDirectory, node_id: str) -> str:
-    """Return where a master or worker serves HTTP."""
-    return f"http://{HOST}:{directory.record.ports[node_id]}"
+def url_of(directory: LabDirectory, node: Node, *, seen_from: str) -> str:
+    """Return where a data centre reaches a master or worker by HTTP."""
+    return f"http://{HOST}:{_port(directory, node.id, seen_from)}"
 
 
-def kafka_of(directory: LabDirectory, dc: str) -> str:
-    """Return the bootstrap server of a data centre's Kafka."""
-    return f"{HOST}:{directory.record.ports[directory.record.shape.broker_of(dc)]}"
+def kafka_of(directory: LabDirectory, dc: str, *, seen_from: str) -> str:
+    """Return the bootstrap server at which one data centre reaches another's Kafka, or its own."""
+    return f"{HOST}:{_port(directory, directory.record.shape.broker_of(dc), seen_from)}"
+
+
+def _port(directory: LabDirectory, server: str, seen_from: str) -> int:
+    record = directory.record
+    return record.ports[record.shape.port_name(server, seen_from=seen_from)]
 
 
 def write_settings(directory: LabDirectory, node: Node) -> str:
@@ -49,8 +54,8 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
         "data-dir": str(directory.node(node.id) / "data"),
         "host": HOST,
         "port": directory.record.ports[node.id],
-        "kafka": kafka_of(directory, node.dc),
-        f"{node.kind}-url": url_of(directory, node.id),
+        "kafka": kafka_of(directory, node.dc, seen_from=node.dc),
+        f"{node.kind}-url": url_of(directory, node, seen_from=node.dc),
     }
     text = _toml(values)
     if node.kind == "master":
@@ -59,8 +64,8 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
             peer: dict[str, str | int] = {
                 "id": other.id,
                 "dc": other.dc,
-                "url": url_of(directory, other.id),
-                "kafka": kafka_of(directory, other.dc),
+                "url": url_of(directory, other, seen_from=node.dc),
+                "kafka": kafka_of(directory, other.dc, seen_from=node.dc),
             }
             text += f"\n[peer.{number}]\n{_toml(peer)}"
     file = directory.node(node.id) / f"{node.kind}.toml"

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Literal
 
-Kind = Literal["broker", "master", "worker"]
+Kind = Literal["links", "broker", "master", "worker"]
+LINKS = "links"
+"""The id of the process through which data centres reach each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One process: `broker-dc1`, `dc1-m1`, `dc1-w1`."""
+    """One process: `links`, `broker-dc1`, `dc1-m1`, `dc1-w1`."""
 
     id: str
     kind: Kind
     dc: str
+    """Empty for the links."""
+    port_names: tuple[str, ...]
+    """What its ports are recorded as; the first one is that at which it serves its own data centre."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How one data centre reaches a broker or master of another: through a door of the links."""
+
+    opener: str
+    target: str
+    server: Node
 
     @property
-    def port_names(self) -> tuple[str, ...]:
-        """What its ports are recorded as: a broker has a second one for its controller."""
-        return (self.id, f"{self.id}/controller") if self.kind == "broker" else (self.id,)
+    def door(self) -> str:
+        """What the door's port is recorded as."""
+        return f"{LINKS}/{self.opener}>{self.server.id}"
+
+    @property
+    def server_port(self) -> str:
+        """What the port behind it is recorded as: a broker has a listener for each peer data centre."""
+        return _listener(self.target, self.opener) if self.server.kind == "broker" else self.server.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +48,8 @@ class Shape:
 
     >>> [node.id for node in Shape(dcs=2, masters=1, workers=1, shared_broker=True).nodes]
     ['broker-dc1', 'dc1-m1', 'dc2-m1', 'dc1-w1', 'dc2-w1']
+    >>> [way.door for way in Shape(dcs=2, masters=1, workers=1).ways]
+    ['links/dc1>broker-dc2', 'links/dc1>dc2-m1', 'links/dc2>broker-dc1', 'links/dc2>dc1-m1']
     """
 
     dcs: int = 3
@@ -42,12 +64,45 @@ class Shape:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Every process: brokers, then masters, then workers."""
+        """Every process in the order of starting: links, brokers, masters, workers."""
         broker_dcs = self.dc_names[:1] if self.shared_broker else self.dc_names
+        doors = tuple(way.door for way in self.ways)
         return (
-            *(Node(id=f"broker-{dc}", kind="broker", dc=dc) for dc in broker_dcs),
-            *(_node("master", dc, number) for dc in self.dc_names for number in range(1, self.masters + 1)),
-            *(_node("worker", dc, number) for dc in self.dc_names for number in range(1, self.workers + 1)),
+            *((Node(id=LINKS, kind="links", dc="", port_names=(LINKS, *doors)),) if self.has_links else ()),
+            *(self._broker(dc) for dc in broker_dcs),
+            *(node for dc in self.dc_names for node in _nodes("master", dc, self.masters)),
+            *(node for dc in self.dc_names for node in _nodes("worker", dc, self.workers)),
+        )
+
+    @property
+    def has_links(self) -> bool:
+        """Whether what one data centre says to another passes a link.
+
+        With a shared broker it does not: all of it passes that broker, which has no place.
+        """
+        return self.dcs > 1 and not self.shared_broker
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Every way through a link."""
+        if not self.has_links:
+            return ()
+        return tuple(
+            Way(opener=opener, target=target, server=server)
+            for opener, target in permutations(self.dc_names, 2)
+            for server in (self._broker(target), *_nodes("master", target, self.masters))
+        )
+
+    def port_name(self, server: str, *, seen_from: str) -> str:
+        """What the port is recorded as at which one data centre reaches a broker or master."""
+        found = [way.door for way in self.ways if (way.opener, way.server.id) == (seen_from, server)]
+        return found[0] if found else server
+
+    def _broker(self, dc: str) -> Node:
+        peers = [peer for peer in self.dc_names if peer != dc] if self.has_links else []
+        own = (f"broker-{dc}", f"broker-{dc}/controller")
+        return Node(
+            id=own[0], kind="broker", dc=dc, port_names=(*own, *(_listener(dc, peer) for peer in peers))
         )
 
     def broker_of(self, dc: str) -> str:
@@ -60,8 +115,13 @@ class Shape:
         return f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}"
 
 
-def _node(kind: Literal["master", "worker"], dc: str, number: int) -> Node:
-    return Node(id=f"{dc}-{kind[0]}{number}", kind=kind, dc=dc)
+def _listener(broker_dc: str, opener: str) -> str:
+    return f"broker-{broker_dc}/from-{opener}"
+
+
+def _nodes(kind: Literal["master", "worker"], dc: str, count: int) -> tuple[Node, ...]:
+    names = [f"{dc}-{kind[0]}{number}" for number in range(1, count + 1)]
+    return tuple(Node(id=name, kind=kind, dc=dc, port_names=(name,)) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,13 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from quadlog.errors import QuadlogError, SetupError, UserError
+from quadlog.errors import QuadlogError, SetupError, Unavailable, UserError
 from quadlog.lab import processes
 from quadlog.lab.child import POLL
 from quadlog.lab.directory import write_atomically
+from quadlog.lab.links.client import SHOW, ask_links
 from quadlog.lab.node_files import REPOSITORY, kafka_of
+from quadlog.lab.shape import LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +50,7 @@ class Supervisor:
         self._reported: dict[str, int | None] = {}
 
     async def start_all(self) -> None:
-        """Start brokers, then masters and workers; write the READY file.
+        """Start the links, then brokers, then masters and workers; write the READY file.
 
         Raises:
             SetupError: one died, or not all were ready in time; some may be running.
@@ -56,6 +58,7 @@ class Supervisor:
         """
         try:
             async with asyncio.timeout(START_TIMEOUT):
+                await self._start_each("links")
                 await self._start_each("broker")
                 await self._start_each("master", "worker")
         except TimeoutError as error:
@@ -98,11 +101,11 @@ class Supervisor:
             await asyncio.sleep(WATCH_INTERVAL)
 
     async def stop_all(self) -> None:
-        """Stop masters and workers, then brokers, then whatever else carries the lab's id."""
+        """Stop masters and workers, then brokers, links, and whatever else carries the lab's id."""
         began = time.monotonic()
         everyone = list(self._children.values())
-        await _stop([child for child in everyone if child.node.kind != "broker"])
-        await _stop([child for child in everyone if child.node.kind == "broker"])
+        for kinds in (("master", "worker"), ("broker",), ("links",)):
+            await _stop([child for child in everyone if child.node.kind in kinds])
         processes.kill_all(self._directory.record.lab_id)
         self._events.say(f"everything stopped in {time.monotonic() - began:.1f} s")
 
@@ -121,10 +124,31 @@ class Supervisor:
             case {"do": "start", "id": str(node_id)}:
                 return {"message": await self._start_again(self._child(node_id))}
             case {"do": "status"}:
-                return {"lab_id": self._directory.record.lab_id, "nodes": self._status()}
+                links = await self._links(SHOW) if self._links_run() else []
+                return {"lab_id": self._directory.record.lab_id, "nodes": self._status(), "links": links}
+            case {"do": "links", "request": wanted}:
+                return {"links": await self._links(wanted)}
             case _:
                 message = f"the lab does not understand {json.dumps(request)[:200]}"
                 raise UserError(message)
+
+    def _links_run(self) -> bool:
+        return LINKS in self._children and self._children[LINKS].state == "running"
+
+    async def _links(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
+        """Have the links do what is wanted; return what they are then."""
+        if LINKS not in self._children:
+            why = "they share one broker" if self._directory.record.shape.shared_broker else "there is one"
+            message = f"the lab has no links between its data centres: {why}"
+            raise UserError(message)
+        child = self._children[LINKS]
+        if not self._links_run():
+            message = f"the links are {child.state}: quadlog lab start {LINKS}"
+            raise Unavailable(message)
+        found = await ask_links(child.ports[0], wanted)
+        if wanted != SHOW:
+            self._events.say(f"links: {json.dumps(wanted)}")
+        return found
 
     def _child(self, node_id: str) -> Child:
         if node_id not in self._children:
@@ -193,14 +217,19 @@ class Supervisor:
         dcs = [
             {
                 "name": dc,
-                "kafka": kafka_of(self._directory, dc),
+                "kafka": kafka_of(self._directory, dc, seen_from=dc),
                 "broker_pid": self._children[shape.broker_of(dc)].pid,
                 "masters": of("master", dc),
                 "workers": of("worker", dc),
             }
             for dc in shape.dc_names
         ]
-        return {"repository": REPOSITORY, "dcs": dcs}
+        links = self._children.get(LINKS)
+        return {
+            "repository": REPOSITORY,
+            "dcs": dcs,
+            "links": {"id": LINKS, "address": links.address, "pid": links.pid} if links else None,
+        }
 
 
 def _serves(child: Child, seconds: float) -> str:

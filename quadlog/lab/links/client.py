@@ -1,0 +1,51 @@
+"""How the lab reaches its links process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from quadlog import errors
+from quadlog.errors import QuadlogError, Unavailable
+from quadlog.lab.links.relay import HOST
+
+TIMEOUT: Final = 5.0
+"""Seconds; an answer takes a millisecond, more where the process was suspended."""
+SHOW: Final = {"do": "show"}
+
+
+async def ask_links(port: int, request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Have the links changed or shown; return what they are then.
+
+    Raises:
+        QuadlogError: what they answered.
+        Unavailable: they did not.
+
+    """
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            try:
+                writer.write(json.dumps(request).encode() + b"\n")
+                line = await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError) as error:
+        message = f"the links process does not answer ({error!r}): see quadlog lab status"
+        raise Unavailable(message) from error
+    reply: dict[str, Any] = json.loads(line or b'{"ok": false, "error": "", "message": "the links stopped"}')
+    if not reply["ok"]:
+        kind = getattr(errors, reply["error"], QuadlogError)
+        raise kind(reply["message"])
+    links: list[dict[str, Any]] = reply["links"]
+    return links
+
+
+async def links_answer(port: int) -> bool:
+    """Tell whether the process serves."""
+    try:
+        await ask_links(port, SHOW)
+    except Unavailable:
+        return False
+    return True

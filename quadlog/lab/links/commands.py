@@ -1,0 +1,121 @@
+"""The port of the links process for commands: a JSON line asks, a JSON line answers.
+
+It owns the state: a change is written down first, then in force, then answered.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from quadlog.errors import QuadlogError, UserError
+from quadlog.lab.links.loop import READ
+from quadlog.lab.links.relay import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.lab.links.loop import Loop, Watch
+    from quadlog.lab.links.relay import Relay
+    from quadlog.lab.links.state import LinksState
+
+LONGEST: Final = 65536
+"""Bytes of a request."""
+ANSWER_TIMEOUT: Final = 1.0
+"""Seconds for the asker to take its answer, which fits its socket's buffer: nothing waits for it."""
+
+log = structlog.get_logger()
+
+
+class Commands:
+    """Listens for commands and carries them out, one after the other."""
+
+    def __init__(self, loop: Loop, port: int, relay: Relay, save: Callable[[LinksState], None]) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the port is taken.
+
+        """
+        self._loop, self._relay, self._save = loop, relay, save
+        self._watch: Watch = loop.watch(socket.create_server((HOST, port)), self, READ)
+
+    def readable(self) -> None:
+        """Somebody wants to ask."""
+        try:
+            asker, _ = self._watch.socket.accept()
+        except OSError:
+            return
+        _Asker(self._loop, asker, self.answer)
+
+    def writable(self) -> None:
+        """Never asked for."""
+        raise AssertionError
+
+    def answer(self, line: bytes) -> dict[str, Any]:
+        """Carry out one command, return what to say."""
+        try:
+            self._carry_out(json.loads(line))
+        except QuadlogError as error:
+            return {"ok": False, "error": type(error).__name__, "message": str(error)}
+        except (ValueError, KeyError, TypeError) as error:
+            return {"ok": False, "error": "UserError", "message": f"the links do not understand: {error!r}"}
+        except OSError as error:
+            return {"ok": False, "error": "StateError", "message": f"the links' state is not saved: {error}"}
+        return {"ok": True, "links": self._relay.describe()}
+
+    def _carry_out(self, request: dict[str, Any]) -> None:
+        state = self._relay.state
+        match request:
+            case {"do": "show", "link": [first, second]}:
+                state.pair(first, second)
+                return
+            case {"do": "show"}:
+                return
+            case {"do": "cut", "link": [first, second], "one_way": bool(one_way)}:
+                wanted = state.cut(first, second, one_way=one_way)
+            case {"do": "heal", "link": [first, second]}:
+                wanted = state.heal(first, second)
+            case {"do": "heal"}:
+                wanted = state.heal_all()
+            case {"do": "quality", "link": [first, second]}:
+                wanted = state.with_quality(
+                    first, second, latency_ms=request["latency_ms"], rate_mbit=request["rate_mbit"]
+                )
+            case _:
+                message = f"the links do not understand {json.dumps(request)[:200]}"
+                raise UserError(message)
+        self._save(wanted)
+        self._relay.set(wanted)
+        log.info("links changed", **request)
+
+
+class _Asker:
+    """One connection of somebody who asks; ends with the first answer."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, answer: Callable[[bytes], dict[str, Any]]) -> None:
+        self._answer = answer
+        self._heard = b""
+        self._watch: Watch = loop.watch(sock, self, READ)
+
+    def readable(self) -> None:
+        """A piece of the request."""
+        try:
+            piece = self._watch.socket.recv(LONGEST)
+            self._heard += piece
+            if self._heard.endswith(b"\n"):
+                said = json.dumps(self._answer(self._heard)).encode() + b"\n"
+                self._watch.socket.settimeout(ANSWER_TIMEOUT)
+                self._watch.socket.sendall(said)
+            elif piece and len(self._heard) < LONGEST:
+                return
+        except OSError as error:
+            log.warning("an answer of the links was not taken", error=repr(error))
+        self._watch.close()
+
+    def writable(self) -> None:
+        """Never asked for."""
+        raise AssertionError

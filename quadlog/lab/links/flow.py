@@ -1,0 +1,176 @@
+"""One direction of a connection: read at the source, carried through a lane, written at the sink."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from quadlog.lab.links.loop import READ, WRITE
+
+if TYPE_CHECKING:
+    from quadlog.lab.links.connection import Connection, End
+    from quadlog.lab.links.lane import Lane
+    from quadlog.lab.links.loop import Loop
+
+CHUNK: Final = 256 * 1024
+"""Bytes read at once."""
+MOST_HELD: Final = 1024 * 1024
+"""Bytes that travel in one direction of one connection, like TCP's window: with 40 ms, 25 MB/s."""
+CHUNK_COST: Final = 200
+"""Bytes that a held chunk takes beside its content: a million small ones must not be free."""
+END: Final = b""
+"""Travels behind the last chunk."""
+
+_BUFFER: Final = memoryview(bytearray(CHUNK))  # one for all: a chunk that stays is copied
+
+
+class Flow:
+    """Bytes from a source to a sink.
+
+    While it holds nothing and its lane is free, a packet costs one read and one write.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_ended",
+        "_held",
+        "_held_size",
+        "_lane",
+        "_loop",
+        "_source",
+        "_timed",
+        "_waits",
+        "is_over",
+        "sink",
+    )
+
+    def __init__(self, loop: Loop, lane: Lane, connection: Connection, source: End, sink: End) -> None:
+        """Nothing is read yet."""
+        self._loop, self._lane, self._connection = loop, lane, connection
+        self._source, self.sink = source, sink
+        self._held: deque[tuple[float, bytes]] = deque()
+        """What travels, and when it arrives."""
+        self._held_size = 0
+        self._timed = False
+        """A timer will deliver."""
+        self._waits = False
+        """In the lane's queue."""
+        self._ended = False
+        """The source has said all."""
+        self.is_over = False
+        """The sink has it all, and knows."""
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """The source is readable."""
+        most = self._lane.grant(CHUNK)
+        if most:
+            self._read(most)
+        else:
+            self._waits = True
+            self._source.want(READ, when=False)
+            self._lane.wait(self)
+
+    def enter(self, most: int) -> None:
+        """The lane gives a turn to this flow, which waited for one."""
+        self._waits = False
+        if self._may_read:
+            self._read(min(most, CHUNK))
+        self.update()
+
+    @property
+    def _may_read(self) -> bool:
+        return self._connection.runs and not self._ended and not self._waits and self._held_size < MOST_HELD
+
+    def _read(self, most: int) -> None:
+        try:
+            count = self._source.socket.recv_into(_BUFFER, most)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._connection.lost(self._source)
+            return
+        if not count:
+            self.end()
+            return
+        lane = self._lane
+        lane.entered(count)
+        if self._held or lane.latency:
+            self._hold(_BUFFER[:count], time.monotonic() + lane.latency)
+        else:
+            sent = self._send(_BUFFER[:count])
+            if sent < count and not self._ended:
+                self._hold(_BUFFER[sent:count], 0.0)
+
+    def end(self) -> None:
+        """The source says no more: the sink learns it behind all that travels."""
+        self._ended = True
+        self._held.append((time.monotonic() + self._lane.latency, END))
+        self.update()
+
+    def drop(self) -> None:
+        """The sink is lost: what travels to it arrives nowhere, and no more is read."""
+        self._ended = self.is_over = True
+        self._held.clear()
+        self.update()
+
+    # --- delivering -----------------------------------------------------------------------------------
+
+    def _hold(self, content: memoryview, due: float) -> None:
+        self._held.append((due, bytes(content)))
+        self._held_size += len(content) + CHUNK_COST
+        self.update()
+
+    def deliver(self) -> None:
+        """The sink has room, or something has arrived there: hand over what is due."""
+        now = time.monotonic()
+        held = self._held
+        while held and held[0][0] <= now:
+            due, content = held[0]
+            if content is END:
+                held.popleft()
+                self.is_over = True
+                self._connection.delivered_end(self)
+                return
+            sent = self._send(content)
+            self._held_size -= sent
+            if sent < len(content):
+                if held:  # else the sink was lost
+                    held[0] = (due, content[sent:])
+                break
+            held.popleft()
+            self._held_size -= CHUNK_COST
+        self.update()
+
+    def _send(self, content: bytes | memoryview) -> int:
+        try:
+            return self.sink.socket.send(content)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._connection.lost(self.sink)
+            return 0
+
+    def update(self) -> None:
+        """Say anew what is waited for: something to read, room to write, or time to pass."""
+        if not self._connection.runs:
+            return
+        self._source.want(READ, when=self._may_read)
+        if not self._held:
+            self.sink.want(WRITE, when=False)
+            return
+        due, content = self._held[0]
+        travels = due > time.monotonic()
+        self.sink.want(WRITE, when=not travels and content is not END)
+        if travels and not self._timed:
+            self._timed = True
+            self._loop.at(due, self._arrived)
+        elif not travels and content is END:
+            self.deliver()
+
+    def _arrived(self) -> None:
+        self._timed = False
+        if self._connection.runs:
+            self.deliver()

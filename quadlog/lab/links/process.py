@@ -1,0 +1,64 @@
+"""Composition root of the links process: its wiring in, a running relay out.
+
+    python -m quadlog.lab.links WIRING
+
+The state is kept in a file: a process that was killed comes up with the same cuts.
+"""
+
+from __future__ import annotations
+
+import resource
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from quadlog.errors import SetupError, StateError
+from quadlog.lab.directory import write_atomically
+from quadlog.lab.links.commands import Commands
+from quadlog.lab.links.loop import Loop
+from quadlog.lab.links.relay import Relay
+from quadlog.lab.links.state import LinksState
+from quadlog.lab.links.wiring import Wiring
+from quadlog.logs import start_logging
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+log = structlog.get_logger()
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Serve until the process ends.
+
+    Raises:
+        SetupError: a port is taken.
+        StateError: the state that it was to continue from cannot be read.
+
+    """
+    start_logging("info")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS promises more than it gives
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    [file] = arguments
+    wiring = Wiring.read(Path(file))
+    loop = Loop()
+    try:
+        relay = Relay(loop, wiring.doors, _saved_state(wiring))
+        Commands(loop, wiring.port, relay, lambda state: write_atomically(wiring.state, state.to_json()))
+    except OSError as error:
+        message = f"the links cannot listen: {error}; stop what uses their ports"
+        raise SetupError(message) from error
+    log.info("links serve", port=wiring.port, doors=len(wiring.doors), cuts=sorted(relay.state.cuts))
+    loop.run()
+
+
+def _saved_state(wiring: Wiring) -> LinksState:
+    try:
+        return LinksState.from_json(wiring.state.read_text(), wiring.dcs)
+    except FileNotFoundError:
+        return LinksState(dcs=wiring.dcs)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{wiring.state} is not the state of links ({error}): remove it, the links are healed then"
+        raise StateError(message) from error

@@ -1,0 +1,144 @@
+"""What the links are told to be: which routes are cut, how slow each link is.  Pure values."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from quadlog.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Pair = tuple[str, str]
+"""A link: two data centres, in the lab's order."""
+Route = tuple[str, str]
+"""(opener, target)."""
+
+MOST_LATENCY_MS = 60_000.0
+"""Above a minute every client has given up: that is a cut."""
+LEAST_RATE_MBIT = 0.01
+"""Below it one packet takes more than a second: that is a cut too."""
+
+
+def routes_of(pair: Pair) -> tuple[Route, Route]:
+    """The two routes of a link."""
+    one, other = pair
+    return (one, other), (other, one)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """A link's delay of one way, and its rate each way; 0 is none and no limit."""
+
+    latency_ms: float = 0.0
+    rate_mbit: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinksState:
+    """The state of all links of a lab.
+
+    >>> state = LinksState(dcs=("dc1", "dc2", "dc3")).cut("dc1", "dc2", one_way=True)
+    >>> state.cuts  # what dc1 says is on dc1's broker: dc2 must not read there
+    frozenset({('dc2', 'dc1')})
+    >>> state.with_quality("dc3", "dc1", latency_ms=40).quality(("dc1", "dc3"))
+    Quality(latency_ms=40, rate_mbit=0.0)
+    """
+
+    dcs: tuple[str, ...]
+    cuts: frozenset[Route] = frozenset()
+    qualities: Mapping[Pair, Quality] = field(default_factory=dict[Pair, Quality])
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Every link."""
+        return tuple(combinations(self.dcs, 2))
+
+    def quality(self, pair: Pair) -> Quality:
+        """How slow a link is."""
+        return self.qualities.get(pair, Quality())
+
+    def pair(self, first: str, second: str) -> Pair:
+        """The link between two data centres.
+
+        Raises:
+            UserError: there is none.
+
+        """
+        for dc in (first, second):
+            if dc not in self.dcs:
+                message = f"the lab has no data centre {dc}; it has {', '.join(self.dcs)}"
+                raise UserError(message)
+        if first == second:
+            message = f"{first} has no link to itself: name two data centres of {', '.join(self.dcs)}"
+            raise UserError(message)
+        one, other = sorted((first, second), key=self.dcs.index)
+        return one, other
+
+    def cut(self, first: str, second: str, *, one_way: bool = False) -> LinksState:
+        """Nothing passes between the two; one way: nothing that `first` says reaches `second`.
+
+        Masters hear each other by reading the other's broker, so one way means the connections that
+        `second` opens to `first`.  What is cut already stays cut.
+        """
+        self.pair(first, second)
+        routes = {(second, first)} if one_way else {(first, second), (second, first)}
+        return replace(self, cuts=self.cuts | routes)
+
+    def heal(self, first: str, second: str) -> LinksState:
+        """End every cut between the two; latency and rate stay."""
+        self.pair(first, second)
+        return replace(self, cuts=self.cuts - {(first, second), (second, first)})
+
+    def heal_all(self) -> LinksState:
+        """End every cut."""
+        return replace(self, cuts=frozenset())
+
+    def with_quality(
+        self, first: str, second: str, *, latency_ms: float | None = None, rate_mbit: float | None = None
+    ) -> LinksState:
+        """Change what is given; None leaves it as it is.
+
+        Raises:
+            UserError: it is negative, endless or absurd.
+
+        """
+        pair = self.pair(first, second)
+        known = self.quality(pair)
+        wanted = Quality(
+            latency_ms=known.latency_ms if latency_ms is None else latency_ms,
+            rate_mbit=known.rate_mbit if rate_mbit is None else rate_mbit,
+        )
+        if not 0 <= wanted.latency_ms <= MOST_LATENCY_MS:  # also refuses nan
+            message = f"a latency is 0 to {MOST_LATENCY_MS:.0f} ms, not {wanted.latency_ms:g}"
+            raise UserError(message)
+        if not (wanted.rate_mbit == 0 or LEAST_RATE_MBIT <= wanted.rate_mbit < math.inf):
+            message = (
+                f"a rate is {LEAST_RATE_MBIT:g} Mbit/s or more, or 0 for no limit, not {wanted.rate_mbit:g}"
+            )
+            raise UserError(message)
+        return replace(self, qualities={**self.qualities, pair: wanted})
+
+    def to_json(self) -> str:
+        """Return the text that `from_json` reads."""
+        links = [
+            {"link": pair, "latency_ms": quality.latency_ms, "rate_mbit": quality.rate_mbit}
+            for pair, quality in self.qualities.items()
+        ]
+        return json.dumps({"cuts": sorted(self.cuts), "links": links}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, dcs: tuple[str, ...]) -> LinksState:
+        """Read it again; raises ValueError, KeyError or TypeError where it is not one."""
+        values: dict[str, Any] = json.loads(text)
+        qualities = {
+            (one, other): Quality(latency_ms=link["latency_ms"], rate_mbit=link["rate_mbit"])
+            for link in values["links"]
+            for one, other in [link["link"]]
+        }
+        cuts = frozenset((opener, target) for opener, target in values["cuts"])
+        return cls(dcs=dcs, cuts=cuts, qualities=qualities)

@@ -1,0 +1,38 @@
+"""What a links process is given, as a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from quadlog.lab.directory import write_atomically
+from quadlog.lab.links.relay import Door
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """The data centres, the doors between them, where commands come in, and where the state is kept."""
+
+    dcs: tuple[str, ...]
+    port: int
+    state: Path
+    doors: tuple[Door, ...]
+
+    def write(self, file: Path) -> None:
+        """Write it for a process that is to be started."""
+        doors = [asdict(door) for door in self.doors]
+        values = {"dcs": self.dcs, "port": self.port, "state": str(self.state), "doors": doors}
+        write_atomically(file, json.dumps(values, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, file: Path) -> Wiring:
+        """Read what `write` wrote."""
+        values: dict[str, Any] = json.loads(file.read_text())
+        return cls(
+            dcs=tuple(values["dcs"]),
+            port=values["port"],
+            state=Path(values["state"]),
+            doors=tuple(Door(**door) for door in values["doors"]),
+        )
