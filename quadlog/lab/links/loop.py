@@ -102,3 +102,7 @@ class Loop:
             now = time.monotonic()
             while timers and timers[0][0] <= now:
                 heapq.heappop(timers)[2]()
+
+    def close(self) -> None:
+        """Forget everything; sockets are closed by whoever made them."""
+        self._selector.close()
