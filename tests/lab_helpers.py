@@ -128,6 +128,12 @@ class RunningLab:
         """`quadlog lab status`."""
         return quadlog("lab", "status", "--dir", str(self.directory)).stdout
 
+    def links(self, *arguments: str) -> str:
+        """`quadlog lab cut`, `heal` or `link`; what it says."""
+        done = quadlog("lab", *arguments, "--dir", str(self.directory))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def wait_ready(self) -> None:
         """Wait for the READY file; fail with what the lab said where it ends instead."""
         deadline = time.monotonic() + READY_TIMEOUT

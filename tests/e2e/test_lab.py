@@ -112,7 +112,7 @@ def test_without_a_directory_nothing_stays(tmp_path: Path) -> None:
 # Commands.
 
 
-@pytest.mark.parametrize("node_id", ["dc1-m1", "dc2-w1", "broker-dc2"])
+@pytest.mark.parametrize("node_id", ["dc1-m1", "dc2-w1", "broker-dc2", "links"])
 def test_kill_and_start(lab: RunningLab, node_id: str) -> None:
     assert "exited(-9)" in lab.kill(node_id)
     assert "exited(-9)" in lab.status()
@@ -143,7 +143,7 @@ def test_a_process_that_dies_by_itself_stays_down_and_is_reported(lab: RunningLa
 def test_an_unknown_id_is_answered_with_those_there_are(lab: RunningLab, command: str) -> None:
     failed = quadlog("lab", command, "dc9-w9", "--dir", str(lab.directory))
     assert failed.returncode == 1
-    assert "the lab has no dc9-w9; it has broker-dc1, broker-dc2, dc1-m1" in failed.stderr
+    assert "the lab has no dc9-w9; it has links, broker-dc1, broker-dc2, dc1-m1" in failed.stderr
 
 
 def test_starting_what_runs_is_refused(lab: RunningLab) -> None:
@@ -249,7 +249,7 @@ def test_sigkill_of_the_lab_takes_everything_with_it(tmp_path: Path, moment: flo
     lab = start_lab(tmp_path / "d", dcs=2, workers=1, node_command=STAND_IN)
     if moment is None:
         lab.wait_ready()
-        assert len(lab.pids()) == 6
+        assert len(lab.pids()) == 7
     else:
         time.sleep(moment)
     lab.popen.kill()

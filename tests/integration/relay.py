@@ -35,6 +35,10 @@ class RunningRelay:
         self.todo.append((lambda: self.relay.set(change(self.relay.state)), done))
         assert done.wait(5)
 
+    def slow(self, *, latency_ms: float | None = None, rate_mbit: float | None = None) -> None:
+        """`lab link`."""
+        self.set(lambda state: state.with_quality("dc1", "dc2", latency_ms=latency_ms, rate_mbit=rate_mbit))
+
     def connect(self, opener: str = "dc1") -> socket.socket:
         """A connection of that data centre to the other one's server."""
         made = socket.create_connection(("127.0.0.1", self.doors[opener].port), timeout=20)

@@ -68,8 +68,7 @@ def test_a_large_stream_arrives_whole_whatever_the_link_does(relay: RunningRelay
         receiver = threading.Thread(target=lambda: back.append(receive(client, len(content))))
         receiver.start()
         while receiver.is_alive():
-            slow = {"latency_ms": weather.choice([0, 0, 3]), "rate_mbit": weather.choice([0, 0, 800])}
-            relay.set(lambda state, slow=slow: state.heal_all().with_quality("dc1", "dc2", **slow))
+            relay.slow(latency_ms=weather.choice([0, 0, 3]), rate_mbit=weather.choice([0, 0, 800]))
             time.sleep(weather.uniform(0.001, 0.02))
             relay.set(lambda state: state.cut("dc1", "dc2"))
             time.sleep(0.001)
@@ -108,7 +107,7 @@ def test_a_half_closed_connection_still_answers(latency: int) -> None:
         client.sendall(b"%d" % total)
 
     with server(count_all) as one, server(count_all) as other, running_relay(one, other) as relay:
-        relay.set(lambda state: state.with_quality("dc1", "dc2", latency_ms=latency))
+        relay.slow(latency_ms=latency)
         with relay.connect() as client:
             client.sendall(b"x" * 300_000)
             client.shutdown(socket.SHUT_WR)
@@ -125,7 +124,7 @@ def test_a_reset_is_a_reset_behind_what_was_said_before(latency: int) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
     with server(last_words) as one, server(last_words) as other, running_relay(one, other) as relay:
-        relay.set(lambda state: state.with_quality("dc1", "dc2", latency_ms=latency))
+        relay.slow(latency_ms=latency)
         with relay.connect() as client:
             client.sendall(b"x")
             assert receive(client, 10) == b"last words"
@@ -137,12 +136,16 @@ def test_a_reset_is_a_reset_behind_what_was_said_before(latency: int) -> None:
 def test_where_nobody_listens_the_client_is_reset() -> None:
     with socket.create_server(("127.0.0.1", 0)) as was:
         port = was.getsockname()[1]
-    with running_relay(port, port) as relay, pytest.raises(ConnectionResetError):
-        relay.connect().recv(1)
+    with (
+        running_relay(port, port) as relay,
+        pytest.raises(ConnectionResetError),
+        relay.connect() as client,
+    ):
+        client.recv(1)
 
 
 def test_a_client_that_stops_reading_costs_a_bounded_amount_of_memory(relay: RunningRelay) -> None:
-    relay.set(lambda state: state.with_quality("dc1", "dc2", latency_ms=5))
+    relay.slow(latency_ms=5)
     with relay.connect() as client:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         sent = send_until_held_back(client)
@@ -171,7 +174,7 @@ def send_until_held_back(client: socket.socket) -> int:
 def test_latency_is_each_way_and_can_change(relay: RunningRelay) -> None:
     with relay.connect() as client, relay.connect("dc2") as other:
         for latency, low, high in ((30, 60, 90), (5, 10, 40), (0, 0, 10)):
-            relay.set(lambda state, ms=latency: state.with_quality("dc1", "dc2", latency_ms=ms))
+            relay.slow(latency_ms=latency)
             for connection in (client, other):
                 took = median(rtt(connection) for _ in range(9)) * 1000
                 print(f"{latency} ms each way: {took:.1f} ms there and back")
@@ -179,7 +182,7 @@ def test_latency_is_each_way_and_can_change(relay: RunningRelay) -> None:
 
 
 def test_latency_delays_and_does_not_slow_a_stream(relay: RunningRelay) -> None:
-    relay.set(lambda state: state.with_quality("dc1", "dc2", latency_ms=40))
+    relay.slow(latency_ms=40)
     content = os.urandom(4 * MIB)
     with relay.connect() as client:
         began = time.perf_counter()
@@ -212,7 +215,7 @@ def test_rate_is_shared_by_all_connections(mbit: int, connections: int) -> None:
             return
 
     with server(swallow) as port, running_relay(port, port) as relay, ExitStack() as stack:
-        relay.set(lambda state: state.with_quality("dc1", "dc2", rate_mbit=mbit))
+        relay.slow(rate_mbit=mbit)
         for _ in range(connections):
             client = stack.enter_context(relay.connect())
             threading.Thread(target=fill, args=(client,), daemon=True).start()
@@ -226,7 +229,7 @@ def test_rate_is_shared_by_all_connections(mbit: int, connections: int) -> None:
 
 
 def test_a_transfer_does_not_shut_a_heartbeat_out(relay: RunningRelay) -> None:
-    relay.set(lambda state: state.with_quality("dc1", "dc2", rate_mbit=10))
+    relay.slow(rate_mbit=10)
     with relay.connect() as bulk, relay.connect() as client:
         stopped = threading.Event()
 
@@ -251,11 +254,11 @@ def test_a_transfer_does_not_shut_a_heartbeat_out(relay: RunningRelay) -> None:
 
 
 def test_a_limit_that_is_taken_away_frees_what_waited(relay: RunningRelay) -> None:
-    relay.set(lambda state: state.with_quality("dc1", "dc2", rate_mbit=0.01))
+    relay.slow(rate_mbit=0.01)
     with relay.connect() as client:
         client.sendall(bytes(200_000))  # 160 s at this rate
         time.sleep(0.1)
-        relay.set(lambda state: state.with_quality("dc1", "dc2", rate_mbit=0))
+        relay.slow(rate_mbit=0)
         began = time.perf_counter()
         receive(client, 200_000)
         assert time.perf_counter() - began < 1
@@ -280,15 +283,40 @@ def test_a_cut_is_silence_and_heal_brings_what_was_said(relay: RunningRelay) -> 
             print(f"heal to the first byte: {(time.perf_counter() - began) * 1000:.1f} ms")
 
 
-def test_what_travels_is_held_by_a_cut(relay: RunningRelay) -> None:
-    relay.set(lambda state: state.with_quality("dc1", "dc2", latency_ms=100))
+@pytest.mark.parametrize("moment", [0.05, 0.15])
+def test_what_travels_is_held_by_a_cut(relay: RunningRelay, moment: float) -> None:
+    relay.slow(latency_ms=100)
     with relay.connect() as client:
         client.sendall(b"on its way")
-        time.sleep(0.05)
+        time.sleep(moment)  # on its way there, or back
         relay.set(lambda state: state.cut("dc1", "dc2"))
         assert is_silent(client)
         relay.set(lambda state: state.heal_all())
         assert receive(client, 10) == b"on its way"
+
+
+def test_what_waits_for_its_turn_is_held_by_a_cut() -> None:
+    heard = [0]
+
+    def swallow(client: socket.socket) -> None:
+        while count := len(client.recv(65536)):
+            heard[0] += count
+
+    with server(swallow) as port, running_relay(port, port) as relay, relay.connect() as client:
+        relay.slow(rate_mbit=1)
+        client.sendall(bytes(100_000))
+        time.sleep(0.2)
+        relay.set(lambda state: state.cut("dc1", "dc2"))
+        time.sleep(0.05)
+        before = heard[0]
+        assert 0 < before < 100_000
+        time.sleep(HELD_SHUT)
+        assert heard[0] == before
+        relay.slow(rate_mbit=0)
+        relay.set(lambda state: state.heal_all())
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""
+        assert heard[0] == 100_000
 
 
 def test_one_way_holds_what_the_deaf_one_opened(relay: RunningRelay) -> None:

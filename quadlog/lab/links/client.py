@@ -34,7 +34,10 @@ async def ask_links(port: int, request: dict[str, Any]) -> list[dict[str, Any]]:
     except (OSError, TimeoutError) as error:
         message = f"the links process does not answer ({error!r}): see quadlog lab status"
         raise Unavailable(message) from error
-    reply: dict[str, Any] = json.loads(line or b'{"ok": false, "error": "", "message": "the links stopped"}')
+    if not line:
+        message = "the links process ended before it answered: see quadlog lab status"
+        raise Unavailable(message)
+    reply: dict[str, Any] = json.loads(line)
     if not reply["ok"]:
         kind = getattr(errors, reply["error"], QuadlogError)
         raise kind(reply["message"])

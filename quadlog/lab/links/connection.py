@@ -7,6 +7,7 @@ flows on.
 
 from __future__ import annotations
 
+import errno
 import socket
 import struct
 from typing import TYPE_CHECKING, Final
@@ -91,7 +92,7 @@ class Connection:
         self._client.out = self._server.into = Flow(loop, there, self, self._client, self._server)
         self._server.out = self._client.into = Flow(loop, back, self, self._server, self._client)
         self._flows = (self._client.out, self._server.out)
-        self._server.socket.connect_ex(address)  # in progress, or refused: `connected` finds out
+        self._failed = self._server.socket.connect_ex(address) not in {0, errno.EINPROGRESS}
         self._server.want(WRITE, when=True)
 
     @property
@@ -101,7 +102,7 @@ class Connection:
 
     def connected(self) -> None:
         """The connect has ended, one way or the other."""
-        if self._server.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        if self._failed or self._server.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.close(reset=True)  # nobody listens there: the client is told as clearly
             return
         self.is_open = True
