@@ -41,10 +41,10 @@ def free_ports(count: int, *, besides: Container[int] = ()) -> list[int]:
     span = HIGHEST - LOWEST
     found: list[int] = []
     for offset in range(span):
+        if len(found) == count:
+            return found
         port = LOWEST + (start - LOWEST + offset) % span
         if port not in besides and is_free(port):
             found.append(port)
-        if len(found) == count:
-            return found
     message = f"fewer than {count} ports between {LOWEST} and {HIGHEST} are free: stop what uses them"
     raise SetupError(message)
