@@ -36,6 +36,9 @@ def free_ports(count: int, *, besides: Container[int] = ()) -> list[int]:
 
     Random, so that two labs that start at the same moment hardly choose the same ones.  Those of
     `besides` are somebody's who is down now.
+
+    >>> free_ports(0)
+    []
     """
     start = random.randrange(LOWEST, HIGHEST)  # noqa: S311  no secret
     span = HIGHEST - LOWEST
