@@ -120,9 +120,10 @@ class RunningLab:
         """`quadlog lab kill`."""
         return quadlog("lab", "kill", node_id, "--signal", name, "--dir", str(self.directory)).stdout
 
-    def start(self, node_id: str) -> str:
+    def start(self, node_id: str, **environment: str) -> str:
         """`quadlog lab start`; returns when that process is ready."""
-        return quadlog("lab", "start", node_id, "--dir", str(self.directory)).stdout
+        settings = [text for name, value in environment.items() for text in ("--set", f"{name}={value}")]
+        return quadlog("lab", "start", node_id, *settings, "--dir", str(self.directory)).stdout
 
     def status(self) -> str:
         """`quadlog lab status`."""

@@ -67,8 +67,11 @@ class Child:
             return f"exited({code})"
         return "stopped" if is_suspended(self.popen.pid) else "running"
 
-    async def start(self) -> float:
+    async def start(self, environment: Mapping[str, str] | None = None) -> float:
         """Start it and wait until it is ready; return the seconds that took.
+
+        Args:
+            environment: variables beside its usual ones, for this start only.
 
         Raises:
             SetupError: it died, or a port of its is taken.
@@ -83,12 +86,12 @@ class Child:
                 raise SetupError(message)
             *first, last = self.commands()
             for command in first:
-                self._spawn(command)
+                self._spawn(command, environment)
                 await self.gone()
                 if self.popen is None or self.popen.returncode != 0:
                     error = self.died("while its storage was formatted")
                     raise error
-            self._spawn(last)
+            self._spawn(last, environment)
             while self.is_alive and not await self.probe():  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(POLL)
             if not self.is_alive:  # whoever answered
@@ -96,7 +99,7 @@ class Child:
                 raise error
             return time.monotonic() - began
 
-    def _spawn(self, command: list[str]) -> None:
+    def _spawn(self, command: list[str], environment: Mapping[str, str] | None) -> None:
         """Fork in this thread, which must be the main one: see `leash`."""
         self.expected = False
         with self.log.open("ab") as log:
@@ -105,7 +108,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self.environment,
+                env={**self.environment, **(environment or {})},
                 start_new_session=True,  # Ctrl-C on the terminal reaches only the lab
             )
 

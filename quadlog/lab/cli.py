@@ -65,9 +65,19 @@ def kill(
 
 
 @app.command()
-def start(node_id: NodeId, directory: Directory) -> None:
+def start(
+    node_id: NodeId,
+    directory: Directory,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="QUADLOG_…=VALUE", help="An environment variable, for this start only."
+        ),
+    ] = None,
+) -> None:
     """Start a process that is down, wait until it is ready."""
-    typer.echo(_ask(directory, {"do": "start", "id": node_id})["message"])
+    request = {"do": "start", "id": node_id, "environment": settings or []}
+    typer.echo(_ask(directory, request)["message"])
 
 
 @app.command()

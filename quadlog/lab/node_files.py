@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from quadlog.errors import UserError
 from quadlog.lab.processes import LAB_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from quadlog.lab.directory import LabDirectory
     from quadlog.lab.shape import Node
@@ -28,6 +29,7 @@ WRITTEN = (
     "peer",
 )
 """Settings that the lab decides."""
+DECIDED = frozenset(f"QUADLOG_{key.upper().replace('-', '_')}" for key in WRITTEN)
 
 
 def url_of(directory: LabDirectory, node: Node, *, seen_from: str) -> str:
@@ -80,9 +82,28 @@ def child_environment(inherited: Mapping[str, str], lab_id: str) -> dict[str, st
     `QUADLOG_…` variables win over settings files.  Those that would give every process the
     same id or port are left out; others (a log level, a time-out) are passed on.
     """
-    decided = {f"QUADLOG_{key.upper().replace('-', '_')}" for key in WRITTEN}
-    kept = {name: value for name, value in inherited.items() if name not in decided}
+    kept = {name: value for name, value in inherited.items() if name not in DECIDED}
     return {**kept, LAB_ID: lab_id, "PYTHONUNBUFFERED": "1"}
+
+
+def variables(settings: Iterable[object]) -> dict[str, str]:
+    """Return what `--set NAME=VALUE` asks for.
+
+    >>> variables(["QUADLOG_LOG_LEVEL=debug"])
+    {'QUADLOG_LOG_LEVEL': 'debug'}
+
+    Raises:
+        UserError: it is no setting of a node, or one that the lab decides.
+
+    """
+    found: dict[str, str] = {}
+    for setting in map(str, settings):
+        name, equals, value = setting.partition("=")
+        if not equals or not name.startswith("QUADLOG_") or name in DECIDED:
+            message = f"--set takes QUADLOG_…=VALUE, and none that the lab decides; this is {setting!r}"
+            raise UserError(message)
+        found[name] = value
+    return found
 
 
 def _toml(values: Mapping[str, str | int]) -> str:

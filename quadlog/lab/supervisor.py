@@ -13,11 +13,11 @@ from quadlog.lab import processes
 from quadlog.lab.child import POLL
 from quadlog.lab.directory import write_atomically
 from quadlog.lab.links.client import SHOW, ask_links
-from quadlog.lab.node_files import REPOSITORY, kafka_of
+from quadlog.lab.node_files import REPOSITORY, kafka_of, variables
 from quadlog.lab.shape import LINKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from quadlog.lab.child import Child
@@ -83,8 +83,8 @@ class Supervisor:
                 error = child.died("during start")
                 raise error
 
-    async def _start_one(self, child: Child) -> float:
-        seconds = await child.start()
+    async def _start_one(self, child: Child, environment: Mapping[str, str] | None = None) -> float:
+        seconds = await child.start(environment)
         self._events.say(_serves(child, seconds))
         return seconds
 
@@ -121,8 +121,8 @@ class Supervisor:
         match request:
             case {"do": "kill", "id": str(node_id), "signal": str(name)}:
                 return {"message": await self._kill(self._child(node_id), name)}
-            case {"do": "start", "id": str(node_id)}:
-                return {"message": await self._start_again(self._child(node_id))}
+            case {"do": "start", "id": str(node_id), "environment": [*settings]}:
+                return {"message": await self._start_again(self._child(node_id), variables(settings))}
             case {"do": "status"}:
                 links = await self._links(SHOW) if self._links_run() else []
                 return {"lab_id": self._directory.record.lab_id, "nodes": self._status(), "links": links}
@@ -172,7 +172,7 @@ class Supervisor:
             await asyncio.sleep(POLL)  # the kernel is quick, and not at once
         return f"{child.node.id} was sent {name}: {child.state}"
 
-    async def _start_again(self, child: Child) -> str:
+    async def _start_again(self, child: Child, environment: Mapping[str, str]) -> str:
         if not self._everything_served:
             message = f"the lab is still starting, {child.node.id} with it: wait"
             raise UserError(message)
@@ -182,7 +182,7 @@ class Supervisor:
             raise UserError(message)
         try:
             async with asyncio.timeout(ONE_START_TIMEOUT):
-                seconds = await self._start_one(child)
+                seconds = await self._start_one(child, environment)
         except TimeoutError as error:
             late = f"not ready after {ONE_START_TIMEOUT:.0f} s"
             message = f"{child.node.id} is {child.state} and {late}: see {child.log}"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quadlog.errors import SetupError
+from quadlog.errors import SetupError, UserError
+from quadlog.lab.node_files import variables
 from quadlog.settings import MIB, MasterSettings, WorkerSettings
 
 MASTER = """
@@ -109,3 +110,9 @@ def test_a_worker_needs_its_own_address(tmp_path: Path) -> None:
 def test_settings_do_not_change(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load(tmp_path).port = 1
+
+
+@pytest.mark.parametrize("setting", ["QUADLOG_LOG_LEVEL", "PATH=/tmp", "QUADLOG_NODE_ID=dc1-m9", "=x"])
+def test_what_a_lab_process_cannot_be_started_with_is_refused(setting: str) -> None:
+    with pytest.raises(UserError, match="--set takes QUADLOG_"):
+        variables([setting])
