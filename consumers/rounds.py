@@ -16,7 +16,7 @@ def hear(record: Record) -> Post:
     """The post in a record.
 
     Raises:
-        StateError: it is none, or its queue is not in order.
+        StateError: it is none, or contradicts itself.
 
     """
     post = codec.decode(record.value)
@@ -25,5 +25,10 @@ def hear(record: Record) -> Post:
         raise StateError(message)
     if any(a >= b for a, b in zip(post.queue, post.queue[1:], strict=False)):
         message = f"{record.topic} at {record.offset}: the queue that {post.node} posts is not in order"
+        raise StateError(message)
+    if post.base_sequence is not None and post.base_sequence >= post.sequence:
+        message = (
+            f"{record.topic} at {record.offset}: {post.node}'s post {post.sequence} is a delta on a later one"
+        )
         raise StateError(message)
     return post

@@ -18,8 +18,9 @@ IDS: Final = {
     4: "effect",
     5: "fence",
     6: "heartbeat",
+    8: "post_delta",
 }
-"""Schema id (Confluent wire format) to file name."""
+"""Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 
 
 @cache

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quadlog.codec.wire import FENCE, HEARTBEAT, POST, millis_of, write
-from quadlog.core.model import Fence, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
+from quadlog.core.model import Ask, Fence, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def encode_post(post: Post) -> bytes:
@@ -16,7 +19,7 @@ def encode_post(post: Post) -> bytes:
             "node": post.node,
             "incarnation": post.incarnation,
             "sequence": post.sequence,
-            "base_sequence": None,
+            "base_sequence": post.base_sequence,
             "view": _view_record(post.view),
             "ballot": post.ballot and _view_record(post.ballot),
             "rank": {"epoch": post.rank.epoch, "members": post.rank.members, "ids": list(post.rank.ids)},
@@ -24,19 +27,21 @@ def encode_post(post: Post) -> bytes:
             "given_up": list(post.given_up),
             "base": {"index": post.base.index, "chain": post.base.chain},
             "counter": post.counter,
-            "queue": [pair._asdict() for pair in post.queue],
-            "added": [pair._asdict() for pair in post.added],
+            "queue": _pair_records(post.queue),
+            "added": _pair_records(post.added),
+            "asks": [{"node": ask.node, "sequence": ask.sequence} for ask in post.asks],
         },
     )
 
 
 def post_of(record: dict[str, Any]) -> Post:
-    """What a post's record says."""
+    """What a post's record says.  Posts of the first schema are snapshots, and ask for nothing."""
     rank = record["rank"]
     return Post(
         node=record["node"],
         incarnation=record["incarnation"],
         sequence=record["sequence"],
+        base_sequence=record["base_sequence"],
         view=_view(record["view"]),
         ballot=record["ballot"] and _view(record["ballot"]),
         rank=Rank(rank["epoch"], rank["members"], tuple(rank["ids"])),
@@ -44,9 +49,18 @@ def post_of(record: dict[str, Any]) -> Post:
         given_up=tuple(record["given_up"]),
         base=Point(**record["base"]),
         counter=record["counter"],
-        queue=tuple(Pair(**pair) for pair in record["queue"]),
-        added=tuple(Pair(**pair) for pair in record["added"]),
+        queue=_pairs(record["queue"]),
+        added=_pairs(record["added"]),
+        asks=tuple(Ask(**ask) for ask in record.get("asks", ())),
     )
+
+
+def _pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+    return [{"timestamp": timestamp, "id": name, "digest": digest} for timestamp, name, digest in pairs]
+
+
+def _pairs(records: Iterable[dict[str, Any]]) -> tuple[Pair, ...]:
+    return tuple(Pair(record["timestamp"], record["id"], record["digest"]) for record in records)
 
 
 def _view_record(view: View) -> dict[str, Any]:

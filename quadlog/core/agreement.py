@@ -5,24 +5,26 @@ order of work is a contract.  The protocol is TxLog's: every master posts its in
 queue; what is the common prefix of all queues *as posted*, up to the least counter,
 is synchronised.
 
-    POST      merge base, counter, the incoming queue in order (acquired transactions only)
+    POST      merge base, counter, what is new in the incoming queue (acquired transactions only)
     COLLECT   the newest post of every member of the view
     ADD       the longest common prefix of the posted queues, up to the least counter
     MERGE     all pairs that were not known yet
+
+What a master posts is in `posting`, what is known of the others' posts in `member`.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Final, assert_never
 
+from quadlog.core.member import Member
 from quadlog.core.messages import (
-    POST_LIMIT,
     Acquired,
     Durable,
     Heard,
+    Limits,
     Now,
     Pace,
     Ready,
@@ -31,13 +33,16 @@ from quadlog.core.messages import (
     Tick,
     TwoOrdersError,
 )
-from quadlog.core.model import Entry, Pair, Point, Post, Rank, Transaction, View, chain_hash
+from quadlog.core.model import Ask, Entry, Pair, Post, Rank, Transaction, View
+from quadlog.core.posting import Posting
 from quadlog.core.queue import IncomingQueue
+from quadlog.core.synchronised import SynchronisedQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from quadlog.core.messages import Input
+    from quadlog.core.model import Point
 
 LOGICAL_BITS: Final = 16
 
@@ -66,6 +71,7 @@ class Agreement:
         durable: Durable,
         logged: Container[bytes],
         pace: Pace,
+        limits: Limits,
     ) -> None:
         """Start, or go on after a restart.
 
@@ -77,12 +83,12 @@ class Agreement:
             logged: ids of all synchronised transactions up to `durable.last`; it may lag behind
                 what this object appends.
             pace: when to post.
+            limits: how much at once.
 
         """
         self.node: Final = node
         self.incarnation: Final = incarnation
         self.view = view
-        self.last = durable.last
         self.counter = durable.counter
         self.ignored: Counter[str] = Counter()
         """Posts that were not listened to, by node: of unknown peers, of other views or incarnations."""
@@ -91,25 +97,36 @@ class Agreement:
         self.queue: Final = IncomingQueue(durable.queue, durable.acquired)
         self._sequence = durable.sequence
         self.pace: Final = pace
-        self._logged: Final = logged
-        self._tail: deque[tuple[Point, Pair]] = deque(durable.tail, maxlen=POST_LIMIT)
-        self._tail_ids = {pair.id for _, pair in self._tail}
-        self._latest: dict[str, Post] = {}
-        self._heads: dict[str, int] = {}
+        self._limits: Final = limits
+        self._log: Final = SynchronisedQueue(durable.last, durable.tail, logged=logged, length=limits.post)
+        self._posting: Final = Posting(self.queue, limits)
+        self._members: dict[str, Member] = {}
+        self._asks: dict[str, Ask] = {}
         self._pending = _Pending()
         self._now = Now(float("-inf"), 0)
         self._posted_at = float("-inf")
         self._news, self._moved = True, False  # the first thing a master does is to speak
+        self._more = False
 
     # --- what the shell may ask -----------------------------------------------------------------
 
-    def post_of(self, node: str) -> Post | None:
-        """The newest post of a member."""
-        return self._latest.get(node)
+    @property
+    def last(self) -> Point:
+        """The end of the synchronised queue: the merge base of the next post."""
+        return self._log.last
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        """What is known of each member that has posted, this master included."""
+        return self._members
 
     @property
     def wake_at(self) -> float:
         """When the next `Tick` is due: milliseconds of the steady clock."""
+        return float("-inf") if self._more else self._post_at
+
+    @property
+    def _post_at(self) -> float:
         if self._news:
             return self._posted_at + self.pace.window
         return self._posted_at + (self.pace.settle if self._moved else self.pace.idle)
@@ -127,7 +144,8 @@ class Agreement:
             case Heard(post=post):
                 self._collect(post)
             case Tick():
-                pass
+                if self._more:
+                    self._add()
             case _:
                 assert_never(given)
 
@@ -137,7 +155,7 @@ class Agreement:
         Posting is decided here, so that one post answers however many inputs came in.  What is
         only merged waits for the next post: until then nobody was promised anything.
         """
-        if self._now.steady >= self.wake_at:
+        if self._now.steady >= self._post_at:
             self._post()
         pending = self._pending
         if not pending.entries and pending.post is None:
@@ -158,20 +176,28 @@ class Agreement:
 
     def _post(self) -> None:
         self._sequence += 1
-        self._raise_counter()
+        counter = self._raise_counter()
+        is_snapshot, queue = self._posting.draw(self._sequence)
+        if left := self._posting.first_left:
+            counter = min(counter, left.timestamp - 1)  # what is left may stand before what was posted
+        own = self._members.get(self.node) or Member(self.incarnation)
         post = Post(
             node=self.node,
             incarnation=self.incarnation,
             sequence=self._sequence,
+            base_sequence=None if is_snapshot else own.heard,
             view=self.view,
             base=self.last,
-            counter=self.counter,
-            queue=self.queue.acquired_prefix(POST_LIMIT),
-            added=self._led_up(),
+            counter=counter,
+            queue=queue,
+            added=self._log.since(self._furthest if is_snapshot else own.base.index),
+            asks=tuple(self._asks.values()),
             rank=Rank(self.view.epoch, len(self.view.members), self.view.members),
         )
-        self._latest[self.node], self._heads[self.node] = post, 0
-        self._posted_at, self._news, self._moved = self._now.steady, False, False
+        self._members[self.node] = own
+        own.hear(post)
+        own.understand(post, queue)
+        self._posted_at, self._news, self._moved = self._now.steady, left is not None, False
         self._pending.post = post
         self._add()
 
@@ -180,16 +206,13 @@ class Agreement:
         self.counter = max(self.counter + 1, self._now.wall << LOGICAL_BITS)
         return self.counter
 
-    def _led_up(self) -> tuple[Pair, ...]:
-        """The entries since the furthest lagger's merge base, as far as it is known.
+    @property
+    def _furthest(self) -> int:
+        """Index of the merge base that the furthest lagger posted, as far as members were heard.
 
-        A member can be behind only by what it posted itself (else it could not have been agreed
-        without it), so the tail, as long as the longest post, always reaches back far enough.
+        ADD does not go too far beyond it, so the log always remembers what that one lacks.
         """
-        bases = [post.base.index for post in self._latest.values()]
-        lag = self.last.index - min(bases, default=self.last.index)
-        newest_first = islice(reversed(self._tail), max(lag, 0))  # below 0: I am the lagger
-        return tuple(pair for _, pair in newest_first)[::-1]
+        return min((member.base.index for member in self._members.values()), default=self.last.index)
 
     # --- COLLECT ----------------------------------------------------------------------------------
 
@@ -199,28 +222,41 @@ class Agreement:
         if post.node not in self.view.members or post.view != self.view:
             self.ignored[post.node] += 1
             return
-        known = self._latest.get(post.node)
-        if known and known.incarnation != post.incarnation:
+        member = self._members.setdefault(post.node, Member(post.incarnation))
+        if member.incarnation != post.incarnation:
             self.ignored[post.node] += 1
             return
-        if known and known.sequence >= post.sequence:
+        if member.heard >= post.sequence:
             return  # heard already, or out of date
-        self._latest[post.node], self._heads[post.node] = post, 0
+        member.hear(post)
         self.heard_at[post.node] = self._now.steady
-        self.counter = max(self.counter, post.counter)
-        if post.base.index < self.last.index:
-            self._moved = True  # a lagger: the next post tells it what was added
+        self.counter = max(self.counter, post.highest)
         self._follow(post)
-        self._merge(post)
+        waiting = self._merge(post)
+        if member.follows(post) and post.base.index <= self.last.index:
+            member.understand(post, waiting)
+            self._asks.pop(post.node, None)
+        else:
+            self._ask(post)
+        if any(ask.node == self.node and self._posting.asked(ask.sequence) for ask in post.asks):
+            self._news = True
         self._add()
+
+    def _ask(self, post: Post) -> None:
+        """Something before this post was not heard: its sender is asked for a snapshot until one comes.
+
+        Until then its last word is the one that was understood.
+        """
+        self._news = self._news or post.node not in self._asks
+        self._asks[post.node] = Ask(post.node, post.sequence)
 
     def _follow(self, post: Post) -> None:
         """A lagger takes from a forerunner's post what that one has already added."""
         behind = post.base.index - self.last.index
-        if 0 < behind <= len(post.added):  # else it has not heard me yet: its next post reaches back to me
+        if 0 < behind <= len(post.added):  # else what is missing comes with a snapshot
             for pair in post.added[-behind:]:
                 self._append(pair)
-        chain = self._chain_at(post.base.index)
+        chain = self._log.chain_at(post.base.index)
         if chain is not None and chain != post.base.chain:
             message = (
                 f"{self.node} and {post.node} agreed on two orders in view {self.view.epoch}: at index "
@@ -228,67 +264,41 @@ class Agreement:
             )
             raise TwoOrdersError(message)
 
-    def _chain_at(self, index: int) -> bytes | None:
-        back = self.last.index - index
-        if back == 0:
-            return self.last.chain
-        return self._tail[-1 - back][0].chain if 0 < back < len(self._tail) else None
-
     # --- ADD ----------------------------------------------------------------------------------------
 
     def _add(self) -> None:
         """Append the longest common prefix of the posted queues that no member can still insert into."""
-        posts = [post for member in self.view.members if (post := self._latest.get(member))]
-        if len(posts) < len(self.view.members):
+        self._more = False
+        members = [self._members[name] for name in self.view.members if name in self._members]
+        if len(members) < len(self.view.members) or any(member.understood is None for member in members):
             return  # every member has to speak in this view first
-        stable = min(post.counter for post in posts)
-        while (pair := self._common_head(posts)) is not None and pair.timestamp <= stable:
+        stable = min(member.counter for member in members)
+        end = self._furthest + self._limits.post
+        while (pair := self._common_head(members)) is not None and pair.timestamp <= stable:
+            if len(self._pending.entries) >= self._limits.turn:
+                self._more = True
+                return
+            if self.last.index >= end:
+                # Laggers have to post first; if it is I who lags behind, at once.
+                self._news = self._news or self._members[self.node].base.index < self.last.index
+                return
             self._append(pair)
 
-    def _common_head(self, posts: Sequence[Post]) -> Pair | None:
+    def _common_head(self, members: Sequence[Member]) -> Pair | None:
         """The pair that heads every member's queue as posted, less what is added already."""
-        first = self._head(posts[0])
-        if first is None or any(self._head(post) != first for post in posts[1:]):
+        first = members[0].head(self.queue)
+        if first is None or any(member.head(self.queue) != first for member in members[1:]):
             return None
         return first
-
-    def _head(self, post: Post) -> Pair | None:
-        """The first pair of a posted queue that is not spent.
-
-        All pairs of a post were merged when it was collected, so one whose id waits no longer is spent.
-        """
-        at = self._heads[post.node]
-        while at < len(post.queue) and post.queue[at].id not in self.queue:
-            at += 1
-        self._heads[post.node] = at
-        return post.queue[at] if at < len(post.queue) else None
 
     def _append(self, pair: Pair) -> None:
         transaction = self.queue.transaction(pair)
         if transaction is None:
             message = f"{self.node}: entry {self.last.index + 1} was agreed, but its payload is not here"
             raise AssertionError(message)
-        previous = self.last.chain
-        self.last = Point(self.last.index + 1, chain_hash(previous, transaction, pair.timestamp))
-        entry = Entry(
-            index=self.last.index,
-            pair=pair,
-            kind=transaction.kind,
-            options=transaction.options,
-            previous=previous,
-            chain=self.last.chain,
-            view=self.view,
-        )
-        self._pending.entries.append(entry)
-        self._remember(entry)
+        self._pending.entries.append(self._log.append(pair, transaction, self.view))
         self._spend(pair.id)
         self._moved = True
-
-    def _remember(self, entry: Entry) -> None:
-        if len(self._tail) == POST_LIMIT:
-            self._tail_ids.discard(self._tail[0][1].id)
-        self._tail.append((entry.point, entry.pair))
-        self._tail_ids.add(entry.pair.id)
 
     def _spend(self, transaction_id: bytes) -> None:
         """With a transaction any later pair of the same id is spent, and every payload of it."""
@@ -302,25 +312,30 @@ class Agreement:
 
     # --- MERGE --------------------------------------------------------------------------------------
 
-    def _merge(self, post: Post) -> None:
-        for pair in post.queue:
-            self._enqueue(pair)
+    def _merge(self, post: Post) -> list[Pair]:
+        """The post's pairs that wait here, each as the one object that stands for it."""
+        return [waiting for pair in post.queue if (waiting := self._enqueue(pair)) is not None]
 
-    def _enqueue(self, pair: Pair) -> None:
+    def _enqueue(self, pair: Pair) -> Pair | None:
         """Every pair is kept: two timestamps of one id are two pairs, and the first agreed spends both."""
-        if pair in self.queue.pairs(pair.id) or self._is_logged(pair.id):
-            return
+        for known in self.queue.pairs(pair.id):
+            if known == pair:
+                return known
+        if pair.id in self._log:
+            return None
         self._pending.enqueued[pair] = None
         if self.queue.add(pair):
-            self._news = True
+            self._offer(pair)
+        return pair
 
-    def _is_logged(self, transaction_id: bytes) -> bool:
-        return transaction_id in self._tail_ids or transaction_id in self._logged
+    def _offer(self, pair: Pair) -> None:
+        self._posting.offer(pair)
+        self._news = True
 
     # --- transactions and their payloads ----------------------------------------------------------
 
     def _submit(self, transaction: Transaction) -> None:
-        if self._is_logged(transaction.id):
+        if transaction.id in self._log:
             return
         self._acquire(transaction)
         if any(pair.digest == transaction.digest for pair in self.queue.pairs(transaction.id)):
@@ -328,8 +343,8 @@ class Agreement:
         self._enqueue(Pair(self._raise_counter(), transaction.id, transaction.digest))
 
     def _acquire(self, transaction: Transaction) -> None:
-        if self._is_logged(transaction.id) or self.queue.has_payload(transaction.key):
+        if transaction.id in self._log or self.queue.has_payload(transaction.key):
             return
         self._pending.acquired.append(transaction)
-        if self.queue.acquire(transaction):
-            self._news = True
+        for pair in self.queue.acquire(transaction):
+            self._offer(pair)

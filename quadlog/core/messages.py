@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POST_LIMIT: Final = 5_000
-"""Pairs of the queue in one post: the common prefix of prefixes is a prefix of the common prefix, so a
-post may hold a part of the queue only.  As many again may lead up to the merge base: 10,000 pairs of 57
-bytes are below Kafka's default limit of 1 MB."""
+"""Pairs of the queue in one post; what is left follows in the next ones.  As many again may lead up to
+the merge base: 10,000 pairs of 57 bytes are below Kafka's default limit of 1 MB."""
 
 
 class Now(NamedTuple):
@@ -110,6 +109,20 @@ class Durable:
     acquired: Sequence[Transaction] = ()
     tail: Sequence[tuple[Point, Pair]] = ()
     """The newest entries, up to POST_LIMIT of them, oldest first: what a lagger may still need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much at once.  What is above waits for the next post, or for the next turn."""
+
+    post: int = POST_LIMIT
+    """Pairs of the queue in one post.  Nobody adds more entries than that beyond the last merge base that
+    the furthest lagger posted, so that one post can always tell it all it lacks."""
+    turn: int = 1_000
+    """Entries that ADD appends before they are saved and published: what becomes free after a long
+    silence goes through memory in parts, and what came in meanwhile is heard in between."""
+    snapshot_every: int = 256
+    """Posts after which a snapshot is due, so that who starts again finds one close to the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,11 @@ class Pair(NamedTuple):
     id: bytes
     digest: bytes
 
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """Which payload: id and digest."""
+        return self.id, self.digest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
@@ -108,22 +113,40 @@ def first_view(masters: Iterable[str]) -> View:
     return View(epoch=1, members=tuple(sorted(masters)))
 
 
+class Ask(NamedTuple):
+    """A request for a snapshot: posts of `node` up to `sequence` were heard, with a gap before."""
+
+    node: str
+    sequence: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What a master says each round.  A snapshot: a member's newest post is enough."""
+    """What a master says each round: a snapshot, or what is new since its post before."""
 
     node: str
     incarnation: bytes
     sequence: int
+    base_sequence: int | None = None
+    """None: a snapshot, whatever was posted before is void.  Else the post that this is a delta on."""
     view: View
     base: Point
     counter: int
+    """Everything of the sender's queue up to here is posted, and nothing will ever join it here or before."""
     queue: tuple[Pair, ...]
+    """Pairs newly posted, in order: always the lowest ones of those that are not posted yet."""
     added: tuple[Pair, ...] = ()
+    """What leads up to the base: from the sender's post before, in a snapshot from the furthest lagger's base."""
+    asks: tuple[Ask, ...] = ()
     ballot: View | None = None
     rank: Rank
     joining: View | None = None
     given_up: tuple[str, ...] = ()
+
+    @property
+    def highest(self) -> int:
+        """No timestamp in it is above this."""
+        return max(self.counter, self.queue[-1].timestamp) if self.queue else self.counter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,20 @@
-"""The incoming queue: what is known, what of it is acquired, in the order of timestamps."""
+"""The incoming queue: what waits, and which of it is acquired.
+
+Kept for 100,000 transactions and more, so the usual one costs a pair and a place in a dictionary:
+one pair, its payload acquired, nothing special about it.  Whatever else may be is kept beside.
+"""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from sortedcontainers import SortedList
+from quadlog.core.model import Kind, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from quadlog.core.model import Pair, Transaction
+    from quadlog.core.model import Pair
 
 
 class IncomingQueue:
@@ -21,10 +26,15 @@ class IncomingQueue:
 
     def __init__(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
         """Continue with what was saved."""
-        self._posting: SortedList[Pair] = SortedList()
-        self._pairs: dict[bytes, set[Pair]] = {}
-        self._payloads: dict[bytes, dict[bytes, Transaction]] = {}
-        self._length = 0
+        self._first: dict[bytes, Pair] = {}
+        self._twins: dict[bytes, tuple[Pair, ...]] = {}
+        """Further pairs of an id: given to two masters at once, or with two bodies."""
+        self._lacking: set[Pair] = set()
+        """Pairs whose payload is not acquired."""
+        self._early: dict[bytes, tuple[bytes, ...]] = {}
+        """Digests of acquired payloads that no pair names yet, by id."""
+        self._special: dict[tuple[bytes, bytes], Transaction] = {}
+        """Acquired transactions that are more than id and digest."""
         for transaction in acquired:
             self.acquire(transaction)
         for pair in pairs:
@@ -32,49 +42,69 @@ class IncomingQueue:
 
     def __contains__(self, transaction_id: bytes) -> bool:
         """Does any pair of this id wait?"""
-        return transaction_id in self._pairs
+        return transaction_id in self._first
 
     def __len__(self) -> int:
-        """Count of pairs, those without their payload included."""
-        return self._length
+        """Count of transactions that wait, those without their payload included."""
+        return len(self._first)
 
-    def pairs(self, transaction_id: bytes) -> Iterable[Pair]:
+    def pairs(self, transaction_id: bytes) -> tuple[Pair, ...]:
         """All waiting pairs of an id."""
-        return self._pairs.get(transaction_id, ())
+        first = self._first.get(transaction_id)
+        return () if first is None else (first, *self._twins.get(transaction_id, ()))
 
     def transaction(self, pair: Pair) -> Transaction | None:
         """What the pair stands for, if it is acquired."""
-        return self._payloads.get(pair.id, {}).get(pair.digest)
+        if not self.has_payload(pair.key):
+            return None
+        return self._special.get(pair.key) or Transaction(id=pair.id, digest=pair.digest)
 
     def has_payload(self, key: tuple[bytes, bytes]) -> bool:
         """Is the payload of this id and digest acquired?"""
-        return key[1] in self._payloads.get(key[0], ())
+        transaction_id, digest = key
+        if digest in self._early.get(transaction_id, ()):
+            return True
+        return any(p.digest == digest and p not in self._lacking for p in self.pairs(transaction_id))
 
-    def acquired_prefix(self, length: int) -> tuple[Pair, ...]:
-        """The first pairs whose payload is acquired: what a post holds."""
-        return tuple(self._posting[:length])
+    def acquired(self) -> list[Pair]:
+        """All pairs whose payload is acquired, in order: what a snapshot holds."""
+        pairs = chain(self._first.values(), *self._twins.values())
+        return sorted(pair for pair in pairs if pair not in self._lacking)
 
     def add(self, pair: Pair) -> bool:
         """Add a pair that is not there yet.  True if it may be posted now."""
-        self._pairs.setdefault(pair.id, set()).add(pair)
-        self._length += 1
-        if not self.has_payload(pair[1:]):
+        has_payload = self.has_payload(pair.key)
+        if pair.id in self._first:
+            self._twins[pair.id] = (*self._twins.get(pair.id, ()), pair)
+        else:
+            self._first[pair.id] = pair
+        if not has_payload:
+            self._lacking.add(pair)
             return False
-        self._posting.add(pair)
+        others = tuple(digest for digest in self._early.pop(pair.id, ()) if digest != pair.digest)
+        if others:
+            self._early[pair.id] = others
         return True
 
-    def acquire(self, transaction: Transaction) -> bool:
-        """The payload is durable in this DC.  True if pairs waited for it and may be posted now."""
-        self._payloads.setdefault(transaction.id, {})[transaction.digest] = transaction
-        arrived = [p for p in self._pairs.get(transaction.id, ()) if p.digest == transaction.digest]
-        self._posting.update(arrived)
-        return bool(arrived)
+    def acquire(self, transaction: Transaction) -> list[Pair]:
+        """A payload that was not there is durable in this DC.  Pairs that may be posted now are returned."""
+        if transaction.kind is not Kind.TX or transaction.options:
+            self._special[transaction.key] = transaction
+        arrived = [p for p in self.pairs(transaction.id) if p.digest == transaction.digest]
+        if arrived:
+            self._lacking.difference_update(arrived)
+        else:
+            self._early[transaction.id] = (*self._early.get(transaction.id, ()), transaction.digest)
+        return arrived
 
-    def remove(self, transaction_id: bytes) -> tuple[set[Pair], list[tuple[bytes, bytes]]]:
+    def remove(self, transaction_id: bytes) -> tuple[tuple[Pair, ...], list[tuple[bytes, bytes]]]:
         """Forget an id: its pairs and the keys of its payloads are returned."""
-        pairs = self._pairs.pop(transaction_id, set())
-        payloads = self._payloads.pop(transaction_id, {})
-        for pair in pairs:
-            self._posting.discard(pair)
-        self._length -= len(pairs)
-        return pairs, [(transaction_id, digest) for digest in payloads]
+        pairs = self.pairs(transaction_id)
+        digests = {*self._early.pop(transaction_id, ()), *(p.digest for p in pairs if p not in self._lacking)}
+        self._first.pop(transaction_id, None)
+        self._twins.pop(transaction_id, None)
+        self._lacking.difference_update(pairs)
+        keys = [(transaction_id, digest) for digest in sorted(digests)]
+        for key in keys:
+            self._special.pop(key, None)
+        return pairs, keys

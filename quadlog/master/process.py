@@ -17,7 +17,7 @@ from producers.rounds import RoundsProducer
 from quadlog import codec
 from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
 from quadlog.core.agreement import Agreement
-from quadlog.core.messages import Pace
+from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import GENESIS, Entry, LoggedEntry, View, first_view
 from quadlog.errors import StateError
 from quadlog.master.app import make_app
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-ROUNDS_READ_BACK: Final = 20
-"""Posts read again at a start: snapshots, so the newest of each master of that data centre will do."""
+ROUNDS_READ_BACK: Final = 2 * Limits().snapshot_every
+"""Posts of each master read again at a start: there is a snapshot among them, unless its queue is long."""
 
 EFFECTS_READ_BACK: Final = 200
 """Records looked at for where mirroring stopped."""
@@ -91,6 +91,7 @@ class MasterProcess:
             durable=store.durable(),
             logged=store,
             pace=Pace(window=settings.round_window_ms, idle=settings.idle_round * 1000),
+            limits=Limits(),
         )
         mouths = Mouths(
             payloads=PayloadsProducer(self.outlet, topics.payloads, settings.node_id),
@@ -143,8 +144,9 @@ class MasterProcess:
     def _offsets(self, dc: str) -> dict[str, int]:
         topics = Topics(self.settings.repository, dc)
         offsets = {topics.payloads: self._saved(topics.payloads)}
-        if any(where == dc and master != self.settings.node_id for master, where in self._dc_of.items()):
-            offsets[topics.rounds] = last(ROUNDS_READ_BACK)  # else there is nobody there but this master
+        others = [m for m, where in self._dc_of.items() if where == dc and m != self.settings.node_id]
+        if others:  # else there is nobody there but this master
+            offsets[topics.rounds] = last(ROUNDS_READ_BACK * (len(others) + (dc == self.settings.dc)))
         if dc == self.settings.dc:
             offsets[topics.status] = END
         if dc == self.evaluating_dc:
@@ -192,7 +194,7 @@ class MasterProcess:
         previous = entry[0] if (entry := self.store.entry(index)) else GENESIS
         while known := self.store.entry(index := index + 1):
             chain, pair = known
-            payload = self.store.payload(pair[1:])
+            payload = self.store.payload(pair.key)
             if payload is None:
                 agreed = self.topics.agreed
                 message = f"entry {index} is not in {agreed}, and its payload is not kept; was the topic cut?"

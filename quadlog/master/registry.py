@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND, _READ_ONLY = 40401, 40402, 40403, 42205
-_IDS = {schemas.record_name(schema_id): schema_id for schema_id in schemas.IDS}
+_IDS: dict[str, list[int]] = {}
+"""Subject to the ids of its versions, oldest first."""
+for _id in sorted(schemas.IDS):
+    _IDS.setdefault(schemas.record_name(_id), []).append(_id)
 
 
 def _json(body: Any, status: int = 200) -> Response:  # noqa: ANN401 - any JSON
@@ -36,7 +39,8 @@ async def _subjects_of(request: Request) -> Response:
     schema_id = request.path_params["id"]
     if schema_id not in schemas.IDS:
         return _error(_SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
-    return _json([{"subject": schemas.record_name(schema_id), "version": 1}])
+    subject = schemas.record_name(schema_id)
+    return _json([{"subject": subject, "version": _IDS[subject].index(schema_id) + 1}])
 
 
 async def _subjects(request: Request) -> Response:
@@ -46,20 +50,24 @@ async def _subjects(request: Request) -> Response:
 
 async def _versions(request: Request) -> Response:
     subject = request.path_params["subject"]
-    return _json([1]) if subject in _IDS else _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    if subject not in _IDS:
+        return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    return _json([number for number, _ in enumerate(_IDS[subject], start=1)])
 
 
 async def _version(request: Request) -> Response:
     subject, version = request.path_params["subject"], request.path_params["version"]
     if subject not in _IDS:
         return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
-    if version not in {"1", "latest"}:
+    ids = dict(enumerate(_IDS[subject], start=1))
+    number = max(ids) if version == "latest" else int(version) if version.isdecimal() else 0
+    if number not in ids:
         return _error(_VERSION_NOT_FOUND, f"Version {version} not found.")
-    schema_id = _IDS[subject]
+    schema_id = ids[number]
     return _json(
         {
             "subject": subject,
-            "version": 1,
+            "version": number,
             "id": schema_id,
             "schemaType": "AVRO",
             "schema": _compact(schema_id),

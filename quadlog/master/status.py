@@ -55,7 +55,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
 
 def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
     agreement = node.agreement
-    heard_at, post = agreement.heard_at.get(name), agreement.post_of(name)
+    heard_at, member = agreement.heard_at.get(name), agreement.members.get(name)
     lag = None if heard_at is None else round(moment - heard_at)
     silent = lag is None or lag > agreement.pace.idle * 3
     return {
@@ -63,6 +63,6 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
         "dc": dc,
         "state": "silent" if silent else "connected",
         "lag_ms": lag,
-        "agreed_index": post.base.index if post else None,
-        "incarnation": post.incarnation.hex() if post else None,
+        "agreed_index": member.base.index if member else None,
+        "incarnation": member.incarnation.hex() if member else None,
     }

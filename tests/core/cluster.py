@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quadlog.core.agreement import Agreement
-from quadlog.core.messages import Acquired, Durable, Heard, Now, Pace, Submitted, Tick
+from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Submitted, Tick
 from quadlog.core.model import START, Entry, Pair, Point, Post, Transaction, first_view
 from quadlog.master.perform import perform
 
@@ -61,9 +61,12 @@ class Disk:
 class Member:
     """One master: its core, its disk, and what it said."""
 
-    def __init__(self, name: str, masters: Iterable[str], *, skew: int = 0) -> None:
+    def __init__(
+        self, name: str, masters: Iterable[str], *, limits: Limits | None = None, skew: int = 0
+    ) -> None:
         """`skew`: milliseconds by which this master's wall clock is off."""
         self.name, self.masters, self.skew = name, tuple(masters), skew
+        self.limits = limits or Limits()
         self.disk = Disk()
         self.kafka: dict[tuple[bytes, bytes], Transaction] = {}
         """Payloads that are durable in this master's data centre, whether it knows or not."""
@@ -81,6 +84,7 @@ class Member:
             durable=self.disk.durable(),
             logged=self.disk.ids,
             pace=Pace(),
+            limits=self.limits,
         )
 
     def now(self, at: float) -> Now:

@@ -2,6 +2,7 @@
 
 A scenario is a list of blocks: commands, a line `----`, and the state of every master after them.
 
+    limit 2                     a post holds two pairs of the queue, a turn adds no more than two entries
     masters m1 m2 m3            these are the configured masters
     synchronised U1..U10        all of them agreed on these before the story begins
     submit m1 A B               a client gives m1 A, then B
@@ -10,9 +11,10 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     round                       everyone posts, then everyone collects everyone's post
     round m1<->m2               likewise, but only these two hear each other
     post m1                     m1 posts
-    collect m2 m1               m2 collects m1's newest post
+    collect m2 m1               m2 collects what m1 has posted since it did so last
+    miss m2 m1                  m2 will never collect what m1 has posted since
     stranger x9                 a master that is not configured posts to all
-    crash m1                    m1 loses what it had not saved, and starts again
+    crash m1                    m1 loses what it had not saved, and starts again: it collects all posts anew
 
 Time passes by a second a command, so that whoever has something to say, or was silent, posts.
 """
@@ -24,6 +26,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from quadlog.core.messages import Limits
 from quadlog.core.model import Transaction
 from tests.core.cluster import Member
 
@@ -41,6 +44,9 @@ class Scenario:
         self.members: dict[str, Member] = {}
         self.names: dict[bytes, str] = {}
         self.at = 0.0
+        self.limits = Limits()
+        self.collected: dict[tuple[str, str], int] = {}
+        """Of each master (first) how many posts of each other (second) are behind it."""
 
     def run(self, text: str) -> str:
         """The scenario's text with every answer as it comes out now."""
@@ -60,8 +66,11 @@ class Scenario:
 
     # --- commands -----------------------------------------------------------------------------------
 
+    def do_limit(self, pairs: str) -> None:
+        self.limits = Limits(post=int(pairs), turn=int(pairs))
+
     def do_masters(self, *names: str) -> None:
-        self.members = {name: Member(name, names) for name in names}
+        self.members = {name: Member(name, names, limits=self.limits) for name in names}
 
     def do_synchronised(self, names: str) -> None:
         first, last = (int(word[1:]) for word in names.split(".."))
@@ -95,14 +104,20 @@ class Scenario:
             member.turn(self.at)
         for member in members:
             for other in members:
-                if other is not member and other.posts:
-                    member.hear(other.posts[-1], self.at)
+                if other is not member:
+                    self.do_collect(member.name, other.name)
 
     def do_post(self, master: str) -> None:
         assert self.members[master].turn(self.at), f"{master} has nothing to say"
 
     def do_collect(self, master: str, sender: str) -> None:
-        self.members[master].hear(self.members[sender].posts[-1], self.at)
+        posts = self.members[sender].posts
+        for post in posts[self.collected.get((master, sender), 0) :]:
+            self.members[master].hear(post, self.at)
+        self.do_miss(master, sender)
+
+    def do_miss(self, master: str, sender: str) -> None:
+        self.collected[master, sender] = len(self.members[sender].posts)
 
     def do_stranger(self, name: str) -> None:
         example = next(member.posts[-1] for member in self.members.values() if member.posts)
@@ -111,6 +126,8 @@ class Scenario:
 
     def do_crash(self, master: str) -> None:
         self.members[master].restart(self.at)
+        for sender in self.members:
+            self.collected[master, sender] = 0
 
     # --- what comes of it -----------------------------------------------------------------------------
 
@@ -121,9 +138,11 @@ class Scenario:
     def _line(self, member: Member) -> str:
         agreed = self._names(pair for _, pair in member.log)
         core = member.core
-        waiting = sorted(pair for pairs in core.queue._pairs.values() for pair in pairs)
+        waiting = sorted(pair for name in core.queue._first for pair in core.queue.pairs(name))
         shown = [self._name(p) if core.queue.transaction(p) else f"({self._name(p)})" for p in waiting]
         line = f"{member.name} agreed: {agreed} | incoming: {' '.join(shown) or '-'}"
+        if asks := sorted(core._asks):
+            line += f" | asks: {' '.join(asks)}"
         ignored = ", ".join(f"{name} x{count}" for name, count in sorted(core.ignored.items()))
         return f"{line} | ignored: {ignored}" if ignored else line
 

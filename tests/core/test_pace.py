@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quadlog.core.agreement import Agreement
-from quadlog.core.messages import Durable, Heard, Now, Pace, Submitted, Tick
+from quadlog.core.messages import Durable, Heard, Limits, Now, Pace, Submitted, Tick
 from quadlog.core.model import Post, Transaction, first_view
 
 PACE = Pace(window=8, settle=25, idle=1000)
@@ -17,6 +17,7 @@ def make(name: str) -> Agreement:
         durable=Durable(),
         logged=(),
         pace=PACE,
+        limits=Limits(),
     )
 
 
@@ -59,8 +60,10 @@ def test_one_post_answers_however_much_came_in() -> None:
 
 def test_a_new_merge_base_alone_waits_for_company_and_then_rounds_are_empty() -> None:
     one, other = make("m1"), make("m2")
-    for master in (one, other):
-        assert post_at(master, 0)
+    for master, reader in ((one, other), (other, one)):
+        post = post_at(master, 0)
+        assert post is not None
+        reader.step(Heard(post=post), Now(0, 0))
     for wall, master in enumerate((one, other)):
         master.step(Submitted(transaction=transaction(1)), Now(100, 100 + wall))
     posts = [post_at(master, 100) for master in (one, other)]

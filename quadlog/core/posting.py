@@ -1,0 +1,70 @@
+"""What of the incoming queue goes into the next post.
+
+A post says what is new since the one before; now and then, and when a member asks for it, it begins
+with the whole queue again.  Whatever is posted is the lowest of what is not posted yet, and the
+counter that goes with it is below the first pair that is left.  So what a member has posted, up to
+the counter that it posted last, is all that its queue holds there: what ADD relies on.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from quadlog.core.messages import Limits
+    from quadlog.core.model import Pair
+    from quadlog.core.queue import IncomingQueue
+
+SNAPSHOT_SHARE: Final = 4
+"""Snapshots that nobody asked for repeat one pair in so many that were said since the last one."""
+
+
+class Posting:
+    """The pairs of this master's queue that are not posted yet."""
+
+    def __init__(self, queue: IncomingQueue, limits: Limits) -> None:
+        """The first post will be a snapshot."""
+        self._queue: Final = queue
+        self._limits: Final = limits
+        self._unposted: list[Pair] = []  # a heap
+        self._snapshot_at = -1
+        self._is_due = True
+        self._posts, self._pairs = 0, 0  # since the last snapshot
+
+    def offer(self, pair: Pair) -> None:
+        """A pair of the queue is acquired."""
+        heappush(self._unposted, pair)
+
+    def asked(self, sequence: int) -> bool:
+        """A member misses something up to the post of this sequence: is a snapshot due?
+
+        Not if one was posted after it: that is on its way.
+        """
+        self._is_due = self._is_due or self._snapshot_at <= sequence
+        return self._is_due
+
+    def draw(self, sequence: int) -> tuple[bool, tuple[Pair, ...]]:
+        """Pairs for the post of this sequence, and whether it is a snapshot."""
+        if is_snapshot := self._is_due or self._is_time():
+            self._unposted = self._queue.acquired()  # sorted, so a heap
+            self._snapshot_at, self._is_due = sequence, False
+            self._posts, self._pairs = 0, 0
+        drawn: list[Pair] = []
+        while len(drawn) < self._limits.post and self.first_left is not None:
+            drawn.append(heappop(self._unposted))
+        self._posts += 1
+        self._pairs += len(drawn)
+        return is_snapshot, tuple(drawn)
+
+    @property
+    def first_left(self) -> Pair | None:
+        """The lowest pair that is not posted."""
+        while self._unposted and self._unposted[0].id not in self._queue:
+            heappop(self._unposted)  # spent
+        return self._unposted[0] if self._unposted else None
+
+    def _is_time(self) -> bool:
+        """A snapshot costs as much as the queue is long; so a long queue is repeated more seldom."""
+        said = self._posts + self._pairs
+        return self._posts >= self._limits.snapshot_every and said >= SNAPSHOT_SHARE * len(self._queue)

@@ -1,0 +1,70 @@
+"""The synchronised queue: its end, as long as a lagger may need it, and every id that is in it."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from quadlog.core.model import Entry, Point, chain_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+    from quadlog.core.model import Pair, Transaction, View
+
+
+class SynchronisedQueue:
+    """Entries, each chained to the one before."""
+
+    def __init__(
+        self, last: Point, tail: Iterable[tuple[Point, Pair]], *, logged: Container[bytes], length: int
+    ) -> None:
+        """Continue with what was saved.
+
+        Args:
+            last: its end.
+            tail: the newest entries, oldest first.
+            logged: ids of all entries; it may lag behind by the newest `length`.
+            length: how many of the newest entries are kept here.
+
+        """
+        self.last = last
+        self._logged = logged
+        self._length = length
+        self._tail: deque[tuple[Point, Pair]] = deque(tail, maxlen=length)
+        self._tail_ids = {pair.id for _, pair in self._tail}
+
+    def __contains__(self, transaction_id: bytes) -> bool:
+        """Is a transaction of this id synchronised?"""
+        return transaction_id in self._tail_ids or transaction_id in self._logged
+
+    def append(self, pair: Pair, transaction: Transaction, view: View) -> Entry:
+        """The entry that the pair becomes."""
+        previous = self.last.chain
+        self.last = Point(self.last.index + 1, chain_hash(previous, transaction, pair.timestamp))
+        if len(self._tail) == self._length:
+            self._tail_ids.discard(self._tail[0][1].id)
+        self._tail.append((self.last, pair))
+        self._tail_ids.add(pair.id)
+        return Entry(
+            index=self.last.index,
+            pair=pair,
+            kind=transaction.kind,
+            options=transaction.options,
+            previous=previous,
+            chain=self.last.chain,
+            view=view,
+        )
+
+    def since(self, index: int) -> tuple[Pair, ...]:
+        """The entries after an index, oldest first; no more than are kept here."""
+        newest_first = islice(reversed(self._tail), max(self.last.index - index, 0))
+        return tuple(pair for _, pair in newest_first)[::-1]
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Chain hash of the entry at an index, if it is kept here."""
+        back = self.last.index - index
+        if back == 0:
+            return self.last.chain
+        return self._tail[-1 - back][0].chain if 0 < back < len(self._tail) else None
