@@ -10,6 +10,8 @@ from starlette.requests import ClientDisconnect
 from quadlog.errors import TooLarge, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
 
 
@@ -48,18 +50,22 @@ async def read_query(request: Request) -> bytes:
     return await _read(request, QUERY_LIMIT, message)
 
 
-async def read_body(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int, grow: Callable[[int], None] | None = None) -> bytes:
     """The body, if it is within `limit` bytes.
+
+    `grow` is told of every part before it is kept; what it raises ends the reading.
 
     Raises:
         TooLarge: it is not; said by its Content-Length already where there is one.
         UserError: the client left before its end.
 
     """
-    return await _read(request, limit, too_large(limit))
+    return await _read(request, limit, too_large(limit), grow)
 
 
-async def _read(request: Request, limit: int, message: str) -> bytes:
+async def _read(
+    request: Request, limit: int, message: str, grow: Callable[[int], None] | None = None
+) -> bytes:
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise TooLarge(message)
@@ -70,6 +76,8 @@ async def _read(request: Request, limit: int, message: str) -> bytes:
             size += len(chunk)
             if size > limit:
                 raise TooLarge(message)
+            if grow:
+                grow(len(chunk))
             chunks.append(chunk)
     except ClientDisconnect as error:  # nobody is there to read it; a traceback in the log would help nobody
         left = f"the client left after {size} bytes of its request"

@@ -103,6 +103,10 @@ class MasterSettings(NodeSettings):
     peer: dict[str, Peer] = Field(default_factory=dict)
     max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
     """Bytes of one update's text; above it: 413."""
+    max_waiting: Annotated[int, Field(ge=1)] = 100_000
+    """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
+    max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB
+    """Bytes that open updates may hold together, bodies and 16 KiB for each; above it: 503."""
     request_timeout: Annotated[float, Field(gt=0)] = 30.0
     """Seconds after which a write that is not decided yet is answered with 503 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
@@ -119,6 +123,16 @@ class MasterSettings(NodeSettings):
         ids = [self.node_id, *(peer.id for peer in self.peer.values())]
         if len(set(ids)) != len(ids):
             message = f"every master needs an id of its own, got {sorted(ids)}"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _largest_fits(self) -> Self:
+        if self.max_open_requests_size < self.max_transaction_size * 3 + MIB:
+            message = (
+                f"max-open-requests-size ({self.max_open_requests_size}) has to be at least three times"
+                f" max-transaction-size ({self.max_transaction_size}) and 1 MiB, or the largest update never fits"
+            )
             raise ValueError(message)
         return self
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch, WriteOptions
 
@@ -38,6 +38,14 @@ _LOGGED: Final = struct.Struct(">32sQ16s32s")
 _ID: Final = struct.Struct(">Q16s")
 _EFFECTS: Final = struct.Struct(">QQ")
 _LENGTH: Final = struct.Struct(">I")
+
+
+class Payloads(Protocol):
+    """Where payloads are found by their key."""
+
+    def __getitem__(self, key: tuple[bytes, bytes], /) -> Payload:
+        """The payload of this id and digest."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +113,7 @@ class MasterStore:
         self,
         save: Save,
         *,
-        payloads: Mapping[tuple[bytes, bytes], Payload],
+        payloads: Payloads,
         taken: Taken,
         unneeded: Iterable[tuple[bytes, bytes]],
     ) -> None:
@@ -136,7 +144,7 @@ class MasterStore:
         for entry in save.entries:
             pair = entry.pair
             batch.put(_INDEX.pack(entry.index), _LOGGED.pack(entry.chain, *pair), log)
-            batch.put(pair.id, _ID.pack(entry.index, payloads[pair[1:]].body_hash), ids)
+            batch.put(pair.id, _ID.pack(entry.index, payloads[pair.key].body_hash), ids)
         for key in unneeded:
             batch.delete(b"".join(key), stored)
         self._db.write(batch, self._synced)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, Producer
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from quadlog.ports import Acked, Headers
+
+
+BUFFER: Final = 256 * 1024 * 1024
+"""Bytes that may wait for the broker; above it whoever has more to say waits."""
 
 
 class KafkaOutlet:
@@ -37,6 +41,8 @@ class KafkaOutlet:
                 "max.in.flight.requests.per.connection": 1,
                 # Retried until the broker is back: only the broker's word ends a record.
                 "message.timeout.ms": 0,
+                # Memory for records that the broker has not taken; librdkafka's own limit is a gigabyte.
+                "queue.buffering.max.kbytes": BUFFER // 1024,
                 "retry.backoff.ms": 50,
                 "retry.backoff.max.ms": 500,
                 "error_cb": self._on_error,
@@ -67,7 +73,7 @@ class KafkaOutlet:
                 self._producer.produce(
                     topic, key=key, value=value, headers=list(headers), partition=0, on_delivery=delivered
                 )
-            except BufferError:  # 100,000 records wait for the broker
+            except BufferError:  # 100,000 records or BUFFER bytes wait for the broker
                 self._producer.flush(0.1)
             else:
                 return

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from quadlog.errors import KeyReused, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from quadlog.core.model import Entry, Payload
-    from quadlog.store import MasterStore
+    from quadlog.core.model import Entry
+    from quadlog.store import MasterStore, Payloads
 
 
 class TxState(StrEnum):
@@ -73,9 +73,9 @@ class Desk:
         """Count of transactions that somebody waits for."""
         return len(self._waiting) + len(self._agreed)
 
-    def is_offered(self, transaction_id: bytes) -> bool:
-        """Is a transaction of this id on its way into the queue already?"""
-        return transaction_id in self._waiting
+    def is_known(self, transaction_id: bytes) -> bool:
+        """Is a transaction of this id agreed, or on its way into the queue?"""
+        return transaction_id in self._waiting or self._store.logged(transaction_id) is not None
 
     def wait(self, transaction_id: bytes, waiter: Waiter) -> bool:
         """Note a waiter.  True if the transaction is new here: its payload has to be said.
@@ -84,15 +84,27 @@ class Desk:
         """
         known = self._store.logged(transaction_id)
         if known is None:
+            is_new = transaction_id not in self._waiting
             self._waiting.setdefault(transaction_id, []).append(waiter)
-            return len(self._waiting[transaction_id]) == 1
+            return is_new
         index, body_hash = known
         entry = self._store.entry(index)
         self._await(Answer(index=index, chain=entry[0] if entry else b""), body_hash, [waiter])
         self._answer_settled()
         return False
 
-    def agreed(self, entries: Sequence[Entry], payloads: Mapping[tuple[bytes, bytes], Payload]) -> None:
+    def leave(self, transaction_id: bytes, waiter: Waiter, *, queued: bool) -> None:
+        """Forget a waiter: its transaction may wait for days.  `queued`: it is in the incoming queue."""
+        waiters = self._waiting.get(transaction_id)
+        if waiters is None:
+            known = self._store.logged(transaction_id)
+            waiters = self._agreed[known[0]][1] if known and known[0] in self._agreed else []
+        if waiter in waiters:
+            waiters.remove(waiter)
+        if not self._waiting.get(transaction_id) and queued:
+            self._waiting.pop(transaction_id, None)  # else it is still on its way into the queue
+
+    def agreed(self, entries: Sequence[Entry], payloads: Payloads) -> None:
         """Entries are synchronised and saved."""
         for entry in entries:
             waiters = self._waiting.pop(entry.pair.id, None)

@@ -22,6 +22,14 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """Whoever waited for a transaction was told to ask again later."""
+
+    transaction_id: bytes
+    waiter: Waiter
+
+
+@dataclass(frozen=True, slots=True)
 class Durable:
     """A payload of this master's own is durable in its data centre."""
 
@@ -58,4 +66,4 @@ class Stop:
     """The process ends."""
 
 
-Event: TypeAlias = Offered | Durable | Mirrored | Published | Told | Stop
+Event: TypeAlias = Offered | Left | Durable | Mirrored | Published | Told | Stop

@@ -13,10 +13,12 @@ import structlog
 from consumers import rounds, status
 from quadlog.clock import now
 from quadlog.core.messages import Acquired, Heard, Submitted, Tick
-from quadlog.core.model import Heartbeat, LoggedEntry, Payload
-from quadlog.errors import StateError
-from quadlog.master.events import Durable, Event, Mirrored, Offered, Published, Stop, Told
+from quadlog.core.model import Heartbeat, LoggedEntry
+from quadlog.errors import StateError, Unavailable
+from quadlog.master.bodies import Bodies
+from quadlog.master.events import Durable, Event, Left, Mirrored, Offered, Published, Stop, Told
 from quadlog.master.perform import perform
+from quadlog.settings import MIB
 from quadlog.store import Taken
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from producers.rounds import RoundsProducer
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Ready, Save
-    from quadlog.core.model import Entry, Post
+    from quadlog.core.model import Entry, Payload, Post
     from quadlog.master.crew import Crew
     from quadlog.master.desk import Desk, Waiter
     from quadlog.master.intake import Intake
@@ -40,6 +42,16 @@ log = structlog.get_logger()
 
 DUTY_MS: Final = 250.0
 """How often it is looked at whether a worker evaluates."""
+
+BATCHES: Final = 8
+"""What tails have read and the node has not heard yet: two for each of a usual master's tails."""
+
+RETRY_AFTER: Final = 5
+"""Seconds after which a client that was refused may try again: what waits goes in seconds, or in hours."""
+
+IN_FLIGHT: Final = 128 * MIB
+"""Bytes of clients' bodies that the own Kafka has not acknowledged; above it: 503.  Half of what the
+outlet holds, so that a broker that is away does not hold up the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +91,7 @@ class Node:
         ledger: EffectsLedger,
         desk: Desk,
         crew: Crew,
+        max_waiting: int,
         appoint: Callable[[str], None] | None,
         failed: Callable[[str], None],
     ) -> None:
@@ -92,6 +105,7 @@ class Node:
             ledger: how far the effects are.
             desk: who waits.
             crew: the workers here.
+            max_waiting: transactions in the incoming queue above which clients are told to wait.
             appoint: asks the worker at a URL to evaluate; None outside the evaluating data centre.
             failed: ends the process with a reason.
 
@@ -105,7 +119,12 @@ class Node:
         self._mouths, self._ears, self._ledger = mouths, ears, ledger
         self._appoint, self._failed = appoint, failed
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._payloads: dict[tuple[bytes, bytes], Payload] = {}
+        self._batches = threading.Semaphore(BATCHES)
+        self._ended = threading.Event()
+        self._max_waiting: Final = max_waiting
+        self._bodies: Final = Bodies(store)
+        self._offered = 0  # transactions that are not acknowledged yet, and bytes of their bodies
+        self._offered_bytes = 0
         self._published: list[tuple[bytes, bytes]] = []
         self._effects_at = store.position(ears.effects) or 0
         self._duty_at = 0.0
@@ -115,7 +134,6 @@ class Node:
 
     def start(self) -> None:
         """Begin to take part."""
-        self._payloads.update({p.transaction.key: p for p in self.store.payloads()})
         self._thread.start()
 
     @property
@@ -128,8 +146,11 @@ class Node:
         self._inbox.put(event)
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
-        """Hand over what a tail read."""
+        """Hand over what a tail read; waits while the node has more than enough to hear."""
         del tail
+        while not self._batches.acquire(timeout=1):
+            if self._ended.is_set():
+                return
         self._inbox.put(Told(records))
 
     def stop(self) -> None:
@@ -146,6 +167,8 @@ class Node:
         except Exception as error:
             log.exception("the node cannot go on")
             self._failed(str(error))
+        finally:
+            self._ended.set()
 
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Decide once.  3. Perform."""
@@ -176,7 +199,11 @@ class Node:
         match event:
             case Offered(payload=payload, waiter=waiter):
                 self._offer(payload, waiter)
+            case Left(transaction_id=transaction_id, waiter=waiter):
+                self.desk.leave(transaction_id, waiter, queued=transaction_id in self.agreement.queue)
             case Durable(payload=payload, offset=offset):
+                self._offered -= 1
+                self._offered_bytes -= len(payload.body)
                 self._own.acknowledged(offset)
                 self._acquire(payload)
             case Mirrored(payload=payload, offset=offset, source=source, source_offset=source_offset):
@@ -186,6 +213,7 @@ class Node:
             case Published(key=key):
                 self._published.append(key)
             case Told(records=records):
+                self._batches.release()
                 for record in records:
                     self._hear_if_ours(record)
             case Stop():
@@ -202,10 +230,31 @@ class Node:
     def _offer(self, payload: Payload, waiter: Waiter) -> None:
         """A client's transaction: durable here first, ordered then."""
         transaction_id = payload.transaction.id
+        is_known = transaction_id in self.agreement.queue or self.desk.is_known(transaction_id)
+        if not is_known and (reason := self._too_much(len(payload.body))):
+            waiter.tell(Unavailable(reason, retry_after=RETRY_AFTER))
+            return
         if not self.desk.wait(transaction_id, waiter) or transaction_id in self.agreement.queue:
             return  # an id never runs twice: whoever asks again waits for the first
         self._own.sent()
+        self._offered += 1
+        self._offered_bytes += len(payload.body)
         self._mouths.payloads.say(payload, lambda offset: self.put(Durable(payload, offset)))
+
+    def _too_much(self, size: int) -> str | None:
+        """Why nothing of that size can be taken now, if that is so."""
+        waiting = len(self.agreement.queue) + self._offered
+        if waiting >= self._max_waiting:
+            return (
+                f"{waiting} transactions wait to be agreed (max-waiting is {self._max_waiting}); nothing of this"
+                " one was logged. Try again; if it lasts, /cluster/status says which peer is silent"
+            )
+        if self._offered_bytes and self._offered_bytes + size > IN_FLIGHT:
+            return (
+                f"{self._offered_bytes / MIB:.0f} MiB of updates wait for the Kafka of this data centre; nothing"
+                " of this one was logged. Try again; if it lasts, see whether its broker is up"
+            )
+        return None
 
     def _hear_if_ours(self, record: Record) -> None:
         """What another program wrote to a topic is passed over and counted: it must not stop the order."""
@@ -247,12 +296,11 @@ class Node:
         """A payload is durable in this data centre's Kafka: it may be ordered."""
         transaction = payload.transaction
         given = Submitted if payload.origin == self.agreement.node else Acquired
-        known = transaction.key in self._payloads
-        self._payloads[transaction.key] = payload
+        queue = self.agreement.queue
+        known = transaction.key in self._bodies or queue.has_payload(transaction.key)
         self.agreement.step(given(transaction=transaction), now())
-        # Known and in the queue no more: agreed in this very turn, and about to be saved and published.
-        if not known and not self.agreement.queue.has_payload(transaction.key):
-            del self._payloads[transaction.key]  # synchronised long ago
+        if not known and queue.has_payload(transaction.key):  # else it was synchronised before
+            self._bodies.add(payload)
 
     def _follow_effects(self, record: Record) -> None:
         rejection = self._ledger.hear(record)
@@ -268,27 +316,28 @@ class Node:
 
     def _perform(self, ready: Ready) -> None:
         perform(ready, save=self._save, publish=self._publish, post=self._post)
-        self.desk.agreed(ready.entries, self._payloads)
+        self.desk.agreed(ready.entries, self._bodies)
         for key in ready.save.released:
-            self._payloads.pop(key, None)
+            self._bodies.drop(key)
 
     def _save(self, save: Save) -> None:
         positions = {topic: intake.position for topic, intake in self._ears.payloads.items()}
         positions[self._ears.effects] = self._effects_at
-        unpublished = {entry.pair[1:] for entry in save.entries}
+        unpublished = {entry.pair.key for entry in save.entries}
         rejected = self.desk.rejected
         self.store.save(
             save,
-            payloads=self._payloads,
+            payloads=self._bodies,
             taken=Taken(
                 positions=positions, effects=(self._ledger.index, self._ledger.attempt), rejected=rejected
             ),
             unneeded=[*self._published, *(key for key in save.released if key not in unpublished)],
         )
+        self._bodies.saved()
         self._published, self.desk.rejected = [], {}
 
     def _publish(self, entry: Entry) -> None:
-        self.publish(logged_entry(entry, self._payloads[entry.pair[1:]]))
+        self.publish(logged_entry(entry, self._bodies[entry.pair.key]))
 
     def publish(self, entry: LoggedEntry) -> None:
         """Say an entry that is saved."""

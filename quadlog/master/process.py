@@ -107,6 +107,7 @@ class MasterProcess:
             ledger=EffectsLedger(index=index, attempt=attempt, mirrored=mirrored),
             desk=Desk(store),
             crew=Crew(timeout_ms=settings.worker_timeout * 1000),
+            max_waiting=settings.max_waiting,
             appoint=self._appoint if evaluates_here else None,
             failed=self.server.fail,
         )

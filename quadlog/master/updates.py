@@ -17,7 +17,8 @@ from quadlog.envelope import text_id
 from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, Unsupported, UserError
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
-from quadlog.master.events import Offered
+from quadlog.master.events import Left, Offered
+from quadlog.master.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.master.node import Node
+    from quadlog.master.room import Lease
     from quadlog.settings import MasterSettings
 
 SPARQL_UPDATE: Final = "application/sparql-update"
@@ -45,18 +47,23 @@ class Updates:
     def __init__(self, node: Node, settings: MasterSettings) -> None:
         """`settings` has the limits."""
         self._node, self._settings = node, settings
+        self._room: Final = Room(settings.max_open_requests_size)
 
     async def answer(self, request: Request) -> Response:
         """One update: 204 when it is agreed and applied by a worker here.
 
         Raises:
             UserError: definite; nothing was logged.
-            Unavailable: definite; nothing was logged.
+            Unavailable: definite; nothing was logged: no worker, no room, or too much waits already.
             OutcomeUnknown: not decided within `request-timeout`.
             Rejected: agreed, and refused by its evaluation.
 
         """
-        body = await self._update_of(request)
+        with self._room.lease() as lease:
+            return await self._answer(request, lease)
+
+    async def _answer(self, request: Request, lease: Lease) -> Response:
+        body = await self._update_of(request, lease)
         transaction_id = self._id_of(request)
         await _check(body, transaction_id)
         if not self._node.crew.live(now().steady):
@@ -75,15 +82,15 @@ class Updates:
             },
         )
 
-    async def _update_of(self, request: Request) -> bytes:
+    async def _update_of(self, request: Request, lease: Lease) -> bytes:
         limit = self._settings.max_transaction_size
         _refuse_using(request.query_params)
         media_type = media_type_of(request)
         if media_type == SPARQL_UPDATE:
-            return await read_body(request, limit)
+            return await read_body(request, limit, lease.grow)
         if media_type == FORM:
             # A form may write every byte as three.
-            raw = await read_body(request, limit * 3)
+            raw = await read_body(request, limit * 3, lease.grow)
             form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
             _refuse_using(form)
             updates = form.get("update", [])
@@ -138,10 +145,12 @@ class Updates:
             if not future.done():  # else its client has gone, or was told to ask again
                 future.set_result(result)
 
-        self._node.put(Offered(payload, Waiter(body_hash=body_hash(payload.body), tell=tell)))
+        waiter = Waiter(body_hash=body_hash(payload.body), tell=tell)
+        self._node.put(Offered(payload, waiter))
         try:
             result = await asyncio.wait_for(future, self._settings.request_timeout)
         except TimeoutError:
+            self._node.put(Left(payload.transaction.id, waiter))
             message = (
                 f"accepted, but not decided within {self._settings.request_timeout:g} s; it may still be applied:"
                 f" ask /tx/{text_id(payload.transaction.id)}, or send it again with the same Idempotency-Key"

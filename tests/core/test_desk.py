@@ -112,7 +112,7 @@ def agree(log: Log, desk: Desk, payload: Payload) -> Entry:
 def test_an_answer_comes_when_it_is_agreed_decided_and_applied(log: Log, desk: Desk) -> None:
     payload, client = payload_of(1, b"a"), Client(b"a")
     assert desk.wait(payload.transaction.id, client.waiter) is True
-    assert desk.is_offered(payload.transaction.id)
+    assert desk.is_known(payload.transaction.id)
     assert desk.state_of(payload.transaction.id, queued=False).state is TxState.PENDING
     entry = agree(log, desk, payload)
     assert desk.state_of(payload.transaction.id, queued=False).state is TxState.PENDING
@@ -187,7 +187,7 @@ def test_who_asks_later_is_told_from_the_log(log: Log, desk: Desk) -> None:
     desk.settle(decided=1, applied=1)
     assert desk.wait(entry.pair.id, late.waiter) is False
     assert early.told == late.told == [Answer(index=1, chain=entry.chain)]
-    assert not desk.is_offered(entry.pair.id)
+    assert desk.is_known(entry.pair.id)
 
 
 def test_a_rejection_is_told_to_all_and_for_ever(log: Log, desk: Desk) -> None:
@@ -209,6 +209,26 @@ def test_a_rejection_is_told_to_all_and_for_ever(log: Log, desk: Desk) -> None:
     assert desk.state_of(payload_of(2, b"b").transaction.id, queued=False).state is TxState.APPLIED
 
 
+def test_who_leaves_is_forgotten_and_the_transaction_is_not(log: Log, desk: Desk) -> None:
+    """Before it is queued, while it waits, and between agreement and effect."""
+    payload, client = payload_of(1, b"a"), Client(b"a")
+    name, waiter = payload.transaction.id, client.waiter
+    assert desk.wait(name, waiter) is True
+    desk.leave(name, waiter, queued=False)
+    assert desk.is_known(name), "its payload is on its way"
+    second, third = Client(b"a").waiter, client.waiter
+    assert desk.wait(name, second) is False
+    desk.leave(name, second, queued=True)
+    assert len(desk) == 0
+    desk.wait(name, third)
+    agree(log, desk, payload)
+    desk.leave(name, third, queued=False)
+    desk.settle(decided=1, applied=1)
+    assert client.told == []
+    assert desk.state_of(name, queued=False).state is TxState.APPLIED
+
+
 def test_what_is_not_known_is_unknown(desk: Desk) -> None:
+    assert not desk.is_known(b"?" * 16)
     assert desk.state_of(b"?" * 16, queued=False).state is TxState.UNKNOWN
     assert desk.state_of(b"?" * 16, queued=True).state is TxState.PENDING
