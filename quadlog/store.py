@@ -21,14 +21,15 @@ from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch, Writ
 
 from quadlog import codec
 from quadlog.core.messages import POST_LIMIT, Durable
-from quadlog.core.model import START, Pair, Payload, Point
-from quadlog.errors import SetupError, StateError
+from quadlog.core.model import START, Pair, Point
+from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from quadlog.core.messages import Save
+    from quadlog.core.model import Payload
 
 FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected")
 
@@ -37,7 +38,6 @@ _PAIR: Final = struct.Struct(">Q16s32s")
 _LOGGED: Final = struct.Struct(">32sQ16s32s")
 _ID: Final = struct.Struct(">Q16s")
 _EFFECTS: Final = struct.Struct(">QQ")
-_LENGTH: Final = struct.Struct(">I")
 
 
 class Payloads(Protocol):
@@ -136,7 +136,7 @@ class MasterStore:
         for index, reason in taken.rejected.items():
             batch.put(_INDEX.pack(index), reason.encode(), rejected)
         for transaction in save.acquired:
-            batch.put(b"".join(transaction.key), _pack_payload(payloads[transaction.key]), stored)
+            batch.put(b"".join(transaction.key), codec.pack_payload(payloads[transaction.key]), stored)
         for pair in save.enqueued:
             batch.put(_PAIR.pack(*pair), b"", queue)
         for pair in save.dequeued:
@@ -202,12 +202,12 @@ class MasterStore:
     def payload(self, key: tuple[bytes, bytes]) -> Payload | None:
         """A payload that waits, or whose entry is not published yet."""
         value: bytes | None = self._families["payloads"].get(b"".join(key))
-        return None if value is None else _unpack_payload(value)
+        return None if value is None else codec.unpack_payload(value)
 
     def payloads(self) -> Iterator[Payload]:
         """All of them."""
         values = cast("Iterator[bytes]", self._families["payloads"].values())
-        return map(_unpack_payload, values)
+        return map(codec.unpack_payload, values)
 
     def position(self, topic: str) -> int | None:
         """Up to which offset a topic was taken in."""
@@ -223,22 +223,3 @@ class MasterStore:
         """Why the entry at an index was rejected, if it was."""
         value: bytes | None = self._families["rejected"].get(_INDEX.pack(index))
         return None if value is None else value.decode()
-
-
-def _pack_payload(payload: Payload) -> bytes:
-    return b"".join(_LENGTH.pack(len(part)) + part for part in codec.encode_payload(payload))
-
-
-def _unpack_payload(value: bytes) -> Payload:
-    chunks, at, payload = codec.Chunks(), 0, None
-    while at < len(value):
-        (length,) = _LENGTH.unpack_from(value, at)
-        at += _LENGTH.size
-        payload = chunks.join(value[at : at + length])
-        at += length
-    if not isinstance(payload, Payload):
-        message = (
-            "a stored payload is not whole; the store is damaged: remove data-dir, the master learns again"
-        )
-        raise StateError(message)
-    return payload

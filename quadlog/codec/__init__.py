@@ -3,6 +3,7 @@
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.decoding import Chunks, Said, decode, decode_chunk, is_last_chunk
 from quadlog.codec.effects import encode_effect
+from quadlog.codec.kept import pack_payload, unpack_payload
 from quadlog.codec.posts import encode_fence, encode_heartbeat, encode_post
 from quadlog.codec.transactions import encode_entry, encode_payload
 
@@ -19,4 +20,6 @@ __all__ = [
     "encode_payload",
     "encode_post",
     "is_last_chunk",
+    "pack_payload",
+    "unpack_payload",
 ]

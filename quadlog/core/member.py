@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from quadlog.core.model import START
+from quadlog.core.pairs import Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Member:
         """Sequence of its last word; None before its first snapshot."""
         self.counter = -1
         """What it promised with its last word."""
-        self._posted: list[Pair] = []  # a heap
+        self._posted = Pairs()
 
     def hear(self, post: Post) -> None:
         """A post that is newer than all before."""
@@ -48,11 +48,9 @@ class Member:
         assert self.follows(post), f"post {post.sequence} of {post.node} is no last word"
         self.understood, self.counter = post.sequence, post.counter
         if post.base_sequence is None:
-            self._posted = list(pairs)
-            heapify(self._posted)
-        else:
-            for pair in pairs:
-                heappush(self._posted, pair)
+            self._posted = Pairs()
+        for pair in pairs:
+            self._posted.push(pair)
 
     def head(self, queue: IncomingQueue) -> Pair | None:
         """The first pair of its posted queue that is not spent.
@@ -60,6 +58,6 @@ class Member:
         All that it posted was merged into `queue`, so a pair whose id waits there no longer is spent.
         """
         posted = self._posted
-        while posted and posted[0].id not in queue:
-            heappop(posted)
-        return posted[0] if posted else None
+        while (pair := posted.first) is not None and pair.id not in queue:
+            posted.pop()
+        return pair

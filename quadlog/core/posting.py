@@ -8,8 +8,9 @@ the counter that it posted last, is all that its queue holds there: what ADD rel
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
+
+from quadlog.core.pairs import Pairs
 
 if TYPE_CHECKING:
     from quadlog.core.messages import Limits
@@ -27,14 +28,14 @@ class Posting:
         """The first post will be a snapshot."""
         self._queue: Final = queue
         self._limits: Final = limits
-        self._unposted: list[Pair] = []  # a heap
+        self._unposted = Pairs()
         self._snapshot_at = -1
         self._is_due = True
         self._posts, self._pairs = 0, 0  # since the last snapshot
 
     def offer(self, pair: Pair) -> None:
         """A pair of the queue is acquired."""
-        heappush(self._unposted, pair)
+        self._unposted.push(pair)
 
     def asked(self, sequence: int) -> bool:
         """A member misses something up to the post of this sequence: is a snapshot due?
@@ -47,12 +48,12 @@ class Posting:
     def draw(self, sequence: int) -> tuple[bool, tuple[Pair, ...]]:
         """Pairs for the post of this sequence, and whether it is a snapshot."""
         if is_snapshot := self._is_due or self._is_time():
-            self._unposted = self._queue.acquired()  # sorted, so a heap
+            self._unposted = Pairs(self._queue.acquired())
             self._snapshot_at, self._is_due = sequence, False
             self._posts, self._pairs = 0, 0
         drawn: list[Pair] = []
         while len(drawn) < self._limits.post and self.first_left is not None:
-            drawn.append(heappop(self._unposted))
+            drawn.append(self._unposted.pop())
         self._posts += 1
         self._pairs += len(drawn)
         return is_snapshot, tuple(drawn)
@@ -60,9 +61,9 @@ class Posting:
     @property
     def first_left(self) -> Pair | None:
         """The lowest pair that is not posted."""
-        while self._unposted and self._unposted[0].id not in self._queue:
-            heappop(self._unposted)  # spent
-        return self._unposted[0] if self._unposted else None
+        while (pair := self._unposted.first) is not None and pair.id not in self._queue:
+            self._unposted.pop()  # spent
+        return pair
 
     def _is_time(self) -> bool:
         """A snapshot costs as much as the queue is long; so a long queue is repeated more seldom."""

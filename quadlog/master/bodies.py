@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from quadlog.store import MasterStore
 
 ROOM: Final = 64 * MIB
-"""Bytes of saved bodies kept to be published.  In a healthy cluster none of them waits for a second,
-so this is a second of the fastest link; behind a silent master they wait for hours, on disk."""
+"""Bytes of saved payloads kept to be published.  In a healthy cluster none of them waits for a second,
+so this is a second of a fast link; behind a silent master they wait for hours, on disk."""
+
+BESIDE: Final = 1024
+"""Bytes that a payload takes beside its body: objects, ids, digests (some 800 measured)."""
 
 
 class Bodies:
@@ -51,7 +54,7 @@ class Bodies:
 
     def _keep(self, payload: Payload) -> None:
         """Where there is room: the first come are the first published, so nothing is pushed out."""
-        size = len(payload.body)
+        size = _size(payload)
         if size <= self._room:
             self._room -= size
             self._kept[payload.transaction.key] = payload
@@ -60,4 +63,8 @@ class Bodies:
         """Nobody will ask for it again."""
         self._unsaved.pop(key, None)
         if payload := self._kept.pop(key, None):
-            self._room += len(payload.body)
+            self._room += _size(payload)
+
+
+def _size(payload: Payload) -> int:
+    return len(payload.body) + BESIDE

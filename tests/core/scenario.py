@@ -71,6 +71,7 @@ class Scenario:
 
     def do_masters(self, *names: str) -> None:
         self.members = {name: Member(name, names, limits=self.limits) for name in names}
+        self.collected = {}
 
     def do_synchronised(self, names: str) -> None:
         first, last = (int(word[1:]) for word in names.split(".."))

@@ -166,6 +166,28 @@ def test_what_is_written_is_read_again(said: Said) -> None:
     }
 
 
+@settings(deadline=None)
+@given(payloads)
+def test_a_payload_is_kept_and_found_again(payload: Payload) -> None:
+    assert codec.unpack_payload(codec.pack_payload(payload)) == payload
+
+
+@pytest.mark.parametrize("size", [0, 3 * codec.CHUNK + 7])
+def test_a_payload_that_an_earlier_version_kept_is_found(size: int) -> None:
+    payload = large_payload(7, size)
+    records = codec.encode_payload(payload)
+    kept = b"".join(len(record).to_bytes(4, "big") + record for record in records)
+    assert codec.unpack_payload(kept) == payload
+    with pytest.raises(StateError):
+        codec.unpack_payload(kept[:-1])
+
+
+@pytest.mark.parametrize("value", [b"", b"\0", b"\0\0\0", b"\1", b"\1" * 40, b"\2" + bytes(80)])
+def test_a_damaged_store_is_named(value: bytes) -> None:
+    with pytest.raises(StateError):
+        codec.unpack_payload(value)
+
+
 # --- chunks -----------------------------------------------------------------------------------------
 
 

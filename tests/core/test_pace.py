@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Durable, Heard, Limits, Now, Pace, Submitted, Tick
-from quadlog.core.model import Post, Transaction, first_view
+from quadlog.core.model import Ask, Post, Transaction, first_view
 
 PACE = Pace(window=8, settle=25, idle=1000)
 
 
-def make(name: str) -> Agreement:
+def make(name: str, *, limits: Limits | None = None, view: tuple[str, ...] = ("m1", "m2")) -> Agreement:
     return Agreement(
         node=name,
         incarnation=bytes(16),
-        view=first_view(["m1", "m2"]),
+        view=first_view(view),
         durable=Durable(),
         logged=(),
         pace=PACE,
-        limits=Limits(),
+        limits=limits or Limits(),
     )
 
 
@@ -56,6 +56,67 @@ def test_one_post_answers_however_much_came_in() -> None:
     assert post is not None
     assert len(post.queue) == 50
     assert post_at(master, 101) is None
+
+
+def test_what_does_not_fit_a_post_follows_in_the_next_ones() -> None:
+    master = make("m1", limits=Limits(post=20))
+    assert post_at(master, 0)
+    for number in range(50):
+        master.step(Submitted(transaction=transaction(number)), Now(100, 100))
+    posts = {at: post for at in range(100, 1000) if (post := post_at(master, at))}
+    assert [(at, len(post.queue)) for at, post in posts.items()] == [(100, 20), (108, 20), (116, 10)]
+    first, second, third = posts.values()
+    assert first.counter == second.queue[0].timestamp - 1
+    assert second.counter == third.queue[0].timestamp - 1
+    assert third.counter == master.counter
+
+
+def test_what_becomes_free_at_once_is_added_in_turns_with_no_pause_between() -> None:
+    master = make("m1", limits=Limits(turn=20), view=("m1",))
+    for number in range(50):
+        master.step(Submitted(transaction=transaction(number)), Now(100, 100))
+    turns = []
+    while master.wake_at <= 100:
+        master.step(Tick(), Now(100, 100))
+        ready = master.ready()
+        assert ready is not None
+        turns.append((len(ready.entries), ready.post is not None))
+    assert turns == [(20, True), (20, False), (10, False)]
+
+
+def test_a_snapshot_is_repeated_now_and_then_and_a_long_queue_seldom() -> None:
+    master = make("m1", limits=Limits(snapshot_every=3))
+    for number in range(10):
+        master.step(Submitted(transaction=transaction(number)), Now(0, 0))
+    posts = [post for at in range(0, 70_000, 1000) if (post := post_at(master, at))]
+    snapshots = [at for at, post in enumerate(posts) if post.base_sequence is None]
+    # Ten pairs wait: forty posts and pairs between, ten of them the pairs of the snapshot itself.
+    assert snapshots == [0, 30, 60]
+    assert all(len(posts[at].queue) == 10 for at in snapshots)
+
+
+def test_who_asks_is_told_at_once_and_only_once() -> None:
+    master, other = make("m1"), make("m2")
+    first = post_at(master, 0)
+    for at in (1000, 2000):
+        post = post_at(master, at)
+        assert post is not None
+        other.step(Heard(post=post), Now(at, at))
+    asks = post_at(other, 2000)
+    assert first is not None
+    assert asks is not None
+    assert asks.asks == (Ask("m1", first.sequence + 2),)
+    master.step(Heard(post=asks), Now(2001, 2001))
+    snapshot = post_at(master, 2008)
+    assert snapshot is not None
+    assert snapshot.base_sequence is None
+    # It asks again before it has heard that: the answer is on its way.
+    again = post_at(other, 3000)
+    assert again is not None
+    master.step(Heard(post=again), Now(3001, 3001))
+    after = post_at(master, 3008)
+    assert after is not None
+    assert after.base_sequence == snapshot.sequence
 
 
 def test_a_new_merge_base_alone_waits_for_company_and_then_rounds_are_empty() -> None:

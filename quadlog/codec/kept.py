@@ -1,0 +1,95 @@
+"""A payload as a master's own store keeps it: written and read by nobody else, so without a schema.
+
+Every transaction is kept once and, where it waits long, read again: this takes a fifth of the time
+that Avro takes.  The first byte is 1; stores of earlier versions hold the records of the payloads
+topic, each behind its length in four bytes, of which the first is 0.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Final
+
+from quadlog.codec.decoding import Chunks
+from quadlog.core.model import Kind, Payload, Transaction
+from quadlog.errors import StateError
+
+_HEAD: Final = struct.Struct(">B16s32sQHHHHHI")
+_LENGTH: Final = struct.Struct(">I")
+
+
+def pack_payload(payload: Payload) -> bytes:
+    """The bytes of a payload."""
+    transaction = payload.transaction
+    texts = [
+        text.encode()
+        for text in (
+            transaction.kind.value,
+            payload.origin,
+            payload.origin_dc,
+            payload.media_type,
+            payload.traceparent,
+        )
+    ]
+    options = json.dumps(dict(transaction.options)).encode() if transaction.options else b""
+    head = _HEAD.pack(1, transaction.id, transaction.digest, payload.created, *map(len, texts), len(options))
+    return b"".join((head, *texts, options, payload.body))
+
+
+def unpack_payload(value: bytes) -> Payload:
+    """The payload in these bytes.
+
+    Raises:
+        StateError: they hold none.
+
+    """
+    try:
+        match value[:1]:
+            case b"\1":
+                return _unpack(value)
+            case b"\0":
+                return _unpack_records(value)
+            case _:
+                raise _damaged()
+    except (struct.error, ValueError) as error:
+        raise _damaged() from error
+
+
+def _unpack(value: bytes) -> Payload:
+    _, name, digest, created, *lengths = _HEAD.unpack_from(value)
+    parts: list[bytes] = []
+    at = _HEAD.size
+    for length in lengths:
+        parts.append(value[at : at + length])
+        at += length
+    kind, origin, origin_dc, media_type, traceparent, options = map(bytes.decode, parts)
+    return Payload(
+        transaction=Transaction(
+            id=name, digest=digest, kind=Kind(kind), options=json.loads(options) if options else {}
+        ),
+        origin=origin,
+        origin_dc=origin_dc,
+        created=created,
+        media_type=media_type,
+        body=value[at:],
+        traceparent=traceparent,
+    )
+
+
+def _unpack_records(value: bytes) -> Payload:
+    chunks, at, payload = Chunks(), 0, None
+    while at < len(value):
+        (length,) = _LENGTH.unpack_from(value, at)
+        at += _LENGTH.size
+        payload = chunks.join(value[at : at + length])
+        at += length
+    if not isinstance(payload, Payload):
+        raise _damaged()
+    return payload
+
+
+def _damaged() -> StateError:
+    return StateError(
+        "a stored payload is not whole; the store is damaged: remove data-dir, the master learns again"
+    )

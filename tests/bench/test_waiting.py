@@ -1,0 +1,39 @@
+"""What a transaction costs follows what is new, not what waits.  Figures: `python -m tests.bench.waiting`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+FEW, MANY = 100, 100_000
+RATIO = 1.2
+TRIES = 5
+
+
+def measured(*arguments: str | int) -> list[float]:
+    """The figures that a process of its own prints, so that neither's garbage is the other's."""
+    command = [sys.executable, "-m", "tests.bench.waiting", *map(str, arguments)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    print(said, end="")
+    return [float(figure) for figure in re.findall(r"[\d.]+", said)]
+
+
+def test_a_transaction_costs_the_same_behind_a_long_queue() -> None:
+    """The least of a few runs is compared: what else this machine does only adds to it."""
+    few, many = [], []
+    for _ in range(TRIES):
+        few.append(measured("cpu", FEW))
+        many.append(measured("cpu", MANY))
+        ratio = min(many)[0] / min(few)[0]
+        if len(few) > 1 and ratio <= RATIO:
+            break
+    print(f"{MANY} waiting cost {ratio:.2f} times what {FEW} do")
+    assert ratio <= RATIO
+    # A pair is 57 bytes; it is said when it is posted, and when it leads up to a merge base.
+    assert many[0][1] < 150
+    assert many[0][1] < few[0][1] * RATIO
+
+
+def test_a_transaction_that_waits_takes_less_than_a_kilobyte() -> None:
+    assert measured("memory", 10_000)[0] < 1000
