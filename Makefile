@@ -33,6 +33,7 @@ check: setup  ## What is seen without running: style, types, arrows
 
 sim: setup  ## The agreement in bad weather: more seeds than in `make test`
 	$(BIN)/python -m tests.core.weather --seeds 2000
+	$(BIN)/python -m tests.core.weather --seeds 2000 --tiny
 
 integration: setup  ## One real broker, real stores
 	$(PYTEST) tests/integration

@@ -193,6 +193,7 @@ def running_lab(
     workers: int | None = None,
     shared_broker: bool = False,
     node_command: str | None = None,
+    environment: dict[str, str] | None = None,
 ) -> Generator[RunningLab]:
     """Run a lab until the end of the block; every process serves when the block begins."""
     lab = start_lab(
@@ -202,6 +203,7 @@ def running_lab(
         workers=workers,
         shared_broker=shared_broker,
         node_command=node_command,
+        environment=environment,
     )
     try:
         lab.wait_ready()

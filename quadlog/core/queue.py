@@ -39,6 +39,7 @@ class IncomingQueue:
             self.acquire(transaction)
         for pair in pairs:
             self.add(pair)
+        self._early = dict(self._early)  # all were in it, and a dictionary does not shrink by itself
 
     def __contains__(self, transaction_id: bytes) -> bool:
         """Does any pair of this id wait?"""

@@ -1,0 +1,109 @@
+"""A master falls silent: what the others are given waits, within bounds, and is agreed when it speaks again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.e2e.cluster import UPDATE, Cluster, ask
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WAITING = 6000
+"""More than one post holds."""
+CLIENTS = 200
+MIB = 1024 * 1024
+ENVIRONMENT = {"QUADLOG_MAX_WAITING": str(WAITING), "QUADLOG_REQUEST_TIMEOUT": "1"}
+
+
+@pytest.fixture(scope="module")
+def short_of_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three data centres whose masters let no more than WAITING transactions wait."""
+    directory = tmp_path_factory.mktemp("silence") / "lab"
+    with running_lab(directory, dcs=3, workers=1, environment=ENVIRONMENT) as lab:
+        yield Cluster(lab)
+
+
+async def give(masters: list[str], numbers: range) -> list[httpx.Response]:
+    """One update for each number, many at once, at these masters by turns."""
+    left = iter(numbers)
+    answers: list[httpx.Response] = []
+    async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=CLIENTS)) as client:
+
+        async def loop() -> None:
+            for number in left:
+                text = f'INSERT DATA {{ <urn:silence:{number}> <urn:is> "{number}" }}'
+                url = f"{masters[number % len(masters)]}/update"
+                answers.append(await client.post(url, content=text.encode(), headers=UPDATE))
+
+        await asyncio.gather(*(loop() for _ in range(CLIENTS)))
+    return answers
+
+
+def rss(pid: int) -> int:
+    """Resident bytes of a process."""
+    fields = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in fields if line.startswith("VmRSS:"))
+
+
+def kinds(answers: list[httpx.Response]) -> set[tuple[int, str, bool]]:
+    """What was answered: status, error, definite."""
+    return {(a.status_code, a.json()["error"], a.json()["definite"]) for a in answers}
+
+
+async def until_incoming(cluster: Cluster, masters: tuple[int, ...], count: int) -> list[dict[str, Any]]:
+    """Until that many transactions wait at each of these masters."""
+    for _ in range(600):
+        found = [cluster.status(number) for number in masters]
+        if all(status["incoming"] == count for status in found):
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError([status["incoming"] for status in found])
+
+
+def test_what_waits_for_a_silent_master_is_bounded_and_agreed_in_the_end(short_of_room: Cluster) -> None:
+    cluster = short_of_room
+    first, silent, third = (master["id"] for master in cluster.lab.masters)
+    before = cluster.wait_until_equal()
+    at_start = {master["id"]: rss(master["pid"]) for master in cluster.lab.masters}
+    cluster.lab.kill(silent, "STOP")
+    others = [cluster.masters[0], cluster.masters[2]]
+
+    # They are taken, and told that they wait.
+    answers = asyncio.run(give(others, range(WAITING)))
+    assert kinds(answers) == {(503, "OutcomeUnknown", False)}
+    statuses = asyncio.run(until_incoming(cluster, (0, 2), WAITING))
+    assert {status["agreed_index"] for status in statuses} == {before}
+    assert {status["waiting"] for status in statuses} == {0}, "who was answered is not waited for"
+    for master in cluster.lab.masters:
+        grown = rss(master["pid"]) - at_start[master["id"]]
+        print(f"{master['id']}: {grown / MIB:.0f} MiB more with {WAITING} waiting")
+        assert grown < 100 * MIB
+
+    # One more is refused, and says what to do; a known one is not refused.
+    refused = asyncio.run(give(others, range(WAITING, WAITING + 50)))
+    assert kinds(refused) == {(503, "Unavailable", True)}
+    assert {answer.headers["Retry-After"] for answer in refused} == {"5"}
+    assert "max-waiting" in refused[0].json()["message"]
+    assert {cluster.status(number)["incoming"] for number in (0, 2)} == {WAITING}
+
+    # A master that starts again behind such a queue says and hears all of it again.
+    cluster.lab.kill(first)
+    cluster.lab.start(first)
+    asyncio.run(until_incoming(cluster, (0, 2), WAITING))
+
+    cluster.lab.kill(silent, "CONT")
+    assert cluster.wait_until_equal(seconds=120) >= before
+    asyncio.run(until_incoming(cluster, (0, 1, 2), 0))
+    assert cluster.wait_until_equal(seconds=120) == before + WAITING
+    for url in cluster.workers.values():
+        found = ask(url, "SELECT (COUNT(*) AS ?n) { ?s <urn:is> ?o }").json()
+        assert found["results"]["bindings"][0]["n"]["value"] == str(WAITING)
+    assert asyncio.run(give([*cluster.masters], range(WAITING, WAITING + 3)))[0].status_code == 204
+    assert third in {peer["id"] for peer in cluster.status(0)["peers"]}

@@ -1,0 +1,301 @@
+"""A master that has too much says so before anything is logged.  A real store and app; Kafka is a list."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from consumers.effects import EffectsLedger
+from consumers.payloads import PayloadsConsumer
+from producers.agreed import AgreedProducer
+from producers.payloads import PayloadsProducer
+from producers.rounds import RoundsProducer
+from quadlog.clock import now
+from quadlog.core.agreement import Agreement
+from quadlog.core.messages import Limits, Pace, Save
+from quadlog.core.model import START, Heartbeat, WorkerState, first_view
+from quadlog.errors import SetupError, Unavailable
+from quadlog.master import node as node_module
+from quadlog.master.app import make_app
+from quadlog.master.bodies import BESIDE, Bodies
+from quadlog.master.crew import Crew
+from quadlog.master.desk import Answer, Desk, Waiter
+from quadlog.master.events import Left, Offered, Told
+from quadlog.master.intake import Intake
+from quadlog.master.node import BATCHES, Ears, Mouths, Node
+from quadlog.settings import MIB, MasterSettings
+from quadlog.store import MasterStore, Taken
+from tests.integration.test_master_store import payload_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from quadlog.core.model import Payload
+    from quadlog.ports import Acked, Headers
+
+
+@dataclass
+class Broker:
+    """An outlet that keeps what is said, and acknowledges when it is told to."""
+
+    payloads: list[bytes] = field(default_factory=list)
+    unanswered: list[Acked] = field(default_factory=list)
+
+    def produce(
+        self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
+    ) -> None:
+        """Keep payloads."""
+        del headers, values
+        if topic == "payloads":
+            self.payloads.append(key)
+            if acked:
+                self.unanswered.append(acked)
+
+    def answer(self) -> None:
+        """Acknowledge all."""
+        for acked in self.unanswered:
+            acked(0)
+        self.unanswered.clear()
+
+
+@dataclass
+class Room:
+    """One node whose peer is silent, turned by hand."""
+
+    node: Node
+    broker: Broker
+    told: list[Answer | Exception] = field(default_factory=list)
+
+    def offer(self, payload: Payload) -> Waiter:
+        """A client gives it."""
+        waiter = Waiter(body_hash=payload.body_hash, tell=self.told.append)
+        self.node.put(Offered(payload, waiter))
+        self.node._turn()
+        return waiter
+
+    def acknowledge(self) -> None:
+        """Kafka has all."""
+        self.broker.answer()
+        self.node._turn()
+
+
+def make_node(store: MasterStore, broker: Broker, *, max_waiting: int) -> Node:
+    agreement = Agreement(
+        node="m1",
+        incarnation=store.incarnation,
+        view=first_view(["m1", "m2"]),
+        durable=store.durable(),
+        logged=store,
+        pace=Pace(window=0),
+        limits=Limits(),
+    )
+    return Node(
+        agreement=agreement,
+        store=store,
+        mouths=Mouths(
+            payloads=PayloadsProducer(broker, "payloads", "m1"),
+            rounds=RoundsProducer(broker, "rounds"),
+            agreed=AgreedProducer(broker, "agreed", "m1"),
+            effects=None,
+        ),
+        ears=Ears(
+            own_payloads="payloads",
+            payloads={"payloads": Intake(PayloadsConsumer(), 0)},
+            rounds=frozenset(),
+            effects="effects",
+            status="status",
+        ),
+        ledger=EffectsLedger(index=0, attempt=0, mirrored=-1),
+        desk=Desk(store),
+        crew=Crew(timeout_ms=60_000),
+        max_waiting=max_waiting,
+        appoint=None,
+        failed=pytest.fail,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MasterStore]:
+    store = MasterStore(tmp_path / "store")
+    yield store
+    store.close()
+
+
+def make_room(store: MasterStore, *, max_waiting: int) -> Room:
+    broker = Broker()
+    return Room(make_node(store, broker, max_waiting=max_waiting), broker)
+
+
+def test_above_max_waiting_nothing_is_logged(store: MasterStore) -> None:
+    """Whether it waits for Kafka or for a peer; a retry of what waits is no more than that."""
+    room = make_room(store, max_waiting=2)
+    for number in (1, 2):
+        room.offer(payload_of(number))
+    assert room.told == []
+    room.offer(payload_of(3))
+    room.acknowledge()
+    room.offer(payload_of(4))
+    assert [type(told) for told in room.told] == [Unavailable, Unavailable]
+    for told in room.told:
+        assert isinstance(told, Unavailable)
+        assert told.definite
+        assert told.retry_after
+        assert "max-waiting is 2" in str(told)
+    room.offer(payload_of(1))
+    room.acknowledge()
+    assert len(room.told) == 2, "who asks again for what waits is not refused"
+    assert len(room.broker.payloads) == 2
+    assert len(room.node.agreement.queue) == 2
+    assert len(store.durable().queue) == 2
+
+
+def test_a_broker_that_is_away_does_not_fill_the_memory(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "IN_FLIGHT", 2500)
+    room = make_room(store, max_waiting=100)
+    for number in (1, 2, 3):
+        room.offer(payload_of(number, b"x" * 1000))
+    assert [type(told) for told in room.told] == [Unavailable]
+    assert "Kafka of this data centre" in str(room.told[0])
+    assert len(room.broker.payloads) == 2
+    room.acknowledge()
+    # One alone may be larger: it would never fit otherwise.
+    room.offer(payload_of(4, b"x" * 5000))
+    assert len(room.told) == 1
+    room.offer(payload_of(5))
+    assert len(room.told) == 2
+    assert len(room.broker.payloads) == 3
+
+
+def test_who_was_told_to_ask_again_is_forgotten(store: MasterStore) -> None:
+    room = make_room(store, max_waiting=10)
+    payload = payload_of(1)
+    waiter = room.offer(payload)
+    room.acknowledge()
+    assert len(room.node.desk) == 1
+    room.node.put(Left(payload.transaction.id, waiter))
+    room.node._turn()
+    assert len(room.node.desk) == 0
+    assert payload.transaction.id in room.node.agreement.queue
+
+
+def test_tails_wait_for_the_node(store: MasterStore) -> None:
+    """A node that has ended lets them go."""
+    room = make_room(store, max_waiting=10)
+    for _ in range(BATCHES):
+        room.node.hear("tail", [])
+    assert not room.node._batches.acquire(blocking=False)
+    room.node._take(Told([]))
+    assert room.node._batches.acquire(blocking=False)
+    room.node._ended.set()
+    started = time.monotonic()
+    room.node.hear("tail", [])
+    assert 0.5 < time.monotonic() - started < 5
+
+
+def test_bodies_are_kept_as_far_as_there_is_room(store: MasterStore) -> None:
+    payloads = [payload_of(number, bytes([number]) * 1000) for number in range(1, 5)]
+    bodies = Bodies(store, room=2 * (1000 + BESIDE))
+    for payload in payloads:
+        bodies.add(payload)
+    assert all(payload.transaction.key in bodies for payload in payloads), "not saved yet"
+    save = Save(
+        counter=1,
+        sequence=1,
+        acquired=tuple(payload.transaction for payload in payloads),
+        enqueued=(),
+        dequeued=(),
+        entries=(),
+        released=(),
+    )
+    taken = Taken(positions={}, effects=(0, 0), rejected={})
+    store.save(save, payloads=bodies, taken=taken, unneeded=())
+    bodies.saved()
+    assert [payload.transaction.key in bodies for payload in payloads] == [True, True, False, False]
+    assert [bodies[payload.transaction.key] for payload in payloads] == payloads
+    bodies.drop(payloads[0].transaction.key)
+    assert bodies[payloads[2].transaction.key] == payloads[2]
+    assert payloads[2].transaction.key in bodies, "there is room again"
+    with pytest.raises(KeyError):
+        bodies[payload_of(9).transaction.key]
+
+
+# --- open requests --------------------------------------------------------------------------------------
+
+
+def settings(tmp_path: Path, **values: int) -> MasterSettings:
+    return MasterSettings.model_validate(
+        {
+            "node-id": "m1",
+            "dc": "dc1",
+            "data-dir": tmp_path,
+            "port": 1,
+            "kafka": "-",
+            "master-url": "-",
+            "request-timeout": 0.5,
+            **values,
+        }
+    )
+
+
+def test_open_requests_share_a_room(store: MasterStore, tmp_path: Path) -> None:
+    """64 requests of 16 KiB, body and all, fill it; when they have ended there is room again."""
+    room = make_room(store, max_waiting=1000)
+    room.node.crew.hear(
+        Heartbeat(
+            worker="w1",
+            dc="dc1",
+            url="-",
+            state=WorkerState.SERVING,
+            evaluating=False,
+            attempt=0,
+            applied=START,
+            signature=bytes(32),
+            quads=0,
+            sent=0,
+        ),
+        now().steady,
+    )
+    limits = {"max-transaction-size": 1024, "max-open-requests-size": MIB + 3 * 1024}
+    app = make_app(room.node, settings(tmp_path, **limits), peers={"m1": "dc1"})
+
+    async def ask(count: int) -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://m1") as client:
+            update = {"Content-Type": "application/sparql-update"}
+            return await asyncio.gather(
+                *(
+                    client.post("/update", content=f"INSERT DATA {{ <urn:{n}> a 1 }}", headers=update)
+                    for n in range(count)
+                )
+            )
+
+    for _ in range(2):
+        answers = asyncio.run(ask(90))
+        refused = [answer for answer in answers if answer.json()["error"] == "Unavailable"]
+        assert 20 < len(refused) < 35
+        for answer in refused:
+            assert (answer.status_code, answer.json()["definite"]) == (503, True)
+            assert answer.headers["Retry-After"]
+            assert "max-open-requests-size" in answer.json()["message"]
+        waited = [answer for answer in answers if answer not in refused]
+        assert {answer.json()["error"] for answer in waited} == {"OutcomeUnknown"}
+    room.node._turn()
+    assert room.broker.payloads
+    assert not any(room.node.desk._waiting.values()), "all were told to ask again"
+
+
+def test_the_largest_update_has_to_fit(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max-open-requests-size"):
+        settings(tmp_path, **{"max-transaction-size": MIB, "max-open-requests-size": 3 * MIB})
+    file = tmp_path / "master.toml"
+    file.write_text('node-id = "m1"\ndc = "d"\ndata-dir = "."\nport = 1\nkafka = "k"\nmaster-url = "u"\n')
+    with pytest.raises(SetupError, match="the largest update never fits"):
+        MasterSettings.load(file, {"QUADLOG_MAX_TRANSACTION_SIZE": str(100 * MIB)})
