@@ -14,11 +14,10 @@ from consumers import rounds, status
 from quadlog.clock import now
 from quadlog.core.messages import Acquired, Heard, Submitted, Tick
 from quadlog.core.model import Heartbeat, LoggedEntry
-from quadlog.errors import StateError, Unavailable
+from quadlog.errors import StateError
 from quadlog.master.bodies import Bodies
 from quadlog.master.events import Durable, Event, Left, Mirrored, Offered, Published, Stop, Told
 from quadlog.master.perform import perform
-from quadlog.settings import MIB
 from quadlog.store import Taken
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Ready, Save
     from quadlog.core.model import Entry, Payload, Post
+    from quadlog.master.admission import Admission
     from quadlog.master.crew import Crew
     from quadlog.master.desk import Desk, Waiter
     from quadlog.master.intake import Intake
@@ -45,13 +45,6 @@ DUTY_MS: Final = 250.0
 
 BATCHES: Final = 8
 """What tails have read and the node has not heard yet: two for each of a usual master's tails."""
-
-RETRY_AFTER: Final = 5
-"""Seconds after which a client that was refused may try again: what waits goes in seconds, or in hours."""
-
-IN_FLIGHT: Final = 128 * MIB
-"""Bytes of clients' bodies that the own Kafka has not acknowledged; above it: 503.  Half of what the
-outlet holds, so that a broker that is away does not hold up the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +84,7 @@ class Node:
         ledger: EffectsLedger,
         desk: Desk,
         crew: Crew,
-        max_waiting: int,
+        admission: Admission,
         appoint: Callable[[str], None] | None,
         failed: Callable[[str], None],
     ) -> None:
@@ -105,7 +98,7 @@ class Node:
             ledger: how far the effects are.
             desk: who waits.
             crew: the workers here.
-            max_waiting: transactions in the incoming queue above which clients are told to wait.
+            admission: tells clients to wait.
             appoint: asks the worker at a URL to evaluate; None outside the evaluating data centre.
             failed: ends the process with a reason.
 
@@ -117,14 +110,11 @@ class Node:
         self.unreadable: Final[Counter[str]] = Counter()
         """Records that are none of ours, by topic."""
         self._mouths, self._ears, self._ledger = mouths, ears, ledger
-        self._appoint, self._failed = appoint, failed
+        self._admission, self._appoint, self._failed = admission, appoint, failed
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._ended = threading.Event()
-        self._max_waiting: Final = max_waiting
         self._bodies: Final = Bodies(store)
-        self._offered = 0  # transactions that are not acknowledged yet, and bytes of their bodies
-        self._offered_bytes = 0
         self._published: list[tuple[bytes, bytes]] = []
         self._effects_at = store.position(ears.effects) or 0
         self._duty_at = 0.0
@@ -202,8 +192,7 @@ class Node:
             case Left(transaction_id=transaction_id, waiter=waiter):
                 self.desk.leave(transaction_id, waiter, queued=transaction_id in self.agreement.queue)
             case Durable(payload=payload, offset=offset):
-                self._offered -= 1
-                self._offered_bytes -= len(payload.body)
+                self._admission.durable(len(payload.body))
                 self._own.acknowledged(offset)
                 self._acquire(payload)
             case Mirrored(payload=payload, offset=offset, source=source, source_offset=source_offset):
@@ -229,32 +218,16 @@ class Node:
 
     def _offer(self, payload: Payload, waiter: Waiter) -> None:
         """A client's transaction: durable here first, ordered then."""
-        transaction_id = payload.transaction.id
-        is_known = transaction_id in self.agreement.queue or self.desk.is_known(transaction_id)
-        if not is_known and (reason := self._too_much(len(payload.body))):
-            waiter.tell(Unavailable(reason, retry_after=RETRY_AFTER))
+        transaction_id, size = payload.transaction.id, len(payload.body)
+        refusal = self._admission.refusal(size, queued=len(self.agreement.queue))
+        if refusal and not (transaction_id in self.agreement.queue or self.desk.is_known(transaction_id)):
+            waiter.tell(refusal)
             return
         if not self.desk.wait(transaction_id, waiter) or transaction_id in self.agreement.queue:
             return  # an id never runs twice: whoever asks again waits for the first
         self._own.sent()
-        self._offered += 1
-        self._offered_bytes += len(payload.body)
+        self._admission.sent(size)
         self._mouths.payloads.say(payload, lambda offset: self.put(Durable(payload, offset)))
-
-    def _too_much(self, size: int) -> str | None:
-        """Why nothing of that size can be taken now, if that is so."""
-        waiting = len(self.agreement.queue) + self._offered
-        if waiting >= self._max_waiting:
-            return (
-                f"{waiting} transactions wait to be agreed (max-waiting is {self._max_waiting}); nothing of this"
-                " one was logged. Try again; if it lasts, /cluster/status says which peer is silent"
-            )
-        if self._offered_bytes and self._offered_bytes + size > IN_FLIGHT:
-            return (
-                f"{self._offered_bytes / MIB:.0f} MiB of updates wait for the Kafka of this data centre; nothing"
-                " of this one was logged. Try again; if it lasts, see whether its broker is up"
-            )
-        return None
 
     def _hear_if_ours(self, record: Record) -> None:
         """What another program wrote to a topic is passed over and counted: it must not stop the order."""

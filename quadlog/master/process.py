@@ -20,6 +20,7 @@ from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import GENESIS, Entry, LoggedEntry, View, first_view
 from quadlog.errors import StateError
+from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk
@@ -107,7 +108,7 @@ class MasterProcess:
             ledger=EffectsLedger(index=index, attempt=attempt, mirrored=mirrored),
             desk=Desk(store),
             crew=Crew(timeout_ms=settings.worker_timeout * 1000),
-            max_waiting=settings.max_waiting,
+            admission=Admission(max_waiting=settings.max_waiting),
             appoint=self._appoint if evaluates_here else None,
             failed=self.server.fail,
         )

@@ -29,6 +29,7 @@ from quadlog import codec
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Save, Tick
 from quadlog.core.model import Pair, Payload, Post, Transaction, first_view, payload_digest
+from quadlog.master.admission import Admission
 from quadlog.master.bodies import ROOM
 from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk, Waiter
@@ -192,7 +193,7 @@ class Town:
             ledger=EffectsLedger(index=0, attempt=0, mirrored=-1),
             desk=Desk(self.store),
             crew=Crew(timeout_ms=1000),
-            max_waiting=10**9,
+            admission=Admission(max_waiting=10**9),
             appoint=None,
             failed=sys.exit,
         )

@@ -20,7 +20,7 @@ from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace, Save
 from quadlog.core.model import START, Heartbeat, WorkerState, first_view
 from quadlog.errors import SetupError, Unavailable
-from quadlog.master import node as node_module
+from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import BESIDE, Bodies
 from quadlog.master.crew import Crew
@@ -85,7 +85,7 @@ class Room:
         self.node._turn()
 
 
-def make_node(store: MasterStore, broker: Broker, *, max_waiting: int) -> Node:
+def make_node(store: MasterStore, broker: Broker, admission: Admission) -> Node:
     agreement = Agreement(
         node="m1",
         incarnation=store.incarnation,
@@ -114,7 +114,7 @@ def make_node(store: MasterStore, broker: Broker, *, max_waiting: int) -> Node:
         ledger=EffectsLedger(index=0, attempt=0, mirrored=-1),
         desk=Desk(store),
         crew=Crew(timeout_ms=60_000),
-        max_waiting=max_waiting,
+        admission=admission,
         appoint=None,
         failed=pytest.fail,
     )
@@ -127,9 +127,10 @@ def store(tmp_path: Path) -> Iterator[MasterStore]:
     store.close()
 
 
-def make_room(store: MasterStore, *, max_waiting: int) -> Room:
+def make_room(store: MasterStore, *, max_waiting: int, in_flight: int = MIB) -> Room:
     broker = Broker()
-    return Room(make_node(store, broker, max_waiting=max_waiting), broker)
+    admission = Admission(max_waiting=max_waiting, in_flight=in_flight)
+    return Room(make_node(store, broker, admission), broker)
 
 
 def test_above_max_waiting_nothing_is_logged(store: MasterStore) -> None:
@@ -155,11 +156,8 @@ def test_above_max_waiting_nothing_is_logged(store: MasterStore) -> None:
     assert len(store.durable().queue) == 2
 
 
-def test_a_broker_that_is_away_does_not_fill_the_memory(
-    store: MasterStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_module, "IN_FLIGHT", 2500)
-    room = make_room(store, max_waiting=100)
+def test_a_broker_that_is_away_does_not_fill_the_memory(store: MasterStore) -> None:
+    room = make_room(store, max_waiting=100, in_flight=2500)
     for number in (1, 2, 3):
         room.offer(payload_of(number, b"x" * 1000))
     assert [type(told) for told in room.told] == [Unavailable]
