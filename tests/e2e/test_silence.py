@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,11 @@ async def give(masters: list[str], numbers: range) -> list[httpx.Response]:
     """
     left = iter(numbers)
     answers: list[httpx.Response] = []
-    async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=CLIENTS)) as client:
+    context = ssl.create_default_context()  # unused, and each client would read all certificates for its own
 
-        async def loop() -> None:
+    async def loop() -> None:
+        # One connection to each master; a pool of hundreds takes the client longer than the masters.
+        async with httpx.AsyncClient(timeout=60, verify=context) as client:
             for number in left:
                 text = f'INSERT DATA {{ <urn:silence:{number}> <urn:is> "{number}" }}'
                 url = f"{masters[number % len(masters)]}/update"
@@ -50,7 +53,7 @@ async def give(masters: list[str], numbers: range) -> list[httpx.Response]:
                         answers.append(await client.post(url, content=text.encode(), headers=headers))
                         break
 
-        await asyncio.gather(*(loop() for _ in range(CLIENTS)))
+    await asyncio.gather(*(loop() for _ in range(min(CLIENTS, len(numbers)))))
     return answers
 
 
