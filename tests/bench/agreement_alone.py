@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement import Agreement
-from quadlog.core.messages import Acquired, Heard, Pace, Submitted, Tick
+from quadlog.core.messages import Acquired, Heard, Limits, Pace, Submitted, Tick
 from quadlog.core.model import Payload, Post, first_view
 from quadlog.master.node import logged_entry
 from quadlog.master.perform import perform
@@ -43,6 +43,7 @@ class Member:
             durable=self._store.durable(),
             logged=self._store,
             pace=Pace(window=0.0),  # nothing is waited for: what is measured is work
+            limits=Limits(),
         )
         self.agreed: list[bytes] = []
         """Ids, since they were taken last."""
@@ -76,7 +77,7 @@ class Member:
         self._store.save(save, payloads=self._payloads, taken=taken, unneeded=save.released)
 
     def _publish(self, entry: Entry) -> None:
-        codec.encode_entry(logged_entry(entry, self._payloads[entry.pair[1:]]))
+        codec.encode_entry(logged_entry(entry, self._payloads[entry.pair.key]))
         self.agreed.append(entry.pair.id)
 
     def _post(self, post: Post) -> None:
