@@ -11,9 +11,10 @@ import tomllib
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from quadlog import failpoints
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
@@ -56,6 +57,14 @@ class NodeSettings(BaseSettings):
     kafka: str
     """Bootstrap servers of this data centre's own Kafka."""
     log_level: str = "info"
+    failpoint: str = ""
+    """Where a test lets this process die, see `quadlog.failpoints`."""
+
+    @field_validator("failpoint")
+    @classmethod
+    def _is_a_failpoint(cls, text: str) -> str:
+        failpoints.parse(text)
+        return text
 
     @classmethod
     def settings_customise_sources(

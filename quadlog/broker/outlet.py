@@ -86,8 +86,12 @@ class KafkaOutlet:
         if error.fatal():
             self._failed(f"the producer cannot go on: {error}")
 
+    def flush(self, timeout: float = 5.0) -> None:
+        """Wait until all that was handed over is acknowledged, for `timeout` seconds at most."""
+        self._producer.flush(timeout)
+
     def close(self, timeout: float = 2.0) -> None:
         """Send what waits, for `timeout` seconds at most."""
-        self._producer.flush(timeout)
+        self.flush(timeout)
         self._closing.set()
         self._thread.join(timeout=1)

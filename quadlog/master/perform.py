@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadlog.failpoints import Failpoint, visit
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,17 +19,25 @@ def perform(
     save: Callable[[Save], None],
     publish: Callable[[Entry], None],
     post: Callable[[Post], None],
+    settle: Callable[[], None] | None = None,
 ) -> None:
     """Durable first, then said.
 
     A post is a promise: that nothing of this master will ever stand at or before its counter, and
     that what it lists will not be forgotten.  If step 1 fails, 2 and 3 have not happened.
+
+    Failpoints use `settle`, which waits until all that was said is acknowledged.
     """
     # 1. Make it durable: returns when it is synced.
     save(ready.save)
+    visit(Failpoint.AFTER_PERSIST)
     # 2. Say what is synchronised.
-    for entry in ready.entries:
+    for number, entry in enumerate(ready.entries, start=1):
         publish(entry)
+        if number == len(ready.entries) // 2:
+            visit(Failpoint.HALF_AGREED, settle)
     # 3. Say what waits.
     if ready.post is not None:
+        visit(Failpoint.BEFORE_POST)
         post(ready.post)
+        visit(Failpoint.AFTER_POST, settle)

@@ -9,6 +9,7 @@ import structlog
 
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
+from quadlog import failpoints
 from quadlog.broker import KafkaOutlet, KafkaTail
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
@@ -24,6 +25,7 @@ log = structlog.get_logger()
 
 def run(settings: WorkerSettings) -> int:
     """Run one worker until it is told to stop.  Returns the process's exit status."""
+    failpoints.arm(settings.failpoint)
     topics: Final = Topics(settings.repository, settings.dc)
     server = Server(settings.host, settings.port)
     store = QuadStore.open(settings.data_dir / "quads")

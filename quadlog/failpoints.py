@@ -1,0 +1,77 @@
+"""Failpoints: named places where a test lets a process die as by kill -9.
+
+`QUADLOG_FAILPOINT` says where, and at which visit: `after-persist` dies at the first, `after-persist:30` at
+the thirtieth.  Unset, a visit costs one comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Failpoint(StrEnum):
+    """Where; what is said is what has just happened, or is about to."""
+
+    AFTER_PAYLOAD = "after-payload"
+    """A client's payload is durable in Kafka; no pair of it exists."""
+    AFTER_PERSIST = "after-persist"
+    """A round is synced; nothing of it was said."""
+    HALF_AGREED = "half-agreed"
+    """Half of a round's entries are in the agreed topic, the other half is only saved."""
+    BEFORE_POST = "before-post"
+    """A round is saved and its entries said; its post is not."""
+    AFTER_POST = "after-post"
+    """The post is in Kafka; what it promised is remembered on disk only."""
+    HALF_MIRROR = "half-mirror"
+    """A copy of an effect or of a peer's payload is in Kafka; the next one is not."""
+    AFTER_EVALUATE = "after-evaluate"
+    """An effect is computed, and perhaps in the evaluating worker's store; Kafka does not know it."""
+    AFTER_PUBLISH = "after-publish"
+    """An effect is in Kafka; its own evaluator has not read it back."""
+    AFTER_APPLY = "after-apply"
+    """A batch of effects is in a worker's store; nobody was told."""
+
+
+class _Armed:
+    """The one that is set, and how many visits it takes."""
+
+    point: Failpoint | None = None
+    visits: int = 0
+
+
+def parse(text: str) -> tuple[Failpoint, int] | None:
+    """What `QUADLOG_FAILPOINT` says; ValueError if that is nothing.
+
+    >>> parse("after-post:3"), parse("")
+    ((<Failpoint.AFTER_POST: 'after-post'>, 3), None)
+    """
+    if not text:
+        return None
+    name, _, count = text.partition(":")
+    visits = int(count or 1)
+    if visits < 1:
+        message = f"a failpoint dies at visit 1 or later, not at {visits}"
+        raise ValueError(message)
+    return Failpoint(name), visits
+
+
+def arm(text: str) -> None:
+    """Set the failpoint of this process."""
+    _Armed.point, _Armed.visits = parse(text) or (None, 0)
+
+
+def visit(point: Failpoint, settle: Callable[[], None] | None = None) -> None:
+    """Pass by a failpoint; `settle` waits until all that was said is in Kafka, before the process dies."""
+    if _Armed.point is not point:
+        return
+    _Armed.visits -= 1
+    if _Armed.visits == 0:
+        if settle is not None:
+            settle()
+        os.kill(os.getpid(), signal.SIGKILL)
