@@ -38,3 +38,9 @@ class AgreedConsumer:
             raise StateError(message)
         self._last = Point(entry.index, entry.chain)
         return entry
+
+
+def whole_with(record: Record) -> int | None:
+    """Index of the entry that is whole with this record, for one who only follows how far the topic is."""
+    said, chunk, chunks = codec.decode_chunk(record.value)
+    return said.index if isinstance(said, LoggedEntry) and chunk == chunks - 1 else None

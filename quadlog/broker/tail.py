@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -11,9 +12,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from quadlog.broker.reading import batch, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from quadlog.ports import Hear
+    from quadlog.ports import Hear, Record
 
 log = structlog.get_logger()
 
@@ -29,7 +30,7 @@ class KafkaTail:
         name: str,
         hear: Hear,
         failed: Callable[[str], None],
-        full: Callable[[], Container[str]] = frozenset,
+        full: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         """Nothing is read before `start`.
 
@@ -48,13 +49,27 @@ class KafkaTail:
         self._bootstrap, self._client, self._hear, self._failed = bootstrap, client, hear, failed
         self._closing = threading.Event()
         self._offsets: Mapping[str, int] = {}
+        self._until: dict[str, int] = {}
+        self._rewinds: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"tail-{name}", daemon=True)
 
-    def start(self, offsets: Mapping[str, int]) -> Self:
-        """Begin: topic to first offset, which may be `BEGINNING`, `END` or `last(n)`."""
-        self._offsets = offsets
+    def start(self, offsets: Mapping[str, int], *, until: Mapping[str, int] | None = None) -> Self:
+        """Begin.
+
+        Args:
+            offsets: topic to first offset, which may be `BEGINNING`, `END` or `last(n)`.
+            until: topics that are read up to an offset only, that one not included; others are passed over.
+
+        """
+        self._until = {topic: end for topic, end in (until or {}).items() if topic in offsets}
+        done = {topic for topic, end in self._until.items() if end == 0 or offsets[topic] >= end}
+        self._offsets = {topic: at for topic, at in offsets.items() if topic not in done}
         self._thread.start()
         return self
+
+    def rewind(self, topic: str, offset: int) -> None:
+        """Read a topic again from an offset on; what was read before may be heard first."""
+        self._rewinds.put((topic, offset))
 
     def close(self) -> None:
         """Stop reading; returns when the thread is done."""
@@ -68,15 +83,28 @@ class KafkaTail:
                     consumer.assign([TopicPartition(topic, 0, at) for topic, at in self._offsets.items()])
                 while not self._closing.is_set():
                     self._hold_back(consumer)
+                    self._rewind(consumer)
                     if records := batch(consumer, timeout=0.02 if self._paused else 0.2):
                         self._hear(self.name, records)
+                        self._end_of_topics(consumer, records)
         except Exception as error:
             log.exception("tail failed", tail=self.name)
             self._failed(f"reading from {self.name} failed: {error}")
 
+    def _rewind(self, consumer: Consumer) -> None:
+        while not self._rewinds.empty():
+            topic, offset = self._rewinds.get()
+            consumer.seek(TopicPartition(topic, 0, offset))
+
+    def _end_of_topics(self, consumer: Consumer, records: Sequence[Record]) -> None:
+        for topic, end in list(self._until.items()):
+            if any(record.topic == topic and record.offset >= end - 1 for record in records):
+                consumer.incremental_unassign([TopicPartition(topic, 0)])
+                del self._until[topic]
+
     def _hold_back(self, consumer: Consumer) -> None:
         full = self._full()
-        for topic in self._offsets:
+        for topic in full.union(self._paused):
             partition = [TopicPartition(topic, 0)]
             if topic in full and topic not in self._paused:
                 consumer.pause(partition)

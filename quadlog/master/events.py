@@ -49,9 +49,9 @@ class Mirrored:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An entry is in the agreed topic."""
+    """The agreed topic holds all entries up to this one."""
 
-    key: tuple[bytes, bytes]
+    index: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,26 @@ class Intake:
         self._whole = position
         self._acknowledged = position
         self._flying = 0
+        self._awaited: dict[tuple[bytes, bytes], int] = {}
 
     @property
     def position(self) -> int:
         """Where a restart has to read on."""
-        return min(self._whole, self._acknowledged) if self._flying else self._whole
+        heard = min(self._whole, self._acknowledged) if self._flying else self._whole
+        return heard if self.awaited is None else min(heard, self.awaited)
+
+    @property
+    def awaited(self) -> int | None:
+        """Offset of the oldest payload that another master of this data centre is to bring, and has not yet."""
+        return next(iter(self._awaited.values()), None)
+
+    def await_other(self, key: tuple[bytes, bytes], offset: int) -> None:
+        """Heard at `offset`, and left to the master that leads."""
+        self._awaited.setdefault(key, offset)
+
+    def arrived(self, key: tuple[bytes, bytes]) -> None:
+        """A payload is durable here, whoever brought it."""
+        self._awaited.pop(key, None)
 
     def hear(self, record: Record) -> Payload | None:
         """The payload that is whole with this record."""

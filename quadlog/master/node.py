@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 import structlog
 
-from consumers import rounds, status
+from consumers import agreed, rounds, status
 from quadlog.clock import now
 from quadlog.core.messages import Acquired, Heard, Submitted, Tick
-from quadlog.core.model import Heartbeat, LoggedEntry
+from quadlog.core.model import Heartbeat
 from quadlog.errors import StateError
-from quadlog.master.bodies import Bodies
+from quadlog.failpoints import Failpoint, visit
+from quadlog.master.chores import LOOK_MS
 from quadlog.master.events import Durable, Event, Left, Mirrored, Offered, Published, Stop, Told
 from quadlog.master.perform import perform
 from quadlog.store import Taken
@@ -24,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from consumers.effects import EffectsLedger
-    from producers.agreed import AgreedProducer
-    from producers.effects import EffectsMirror
     from producers.payloads import PayloadsProducer
     from producers.rounds import RoundsProducer
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Ready, Save
     from quadlog.core.model import Entry, Payload, Post
     from quadlog.master.admission import Admission
+    from quadlog.master.bodies import Bodies
+    from quadlog.master.chores import Chores
     from quadlog.master.crew import Crew
     from quadlog.master.desk import Desk, Waiter
     from quadlog.master.intake import Intake
@@ -40,11 +42,14 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-DUTY_MS: Final = 250.0
-"""How often it is looked at whether a worker evaluates."""
-
 BATCHES: Final = 8
 """What tails have read and the node has not heard yet: two for each of a usual master's tails."""
+
+GATHER_MS: Final = 20.0
+"""Between two turns of a busy master: what comes meanwhile is handled, saved, sent and read together."""
+
+GATHER_EACH_MS: Final = 0.3
+"""As much of it for each transaction that waits: a lone one is not held up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +58,6 @@ class Mouths:
 
     payloads: PayloadsProducer
     rounds: RoundsProducer
-    agreed: AgreedProducer
-    effects: EffectsMirror | None
-    """None in the evaluating data centre: its worker writes there itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class Ears:
     payloads: dict[str, Intake]
     """The own topic and the peers'."""
     rounds: frozenset[str]
+    agreed: str
+    """Heard only where other masters of the data centre write to it too."""
     effects: str
     """Of the evaluating data centre."""
     status: str
@@ -85,7 +89,9 @@ class Node:
         desk: Desk,
         crew: Crew,
         admission: Admission,
-        appoint: Callable[[str], None] | None,
+        bodies: Bodies,
+        chores: Callable[[Node], Chores],
+        settle: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:
         """Wire the parts together.
@@ -99,7 +105,9 @@ class Node:
             desk: who waits.
             crew: the workers here.
             admission: tells clients to wait.
-            appoint: asks the worker at a URL to evaluate; None outside the evaluating data centre.
+            bodies: payloads that wait.
+            chores: makes what this master may have to do for its data centre.
+            settle: waits until all that was said is acknowledged.
             failed: ends the process with a reason.
 
         """
@@ -110,14 +118,15 @@ class Node:
         self.unreadable: Final[Counter[str]] = Counter()
         """Records that are none of ours, by topic."""
         self._mouths, self._ears, self._ledger = mouths, ears, ledger
-        self._admission, self._appoint, self._failed = admission, appoint, failed
+        self._admission, self._settle, self._failed = admission, settle, failed
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._ended = threading.Event()
-        self._bodies: Final = Bodies(store)
+        self._bodies: Final = bodies
         self._published: list[tuple[bytes, bytes]] = []
         self._effects_at = store.position(ears.effects) or 0
-        self._duty_at = 0.0
+        self.chores: Final = chores(self)
+        self._turned_at = 0.0
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -125,11 +134,6 @@ class Node:
     def start(self) -> None:
         """Begin to take part."""
         self._thread.start()
-
-    @property
-    def mirrored(self) -> int:
-        """Offset of the last effect record that was copied into the own topic; -1 if none was."""
-        return self._ledger.mirrored
 
     def put(self, event: Event) -> None:
         """Hand over something that happened."""
@@ -152,6 +156,7 @@ class Node:
 
     def _run(self) -> None:
         try:
+            self.chores.tend(self.agreement.heard_at, now().steady)
             while self._turn():
                 pass
         except Exception as error:
@@ -162,6 +167,7 @@ class Node:
 
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Decide once.  3. Perform."""
+        self._gather()
         for event in self._waiting_events():
             if isinstance(event, Stop):
                 return False
@@ -171,12 +177,21 @@ class Node:
         if ready := self.agreement.ready():
             self._perform(ready)
         self.desk.settle(decided=self._ledger.index, applied=self.crew.applied())
-        self._look_after_duty(moment.steady)
+        self.chores.tend(self.agreement.heard_at, moment.steady)
         return True
+
+    def _gather(self) -> None:
+        """The more waits, the longer until the next turn: a turn, a request and a sync cost the same for many."""
+        waiting = len(self.desk) + len(self.agreement.queue)
+        due = self._turned_at + min(GATHER_MS, GATHER_EACH_MS * waiting)
+        pause = due - now().steady
+        if pause > 0:
+            time.sleep(pause / 1000)
+        self._turned_at = now().steady
 
     def _waiting_events(self) -> list[Event]:
         """All that is there; waits for the first one until the agreement or the duty has to be seen to."""
-        pause = min(self.agreement.wake_at - now().steady, DUTY_MS) / 1000
+        pause = min(self.agreement.wake_at - now().steady, LOOK_MS) / 1000
         events: list[Event] = []
         try:
             events.append(self._inbox.get(timeout=max(pause, 0.0)))
@@ -192,15 +207,17 @@ class Node:
             case Left(transaction_id=transaction_id, waiter=waiter):
                 self.desk.leave(transaction_id, waiter, queued=transaction_id in self.agreement.queue)
             case Durable(payload=payload, offset=offset):
+                visit(Failpoint.AFTER_PAYLOAD)
                 self._admission.durable(len(payload.body))
                 self._own.acknowledged(offset)
                 self._acquire(payload)
             case Mirrored(payload=payload, offset=offset, source=source, source_offset=source_offset):
                 self._own.acknowledged(offset)
+                visit(Failpoint.HALF_MIRROR)
                 self._ears.payloads[source].acknowledged(source_offset)
                 self._acquire(payload)
-            case Published(key=key):
-                self._published.append(key)
+            case Published(index=index):
+                self._note_published(index)
             case Told(records=records):
                 self._batches.release()
                 for record in records:
@@ -252,6 +269,8 @@ class Node:
                 self.crew.hear(beat, now().steady)
         elif topic == self._ears.effects:
             self._follow_effects(record)
+        elif topic == self._ears.agreed and (index := agreed.whole_with(record)):
+            self._note_published(index)
 
     def _mirror(self, payload: Payload, record: Record) -> None:
         """A peer's payload is copied into this data centre, unless it is here."""
@@ -259,6 +278,9 @@ class Node:
         if self.agreement.queue.has_payload(transaction.key) or transaction.id in self.store:
             return
         source = self._ears.payloads[record.topic]
+        if not self.chores.leads:
+            source.await_other(transaction.key, record.offset)
+            return
         source.sent()
         self._own.sent()
         self._mouths.payloads.say(
@@ -268,6 +290,8 @@ class Node:
     def _acquire(self, payload: Payload) -> None:
         """A payload is durable in this data centre's Kafka: it may be ordered."""
         transaction = payload.transaction
+        for intake in self._ears.payloads.values():
+            intake.arrived(transaction.key)
         given = Submitted if payload.origin == self.agreement.node else Acquired
         queue = self.agreement.queue
         known = transaction.key in self._bodies or queue.has_payload(transaction.key)
@@ -280,15 +304,13 @@ class Node:
         if rejection:
             index, reason = rejection
             self.desk.rejected[index] = reason
-        if self._mouths.effects is not None and record.offset > self._ledger.mirrored:
-            self._mouths.effects.copy(record)
-            self._ledger.mirrored = record.offset
+        self.chores.copy(record)
         self._effects_at = record.offset + 1
 
     # --- performing -----------------------------------------------------------------------------------
 
     def _perform(self, ready: Ready) -> None:
-        perform(ready, save=self._save, publish=self._publish, post=self._post)
+        perform(ready, save=self._save, publish=self._publish, post=self._post, settle=self._settle)
         self.desk.agreed(ready.entries, self._bodies)
         for key in ready.save.released:
             self._bodies.drop(key)
@@ -310,41 +332,14 @@ class Node:
         self._published, self.desk.rejected = [], {}
 
     def _publish(self, entry: Entry) -> None:
-        self.publish(logged_entry(entry, self._bodies[entry.pair.key]))
+        self.chores.scribe.write(entry)
 
-    def publish(self, entry: LoggedEntry) -> None:
-        """Say an entry that is saved."""
-        self._mouths.agreed.say(entry, lambda _: self.put(Published((entry.id, entry.digest))))
+    def _note_published(self, index: int) -> None:
+        """The agreed topic holds all entries up to this one: their bodies are kept nowhere else any more."""
+        keys = self.chores.scribe.holds(index)
+        self._published += keys
+        for key in keys:
+            self._bodies.drop(key)
 
     def _post(self, post: Post) -> None:
         self._mouths.rounds.say(post, at=now().wall)
-
-    def _look_after_duty(self, moment: float) -> None:
-        """In the evaluating data centre: if no worker evaluates, one is asked to."""
-        if self._appoint is None or moment - self._duty_at < DUTY_MS:
-            return
-        self._duty_at = moment
-        if worker := self.crew.to_appoint(moment):
-            log.info("asking a worker to evaluate", worker=worker.beat.worker)
-            self._appoint(worker.beat.url)
-
-
-def logged_entry(entry: Entry, payload: Payload) -> LoggedEntry:
-    """An entry with its payload and its writer's lineage: what the agreed topic holds."""
-    return LoggedEntry(
-        index=entry.index,
-        kind=entry.kind,
-        id=entry.pair.id,
-        timestamp=entry.pair.timestamp,
-        digest=entry.pair.digest,
-        options=entry.options,
-        previous=entry.previous,
-        chain=entry.chain,
-        epoch=entry.view.epoch,
-        lineage=entry.view.id,
-        origin=payload.origin,
-        created=payload.created,
-        media_type=payload.media_type,
-        body=payload.body,
-        traceparent=payload.traceparent,
-    )

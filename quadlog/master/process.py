@@ -14,7 +14,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog import codec
+from quadlog import codec, failpoints
 from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
@@ -22,10 +22,15 @@ from quadlog.core.model import GENESIS, Entry, LoggedEntry, View, first_view
 from quadlog.errors import StateError
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
+from quadlog.master.bodies import Bodies
+from quadlog.master.chores import Chores, Reach
 from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk
+from quadlog.master.events import Published
 from quadlog.master.intake import Intake
-from quadlog.master.node import Ears, Mouths, Node, logged_entry
+from quadlog.master.lead import Lead
+from quadlog.master.node import Ears, Mouths, Node
+from quadlog.master.scribe import Scribe
 from quadlog.server import Server
 from quadlog.store import MasterStore
 from quadlog.topics import Topics
@@ -60,9 +65,10 @@ class MasterProcess:
         self._prepare_topics()
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self.server.fail)
         self.view: Final = first_view(self._dc_of)
+        self._payloads_end = self._agreed_end = 0  # ends of topics at this start
         self.evaluating_dc: Final = self._dc_of[min(self.view.members)]
         self.node: Final = self._make_node()
-        self.tails: Final = [self._tail(dc) for dc in self._kafka_of]
+        self.tails: Final = {dc: self._tail(dc) for dc in self._kafka_of}
 
     def _prepare_topics(self) -> None:
         admin = Admin(self.settings.kafka)
@@ -81,10 +87,7 @@ class MasterProcess:
 
     def _make_node(self) -> Node:
         settings, store, topics = self.settings, self.store, self.topics
-        _, effects = end_of(settings.kafka, topics.effects, count=EFFECTS_READ_BACK)
-        mirrored = EffectsLedger.at_end(effects).mirrored
         index, attempt = store.effects()
-        evaluates_here = settings.dc == self.evaluating_dc
         agreement = Agreement(
             node=settings.node_id,
             incarnation=store.incarnation,
@@ -97,28 +100,66 @@ class MasterProcess:
         mouths = Mouths(
             payloads=PayloadsProducer(self.outlet, topics.payloads, settings.node_id),
             rounds=RoundsProducer(self.outlet, topics.rounds),
-            agreed=AgreedProducer(self.outlet, topics.agreed, settings.node_id),
-            effects=None if evaluates_here else EffectsMirror(self.outlet, topics.effects),
         )
+        bodies, ears = Bodies(store), self._make_ears()
+        self._mirrored_at_start = self._mirrored()
+        ledger = EffectsLedger(index=index, attempt=attempt, mirrored=self._mirrored_at_start)
+        crew = Crew(timeout_ms=settings.worker_timeout * 1000)
         return Node(
             agreement=agreement,
             store=store,
             mouths=mouths,
-            ears=self._make_ears(),
-            ledger=EffectsLedger(index=index, attempt=attempt, mirrored=mirrored),
+            ears=ears,
+            ledger=ledger,
             desk=Desk(store),
-            crew=Crew(timeout_ms=settings.worker_timeout * 1000),
+            crew=crew,
             admission=Admission(max_waiting=settings.max_waiting),
-            appoint=self._appoint if evaluates_here else None,
+            bodies=bodies,
+            chores=lambda node: self._make_chores(node, ears, ledger, bodies),
+            settle=self.outlet.flush,
             failed=self.server.fail,
         )
 
+    def _make_chores(self, node: Node, ears: Ears, ledger: EffectsLedger, bodies: Bodies) -> Chores:
+        settings, topics = self.settings, self.topics
+        evaluates_here = settings.dc == self.evaluating_dc
+        return Chores(
+            lead=Lead(settings.node_id, self._masters_here, patience_ms=2.5 * settings.idle_round * 1000),
+            scribe=Scribe(
+                say=AgreedProducer(self.outlet, topics.agreed, settings.node_id).say,
+                payload=bodies.__getitem__,
+                written=lambda index: node.put(Published(index)),
+            ),
+            mirror=None if evaluates_here else EffectsMirror(self.outlet, topics.effects),
+            ledger=ledger,
+            crew=node.crew,
+            peers={topic: intake for topic, intake in ears.payloads.items() if topic != ears.own_payloads},
+            effects=ears.effects,
+            reach=Reach(
+                appoint=self._appoint if evaluates_here else None,
+                mirrored=self._mirrored,
+                settle=self.outlet.flush,
+                rewind=self._rewind,
+            ),
+        )
+
+    def _mirrored(self) -> int:
+        """Where the copies of effects end, as the own topic says."""
+        _, effects = end_of(self.settings.kafka, self.topics.effects, count=EFFECTS_READ_BACK, timeout=5)
+        return EffectsLedger.at_end(effects).mirrored
+
+    def _rewind(self, topic: str, offset: int) -> None:
+        for dc, tail in self.tails.items():
+            if topic in Topics(self.settings.repository, dc).all():
+                tail.rewind(topic, offset)
+
     def _make_ears(self) -> Ears:
         settings, own = self.settings, self.topics
-        own_end, _ = end_of(settings.kafka, own.payloads, count=0)
+        self._payloads_end, _ = end_of(settings.kafka, own.payloads, count=0)
         intakes = {
             own.payloads: Intake(
-                PayloadsConsumer(told=(settings.node_id, own_end)), self.store.position(own.payloads) or 0
+                PayloadsConsumer(told=(settings.node_id, self._payloads_end)),
+                self.store.position(own.payloads) or 0,
             )
         }
         for dc in self._peer_dcs():
@@ -128,9 +169,18 @@ class MasterProcess:
             own_payloads=own.payloads,
             payloads=intakes,
             rounds=frozenset(Topics(settings.repository, dc).rounds for dc in self._kafka_of),
+            agreed=own.agreed,
             effects=Topics(settings.repository, self.evaluating_dc).effects,
             status=own.status,
         )
+
+    @property
+    def _masters_here(self) -> list[str]:
+        return [master for master, dc in self._dc_of.items() if dc == self.settings.dc]
+
+    @property
+    def _has_company(self) -> bool:
+        return len(self._masters_here) > 1
 
     def _peer_dcs(self) -> list[str]:
         return [dc for dc in self._kafka_of if dc != self.settings.dc]
@@ -146,19 +196,31 @@ class MasterProcess:
     def _offsets(self, dc: str) -> dict[str, int]:
         topics = Topics(self.settings.repository, dc)
         offsets = {topics.payloads: self._saved(topics.payloads)}
+        if dc == self.settings.dc:
+            offsets |= self._own_offsets(topics)
         others = [m for m, where in self._dc_of.items() if where == dc and m != self.settings.node_id]
         if others:  # else there is nobody there but this master
             offsets[topics.rounds] = last(ROUNDS_READ_BACK * (len(others) + (dc == self.settings.dc)))
-        if dc == self.settings.dc:
-            offsets[topics.status] = END
         if dc == self.evaluating_dc:
             offsets[topics.effects] = self._effects_from(topics.effects)
         return offsets
 
+    def _own_offsets(self, topics: Topics) -> dict[str, int]:
+        """What this data centre's processes say to each other."""
+        offsets = {topics.status: END}
+        if self._has_company:
+            offsets[topics.agreed] = self._agreed_end
+        return offsets
+
+    @property
+    def _own_until(self) -> dict[str, int]:
+        """A master that is alone in its data centre wrote all of its payloads: acknowledgements tell of new ones."""
+        return {} if self._has_company else {self.topics.payloads: self._payloads_end}
+
     def _effects_from(self, topic: str) -> int:
         """What was heard and saved need not be mirrored yet: only the own topic tells where the copies end."""
         saved = self._saved(topic)
-        return saved if self.settings.dc == self.evaluating_dc else min(saved, self.node.mirrored + 1)
+        return saved if self.settings.dc == self.evaluating_dc else min(saved, self._mirrored_at_start + 1)
 
     def _saved(self, topic: str) -> int:
         position = self.store.position(topic)
@@ -169,24 +231,24 @@ class MasterProcess:
     def run(self) -> int:
         """Serve until told to stop.  Returns the process's exit status."""
         for entry in self._unpublished():
-            self.node.publish(entry)
+            self.node.chores.scribe.write(entry)
         self.node.start()
-        for dc, tail in zip(self._kafka_of, self.tails, strict=True):
-            tail.start(self._offsets(dc))
+        for dc, tail in self.tails.items():
+            tail.start(self._offsets(dc), until=self._own_until)
         app = make_app(self.node, self.settings, peers=self._dc_of)
         log.info("master serves", id=self.settings.node_id, url=self.settings.master_url)
         try:
             return self.server.run(app)
         finally:
-            for tail in self.tails:
+            for tail in self.tails.values():
                 tail.close()
             self.node.stop()
             self.outlet.close()
             self.store.close()
 
-    def _unpublished(self) -> Iterator[LoggedEntry]:
-        """Entries that were saved, but that a crash kept from the agreed topic."""
-        _, records = end_of(self.settings.kafka, self.topics.agreed)
+    def _unpublished(self) -> Iterator[Entry]:
+        """Entries that are saved, and that the agreed topic does not hold."""
+        self._agreed_end, records = end_of(self.settings.kafka, self.topics.agreed)
         at_end = codec.decode_chunk(records[-1].value) if records else None
         index = 0
         if at_end is not None:
@@ -202,17 +264,14 @@ class MasterProcess:
                 message = f"entry {index} is not in {agreed}, and its payload is not kept; was the topic cut?"
                 raise StateError(message)
             transaction = payload.transaction
-            yield logged_entry(
-                Entry(
-                    index=index,
-                    pair=pair,
-                    kind=transaction.kind,
-                    options=transaction.options,
-                    previous=previous,
-                    chain=chain,
-                    view=self.view,
-                ),
-                payload,
+            yield Entry(
+                index=index,
+                pair=pair,
+                kind=transaction.kind,
+                options=transaction.options,
+                previous=previous,
+                chain=chain,
+                view=self.view,
             )
             previous = chain
 
@@ -236,4 +295,5 @@ async def _ask_to_evaluate(url: str, duty: dict[str, str]) -> None:
 
 def run(settings: MasterSettings) -> int:
     """Run one master until it is told to stop."""
+    failpoints.arm(settings.failpoint)
     return MasterProcess(settings).run()

@@ -23,6 +23,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "dc": settings.dc,
         "repository": settings.repository,
         "role": "read-write",
+        "leads": node.chores.leads,
         "view": {"epoch": view.epoch, "members": list(view.members), "id": view.id.hex()},
         "agreed_index": last.index,
         "agreed_chain": last.chain.hex(),
