@@ -53,7 +53,8 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _ignore)
         if self._reason is None:
-            asyncio.run(self._serve(self._uvicorn))
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(self._serve(self._uvicorn))
         return 0 if self._reason is None else 1
 
     async def _serve(self, server: uvicorn.Server) -> None:
