@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaError, Producer
 
 from quadlog.broker.connection import COMMON
+from quadlog.clock import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,8 +80,10 @@ class KafkaOutlet:
                 return
 
     def _poll(self) -> None:
+        turns, told = Turns(most_ms=5, each_ms=0.2), 0
         while not self._closing.is_set():
-            self._producer.poll(0.2)
+            turns.gather(told)
+            told = self._producer.poll(0.2)
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

@@ -10,6 +10,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from quadlog.broker.reading import batch, reading
+from quadlog.clock import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,10 +82,14 @@ class KafkaTail:
             with reading(self._bootstrap, self._client) as consumer:
                 if self._await_topics(consumer):
                     consumer.assign([TopicPartition(topic, 0, at) for topic, at in self._offsets.items()])
+                turns, heard = Turns(most_ms=10, each_ms=0.3), 0
                 while not self._closing.is_set():
+                    turns.gather(heard)
                     self._hold_back(consumer)
                     self._rewind(consumer)
-                    if records := batch(consumer, timeout=0.02 if self._paused else 0.2):
+                    records = batch(consumer, timeout=0.02 if self._paused else 0.2)
+                    heard = len(records)
+                    if records:
                         self._hear(self.name, records)
                         self._end_of_topics(consumer, records)
         except Exception as error:

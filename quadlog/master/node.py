@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import structlog
 
 from consumers import agreed, rounds, status
-from quadlog.clock import now
+from quadlog.clock import Turns, now
 from quadlog.core.messages import Acquired, Heard, Submitted, Tick
 from quadlog.core.model import Heartbeat
 from quadlog.errors import StateError
@@ -45,11 +44,6 @@ log = structlog.get_logger()
 BATCHES: Final = 8
 """What tails have read and the node has not heard yet: two for each of a usual master's tails."""
 
-GATHER_MS: Final = 20.0
-"""Between two turns of a busy master: what comes meanwhile is handled, saved, sent and read together."""
-
-GATHER_EACH_MS: Final = 0.3
-"""As much of it for each transaction that waits: a lone one is not held up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +120,7 @@ class Node:
         self._published: list[tuple[bytes, bytes]] = []
         self._effects_at = store.position(ears.effects) or 0
         self.chores: Final = chores(self)
-        self._turned_at = 0.0
+        self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -167,7 +161,7 @@ class Node:
 
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Decide once.  3. Perform."""
-        self._gather()
+        self._turns.gather(len(self.desk) + len(self.agreement.queue))
         for event in self._waiting_events():
             if isinstance(event, Stop):
                 return False
@@ -179,15 +173,6 @@ class Node:
         self.desk.settle(decided=self._ledger.index, applied=self.crew.applied())
         self.chores.tend(self.agreement.heard_at, moment.steady)
         return True
-
-    def _gather(self) -> None:
-        """The more waits, the longer until the next turn: a turn, a request and a sync cost the same for many."""
-        waiting = len(self.desk) + len(self.agreement.queue)
-        due = self._turned_at + min(GATHER_MS, GATHER_EACH_MS * waiting)
-        pause = due - now().steady
-        if pause > 0:
-            time.sleep(pause / 1000)
-        self._turned_at = now().steady
 
     def _waiting_events(self) -> list[Event]:
         """All that is there; waits for the first one until the agreement or the duty has to be seen to."""

@@ -13,7 +13,7 @@ import structlog
 
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
-from quadlog.clock import now
+from quadlog.clock import Turns, now
 from quadlog.core.effect import signature_after
 from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Point, WorkerState
 from quadlog.errors import StateError
@@ -107,6 +107,7 @@ class Replica:
         self._duty: Fence | None = None
         """It again, once it is read back as the newest."""
         self._evaluator: Evaluator | None = None
+        self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._beat_at, self._beaten = float("-inf"), -1
         self._inbox: queue.Queue[Asked | Heard | Stop] = queue.Queue(INBOX)
         self._no_more_entries = frozenset({topics.agreed})
@@ -183,6 +184,8 @@ class Replica:
 
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Apply what is agreed and decided.  3. Evaluate what is only agreed."""
+        self._turns.gather(self._heard)
+        self._heard = 0
         for event in self._events():
             match event:
                 case Stop():
@@ -190,6 +193,7 @@ class Replica:
                 case Asked(term=term):
                     self._take_over(term)
                 case Heard(records=records):
+                    self._heard += len(records)
                     for record in records:
                         self._hear(record)
         self._apply()

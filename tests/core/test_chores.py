@@ -1,0 +1,111 @@
+"""Who leads a data centre, and what the one that takes over says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quadlog.core.model import GENESIS, Entry, Kind, Pair, Payload, Transaction, chain_hash, first_view
+from quadlog.master.lead import Lead
+from quadlog.master.scribe import Scribe
+
+if TYPE_CHECKING:
+    from quadlog.core.model import LoggedEntry
+    from quadlog.ports import Acked
+
+MASTERS = ["m1", "m2", "m3"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(MASTERS), st.floats(0, 10_000)), max_size=30), st.floats(0, 20_000))
+def test_where_all_hear_the_same_one_leads(heard: list[tuple[str, float]], later: float) -> None:
+    """Of masters that hear the same of each other, exactly one leads: the lowest that is heard."""
+    heard_at: dict[str, float] = {}
+    for master, moment in sorted(heard, key=lambda one: one[1]):
+        heard_at[master] = moment
+    now = 12_500 + later
+    alive = {m for m in MASTERS if now - heard_at.get(m, 0) <= 2500}
+    leads = []
+    for master in MASTERS:
+        lead = Lead(master, MASTERS, patience_ms=2500)
+        lead.is_mine({}, 0)
+        if master in alive and lead.is_mine(heard_at, now):
+            leads.append(master)
+    assert leads == sorted(alive)[:1]
+
+
+def entries(count: int) -> list[tuple[Entry, Payload]]:
+    """The first entries of a log."""
+    found, previous = [], GENESIS
+    for index in range(1, count + 1):
+        transaction = Transaction(id=bytes([index]) * 16, digest=bytes([index]) * 32)
+        chain = chain_hash(previous, transaction, index)
+        entry = Entry(
+            index=index,
+            pair=Pair(index, *transaction.key),
+            kind=Kind.TX,
+            options={},
+            previous=previous,
+            chain=chain,
+            view=first_view(MASTERS),
+        )
+        payload = Payload(
+            transaction=transaction, origin="m1", origin_dc="dc1", created=0, media_type="t", body=b"b"
+        )
+        found.append((entry, payload))
+        previous = chain
+    return found
+
+
+class Topic:
+    """Takes what is said; acknowledges when asked."""
+
+    def __init__(self, log: list[tuple[Entry, Payload]]) -> None:
+        payloads = {payload.transaction.key: payload for _, payload in log}
+        self.said: list[int] = []
+        self.written: list[int] = []
+        self.acked: list[Acked] = []
+        self.scribe = Scribe(say=self.say, payload=payloads.__getitem__, written=self.written.append)
+
+    def say(self, entry: LoggedEntry, acked: Acked) -> None:
+        self.said.append(entry.index)
+        self.acked.append(acked)
+
+
+def test_who_stands_by_says_nothing_and_keeps_what_the_topic_may_lack() -> None:
+    log = entries(5)
+    topic = Topic(log)
+    for entry, _ in log:
+        topic.scribe.write(entry)
+    assert topic.said == []
+    assert topic.scribe.holds(3) == [entry.pair.key for entry, _ in log[:3]]
+    topic.scribe.lead(mine=True)
+    assert topic.said == [4, 5], "what was not heard in the topic, in order"
+
+
+def test_who_leads_keeps_an_entry_until_it_is_acknowledged() -> None:
+    log = entries(3)
+    topic = Topic(log)
+    topic.scribe.lead(mine=True)
+    for entry, _ in log:
+        topic.scribe.write(entry)
+    assert topic.said == [1, 2, 3]
+    assert len(topic.scribe) == 3
+    topic.acked[0](17)
+    assert topic.written == [1]
+    assert topic.scribe.holds(1) == [log[0][0].pair.key]
+    assert len(topic.scribe) == 2
+
+
+def test_who_steps_down_and_takes_over_again_says_again_what_nobody_acknowledged() -> None:
+    """Twice the same entry under the same index is harmless; a gap would not be."""
+    log = entries(3)
+    topic = Topic(log)
+    topic.scribe.lead(mine=True)
+    topic.scribe.write(log[0][0])
+    topic.scribe.lead(mine=False)
+    topic.scribe.write(log[1][0])
+    topic.scribe.lead(mine=True)
+    topic.scribe.write(log[2][0])
+    assert topic.said == [1, 1, 2, 3]
