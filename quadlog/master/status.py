@@ -32,6 +32,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "waiting": len(node.desk),
         "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
         "split": {"state": "none", "strategy": None, "fork_index": None},
+        "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(agreement.ignored),
         "unreadable_records": dict(node.unreadable),

@@ -148,7 +148,7 @@ def test_what_is_saved_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
             positions={"main.dc1.payloads": 2**40},
             rejected={1: "because"},
         )
-        assert store.synced_writes == 2
+        assert (store.rounds, store.synced_writes) == (2, 3), "one sync a round, one for the incarnation"
     with opened(tmp_path) as store:
         durable = store.durable()
         assert (durable.counter, durable.sequence) == (2 << 40, 2)
@@ -170,6 +170,16 @@ def test_what_is_saved_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         assert store.effects() == (2, 2)
         assert store.rejection(1) == "because"
         assert store.rejection(2) is None
+
+
+def test_a_round_is_one_sync_however_much_is_in_it(tmp_path: Path) -> None:
+    payloads = [payload_of(number) for number in range(500)]
+    with opened(tmp_path) as store:
+        for number in range(10):
+            before = store.synced_writes
+            ours = payloads[number * 50 : (number + 1) * 50]
+            save(store, number, acquired=ours, enqueued=[pair_of(one, number) for one in ours])
+            assert store.synced_writes == before + 1
 
 
 def test_payloads_go_when_nobody_needs_them(tmp_path: Path) -> None:
