@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SMALL = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Short-lived, many to a machine: start-up and memory count, peak speed does not."""
+OPTIONS = "KAFKA_JVM_PERFORMANCE_OPTS"
+"""The environment variable of Kafka's own scripts: Java's options, instead of `SMALL`."""
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """A class archive that no longer fits is skipped; without this, Java also talks about it."""
 
@@ -25,13 +27,15 @@ class Installation:
     java: Java
     jars: Jars
     archive: Path
+    options: tuple[str, ...] = ()
+    """What `KAFKA_JVM_PERFORMANCE_OPTS` asks for."""
 
     def command(self, main_class: str, *arguments: str, jvm: tuple[str, ...] = ()) -> list[str]:
         """Return the command line that runs `main_class`."""
         shared = (f"-XX:SharedArchiveFile={self.archive}",) if self.has_archive else ()
         class_path = os.pathsep.join(map(str, self.jars.kafka))
         return [
-            *(self.java.program, *SMALL, *QUIET, *shared, *jvm),
+            *(self.java.program, *(self.options or SMALL), *QUIET, *shared, *jvm),
             *("-cp", class_path, main_class, *arguments),
         ]
 
