@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.core.model import Effect, Fence, Outcome
-from quadlog.envelope import ATTEMPT, INDEX, MIRRORED, OUTCOME
+from quadlog.envelope import ATTEMPT, CHUNKS, INDEX, MIRRORED, OUTCOME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,9 @@ class EffectsLedger:
         if attempt is None or int(attempt) < self.attempt:
             return None
         self.attempt = int(attempt)
-        if index is None or int(index) <= self.index or not codec.is_last_chunk(record.value):
+        if index is None or int(index) <= self.index:
+            return None
+        if record.header(CHUNKS) != b"1" and not codec.is_last_chunk(record.value):
             return None
         self.index = int(index)
         if record.header(OUTCOME) != Outcome.REJECTED.encode():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.core.model import Outcome
-from quadlog.envelope import ATTEMPT, INDEX, MIRRORED, OUTCOME, headers
+from quadlog.envelope import ATTEMPT, CHUNKS, INDEX, MIRRORED, OUTCOME, headers
 
 if TYPE_CHECKING:
     from quadlog.core.model import Effect, Fence
@@ -31,15 +31,17 @@ class EffectsProducer:
             traceparent=traceparent,
         )
         index = str(effect.index).encode()
+        values = codec.encode_effect(effect)
         self._outlet.produce(
             self._topic,
             key=index,
-            values=codec.encode_effect(effect),
+            values=values,
             headers=[
                 *envelope,
                 (INDEX, index),
                 (ATTEMPT, str(effect.attempt).encode()),
                 (OUTCOME, effect.outcome.encode()),
+                (CHUNKS, str(len(values)).encode()),
             ],
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -105,7 +106,13 @@ class View:
     @property
     def id(self) -> bytes:
         """Name of the view: of its epoch, members and parent."""
-        return hash_of(self.epoch.to_bytes(8, "big"), *(m.encode() for m in self.members), self.parent)
+        return _view_id(self)
+
+
+@lru_cache(maxsize=64)
+def _view_id(view: View) -> bytes:
+    """Every entry of a view is written with it."""
+    return hash_of(view.epoch.to_bytes(8, "big"), *(m.encode() for m in view.members), view.parent)
 
 
 def first_view(masters: Iterable[str]) -> View:
