@@ -45,7 +45,6 @@ BATCHES: Final = 8
 """What tails have read and the node has not heard yet: two for each of a usual master's tails."""
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mouths:
     """Where a master says things."""

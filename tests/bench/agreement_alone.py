@@ -13,8 +13,8 @@ from quadlog.clock import now
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Acquired, Heard, Limits, Pace, Submitted, Tick
 from quadlog.core.model import Payload, Post, first_view
-from quadlog.master.node import logged_entry
 from quadlog.master.perform import perform
+from quadlog.master.scribe import logged_entry
 from quadlog.store import MasterStore, Taken
 from tests.bench.baselines import Clock, payload_of
 from tests.bench.workload import Workload, texts

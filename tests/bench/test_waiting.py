@@ -16,7 +16,7 @@ def measured(*arguments: str | int) -> list[float]:
     command = [sys.executable, "-m", "tests.bench.waiting", *map(str, arguments)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     print(said, end="")
-    return [float(figure) for figure in re.findall(r"[\d.]+", said)]
+    return [float(figure) for figure in re.findall(r"[\d.]+", said.splitlines()[-1])]
 
 
 def test_a_transaction_costs_the_same_behind_a_long_queue() -> None:

@@ -20,29 +20,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from consumers import rounds
-from consumers.effects import EffectsLedger
-from consumers.payloads import PayloadsConsumer
-from producers.agreed import AgreedProducer
-from producers.payloads import PayloadsProducer
-from producers.rounds import RoundsProducer
 from quadlog import codec
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Save, Tick
 from quadlog.core.model import Pair, Payload, Post, Transaction, first_view, payload_digest
 from quadlog.master.admission import Admission
 from quadlog.master.bodies import ROOM
-from quadlog.master.crew import Crew
-from quadlog.master.desk import Desk, Waiter
+from quadlog.master.desk import Waiter
 from quadlog.master.events import Left, Offered
-from quadlog.master.intake import Intake
-from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.updates import new_id
 from quadlog.ports import Record
 from quadlog.store import MasterStore, Taken
+from tests.lone_node import lone_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from quadlog.master.node import Node
     from quadlog.ports import Acked, Headers
 
 MASTERS: Final = ("m1", "m2", "m3")
@@ -172,31 +166,8 @@ class Town:
             pace=PACE,
             limits=Limits(),
         )
-        mouths = Mouths(
-            payloads=PayloadsProducer(self.outlet, "payloads", "m1"),
-            rounds=RoundsProducer(self.outlet, "rounds"),
-            agreed=AgreedProducer(self.outlet, "agreed", "m1"),
-            effects=None,
-        )
-        ears = Ears(
-            own_payloads="payloads",
-            payloads={"payloads": Intake(PayloadsConsumer(), 0)},
-            rounds=frozenset(f"{name}.rounds" for name in MASTERS),
-            effects="effects",
-            status="status",
-        )
-        return Node(
-            agreement=agreement,
-            store=self.store,
-            mouths=mouths,
-            ears=ears,
-            ledger=EffectsLedger(index=0, attempt=0, mirrored=-1),
-            desk=Desk(self.store),
-            crew=Crew(timeout_ms=1000),
-            admission=Admission(max_waiting=10**9),
-            appoint=None,
-            failed=sys.exit,
-        )
+        admission = Admission(max_waiting=10**9)
+        return lone_node(agreement, self.store, self.outlet, admission, failed=sys.exit)
 
     def round(self, count: int) -> float:
         """New transactions are given, old ones agreed.  Returns the node's CPU seconds."""

@@ -21,9 +21,7 @@ MASTERS = ["m1", "m2", "m3"]
 @given(st.lists(st.tuples(st.sampled_from(MASTERS), st.floats(0, 10_000)), max_size=30), st.floats(0, 20_000))
 def test_where_all_hear_the_same_one_leads(heard: list[tuple[str, float]], later: float) -> None:
     """Of masters that hear the same of each other, exactly one leads: the lowest that is heard."""
-    heard_at: dict[str, float] = {}
-    for master, moment in sorted(heard, key=lambda one: one[1]):
-        heard_at[master] = moment
+    heard_at = dict(sorted(heard, key=lambda one: one[1]))
     now = 12_500 + later
     alive = {m for m in MASTERS if now - heard_at.get(m, 0) <= 2500}
     leads = []

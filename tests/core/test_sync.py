@@ -70,7 +70,13 @@ def harm(*, lost: int) -> Counter[str]:
             PowerCuts(seed, lost=lost).run()
         except AssertionError as error:
             text = str(error)
-            kinds = ("two orders", "behind a later timestamp", "remembers", "not converged", "lost or doubled")
+            kinds = (
+                "two orders",
+                "behind a later timestamp",
+                "remembers",
+                "not converged",
+                "lost or doubled",
+            )
             found[next((kind for kind in kinds if kind in text), text.splitlines()[0][:80])] += 1
     return found
 

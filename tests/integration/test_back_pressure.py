@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from consumers.effects import EffectsLedger
-from consumers.payloads import PayloadsConsumer
-from producers.agreed import AgreedProducer
-from producers.payloads import PayloadsProducer
-from producers.rounds import RoundsProducer
 from quadlog.clock import now
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace, Save
@@ -23,14 +18,13 @@ from quadlog.errors import SetupError, Unavailable
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import BESIDE, Bodies
-from quadlog.master.crew import Crew
-from quadlog.master.desk import Answer, Desk, Waiter
+from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered, Told
-from quadlog.master.intake import Intake
-from quadlog.master.node import BATCHES, Ears, Mouths, Node
+from quadlog.master.node import BATCHES, Node
 from quadlog.settings import MIB, MasterSettings
 from quadlog.store import MasterStore, Taken
 from tests.integration.test_master_store import payload_of
+from tests.lone_node import lone_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,29 +89,7 @@ def make_node(store: MasterStore, broker: Broker, admission: Admission) -> Node:
         pace=Pace(window=0),
         limits=Limits(),
     )
-    return Node(
-        agreement=agreement,
-        store=store,
-        mouths=Mouths(
-            payloads=PayloadsProducer(broker, "payloads", "m1"),
-            rounds=RoundsProducer(broker, "rounds"),
-            agreed=AgreedProducer(broker, "agreed", "m1"),
-            effects=None,
-        ),
-        ears=Ears(
-            own_payloads="payloads",
-            payloads={"payloads": Intake(PayloadsConsumer(), 0)},
-            rounds=frozenset(),
-            effects="effects",
-            status="status",
-        ),
-        ledger=EffectsLedger(index=0, attempt=0, mirrored=-1),
-        desk=Desk(store),
-        crew=Crew(timeout_ms=60_000),
-        admission=admission,
-        appoint=None,
-        failed=pytest.fail,
-    )
+    return lone_node(agreement, store, broker, admission, failed=pytest.fail)
 
 
 @pytest.fixture

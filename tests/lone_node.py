@@ -1,0 +1,84 @@
+"""A real node, alone in its data centre, over an outlet of the test's own: no Kafka, no HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from consumers.effects import EffectsLedger
+from consumers.payloads import PayloadsConsumer
+from producers.agreed import AgreedProducer
+from producers.payloads import PayloadsProducer
+from producers.rounds import RoundsProducer
+from quadlog.master.bodies import Bodies
+from quadlog.master.chores import Chores, Reach
+from quadlog.master.crew import Crew
+from quadlog.master.desk import Desk
+from quadlog.master.events import Published
+from quadlog.master.intake import Intake
+from quadlog.master.lead import Lead
+from quadlog.master.node import Ears, Mouths, Node
+from quadlog.master.scribe import Scribe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.core.agreement import Agreement
+    from quadlog.master.admission import Admission
+    from quadlog.ports import Outlet
+    from quadlog.store import MasterStore
+
+
+def lone_node(
+    agreement: Agreement,
+    store: MasterStore,
+    outlet: Outlet,
+    admission: Admission,
+    *,
+    failed: Callable[[str], None],
+) -> Node:
+    """The node of `agreement`'s master; topics are `payloads`, `agreed` and `<master>.rounds`."""
+    master = agreement.node
+    bodies = Bodies(store)
+    ledger = EffectsLedger(index=0, attempt=0, mirrored=-1)
+
+    def chores(node: Node) -> Chores:
+        return Chores(
+            lead=Lead(master, [master], patience_ms=0),
+            scribe=Scribe(
+                say=AgreedProducer(outlet, "agreed", master).say,
+                payload=bodies.__getitem__,
+                written=lambda index: node.put(Published(index)),
+            ),
+            mirror=None,
+            ledger=ledger,
+            crew=node.crew,
+            peers={},
+            effects="effects",
+            reach=Reach(appoint=None, mirrored=lambda: -1, settle=lambda: None, rewind=lambda *_: None),
+        )
+
+    node = Node(
+        agreement=agreement,
+        store=store,
+        mouths=Mouths(
+            payloads=PayloadsProducer(outlet, "payloads", master), rounds=RoundsProducer(outlet, "rounds")
+        ),
+        ears=Ears(
+            own_payloads="payloads",
+            payloads={"payloads": Intake(PayloadsConsumer(), 0)},
+            rounds=frozenset(f"{name}.rounds" for name in agreement.view.members),
+            agreed="agreed",
+            effects="effects",
+            status="status",
+        ),
+        ledger=ledger,
+        desk=Desk(store),
+        crew=Crew(timeout_ms=60_000),
+        admission=admission,
+        bodies=bodies,
+        chores=chores,
+        settle=lambda: None,
+        failed=failed,
+    )
+    node.chores.tend({}, 0.0)
+    return node
