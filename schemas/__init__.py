@@ -18,6 +18,7 @@ IDS: Final = {
     4: "effect",
     5: "fence",
     6: "heartbeat",
+    7: "effect_2",
 }
 """Schema id (Confluent wire format) to file name."""
 
@@ -37,3 +38,13 @@ def record_name(schema_id: int) -> str:
     """
     schema: dict[str, Any] = json.loads(text(schema_id))
     return f"{schema['namespace']}.{schema['name']}"
+
+
+@cache
+def versions(subject: str) -> tuple[int, ...]:
+    """The ids of a subject's schemas, oldest first: version 1 and those after it.
+
+    >>> versions("quadlog.Effect")
+    (4, 7)
+    """
+    return tuple(schema_id for schema_id in sorted(IDS) if record_name(schema_id) == subject)

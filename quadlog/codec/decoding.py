@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quadlog.codec.effects import effect_of, joined
 from quadlog.codec.posts import fence_of, heartbeat_of, post_of
 from quadlog.codec.transactions import entry_of, payload_of
-from quadlog.codec.wire import EFFECT, ENTRY, FENCE, HEARTBEAT, PAYLOAD, POST, read
+from quadlog.codec.wire import EFFECT, EFFECT_1, ENTRY, FENCE, HEARTBEAT, PAYLOAD, POST, read
 from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Post
 from quadlog.errors import StateError
 
@@ -21,6 +21,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
     POST: post_of,
     ENTRY: entry_of,
+    EFFECT_1: effect_of,
     EFFECT: effect_of,
     FENCE: fence_of,
     HEARTBEAT: heartbeat_of,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND, _READ_ONLY = 40401, 40402, 40403, 42205
-_IDS = {schemas.record_name(schema_id): schema_id for schema_id in schemas.IDS}
+_SUBJECTS = sorted({schemas.record_name(schema_id) for schema_id in schemas.IDS})
 
 
 def _json(body: Any, status: int = 200) -> Response:  # noqa: ANN401 - any JSON
@@ -36,30 +36,36 @@ async def _subjects_of(request: Request) -> Response:
     schema_id = request.path_params["id"]
     if schema_id not in schemas.IDS:
         return _error(_SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
-    return _json([{"subject": schemas.record_name(schema_id), "version": 1}])
+    subject = schemas.record_name(schema_id)
+    return _json([{"subject": subject, "version": schemas.versions(subject).index(schema_id) + 1}])
 
 
 async def _subjects(request: Request) -> Response:
     del request
-    return _json(sorted(_IDS))
+    return _json(_SUBJECTS)
 
 
 async def _versions(request: Request) -> Response:
     subject = request.path_params["subject"]
-    return _json([1]) if subject in _IDS else _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    ids = schemas.versions(subject)
+    if not ids:
+        return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+    return _json(list(range(1, len(ids) + 1)))
 
 
 async def _version(request: Request) -> Response:
     subject, version = request.path_params["subject"], request.path_params["version"]
-    if subject not in _IDS:
+    ids = schemas.versions(subject)
+    if not ids:
         return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
-    if version not in {"1", "latest"}:
+    number = {str(n): n for n in range(1, len(ids) + 1)}.get(version, len(ids) if version == "latest" else 0)
+    if not number:
         return _error(_VERSION_NOT_FOUND, f"Version {version} not found.")
-    schema_id = _IDS[subject]
+    schema_id = ids[number - 1]
     return _json(
         {
             "subject": subject,
-            "version": 1,
+            "version": number,
             "id": schema_id,
             "schemaType": "AVRO",
             "schema": _compact(schema_id),
