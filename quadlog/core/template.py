@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple, Variable
 
+from quadlog.core.effect import named_graphs
 from quadlog.core.operations import DeleteData, InsertData, TripleTemplate
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.terms import BlankNodes
@@ -46,7 +47,12 @@ def filled_in(modify: Modify, rows: Iterable[Row], tx_id: bytes) -> tuple[Delete
         values: list[_Filled] = [*row, *nodes.of(row), *plan.constants]
         deleted.update(dict.fromkeys(_quads(plan.deletes, values)))
         inserted.update(dict.fromkeys(_quads(plan.inserts, values)))
-    return DeleteData(quads=tuple(deleted)), InsertData(quads=_checked(inserted))
+    for graph in named_graphs((*deleted, *inserted)):
+        if isinstance(graph, NamedNode):
+            refuse_reserved(graph)
+    if any(isinstance(quad.graph_name, BlankNode) for quad in inserted):
+        raise UserError("a solution names a graph by a blank node: graphs are named by IRIs")
+    return DeleteData(quads=tuple(deleted)), InsertData(quads=tuple(inserted))
 
 
 class _Plan:
@@ -137,14 +143,3 @@ def _labels(templates: Iterable[QuadTemplate | TripleTemplate]) -> Iterator[Blan
                 yield slot
             elif isinstance(slot, TripleTemplate):
                 yield from _labels([slot])
-
-
-def _checked(quads: Iterable[Quad]) -> tuple[Quad, ...]:
-    """The quads, if all their graphs may be written."""
-    quads = tuple(quads)
-    for graph in {quad.graph_name for quad in quads}:
-        if isinstance(graph, BlankNode):
-            raise UserError("a solution names a graph by a blank node: graphs are named by IRIs")
-        if isinstance(graph, NamedNode):
-            refuse_reserved(graph)
-    return quads
