@@ -109,7 +109,8 @@ class QuadStore:
         with self._commits:
             self._store.update(update.text(), custom_functions=update.functions())
             self._applied = applied
-        self._forget(anticipated)
+        if anticipated:
+            self._forget(anticipated)
 
     def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
         """Make consecutive changes in one atomic update, with a record for each that can take it back.

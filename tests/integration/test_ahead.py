@@ -175,6 +175,23 @@ def test_a_read_that_takes_long_to_start_slows_evaluation_and_does_not_stop_it(w
     assert numbers(worker) == "3"
 
 
+def test_an_evaluator_that_waits_keeps_its_place_while_effects_are_applied(worker: Worker) -> None:
+    """Else reads that overlap would keep a sequence out for ever."""
+    with worker.store.gate.reading():
+        worker.log.agree("INSERT DATA { <urn:x> <urn:y> 1 }")
+        worker.log.agree(f"{COUNT} ; {COUNT}")
+        worker.hear(TOPICS.agreed)
+        worker.turn()
+        worker.hear(TOPICS.effects)
+        worker.replica._apply()
+        assert worker.store.applied.index == 2
+        assert not worker.store.gate.is_open
+    worker.catch_up()
+    worker.turn()
+    worker.catch_up()
+    assert (numbers(worker), worker.store.applied.index) == ("3", 3)
+
+
 def test_what_fails_before_it_goes_ahead_leaves_the_gate_open(worker: Worker) -> None:
     worker.log.agree(f"CLEAR GRAPH <urn:none> ; {COUNT}")
     worker.hear(TOPICS.agreed)
