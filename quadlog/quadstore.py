@@ -23,11 +23,12 @@ from quadlog.core import signature
 from quadlog.errors import StateError
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
+from quadlog.onethread import on_one_thread
 from quadlog.quaddir import open_locked, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyoxigraph import DefaultGraph, Store
@@ -202,9 +203,9 @@ class QuadStore:
                 yield signature.quad_line(quad)
         yield from map(signature.empty_graph_line, empty)
 
-    def dump(self) -> Iterator[bytes]:
+    def dump(self) -> Generator[bytes]:
         """N-Quads in chunks, with comments that name the empty graphs, as of this moment."""
-        return _chunks(self.lines())
+        return on_one_thread(lambda: _chunks(self.lines()))
 
     def recount(self) -> tuple[int, int]:
         """Signature and number of quads, from what is stored."""
@@ -222,7 +223,7 @@ class QuadStore:
         del self._store
 
 
-def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
+def _chunks(lines: Iterator[str]) -> Generator[bytes]:
     chunk: list[str] = []
     for line in lines:
         chunk.append(line)
