@@ -42,9 +42,14 @@ def net_of(changes: Iterable[Change]) -> Net:
     for change in changes:
         quads.update(dict.fromkeys(change.deleted, False))
         quads.update(dict.fromkeys(change.inserted, True))
-        graphs.update(dict.fromkeys(change.filled, False))
+        graphs.update(dict.fromkeys((*change.filled, *change.dropped), False))
         graphs.update(dict.fromkeys(change.emptied, True))
-    # An insertion creates its graph by itself; a graph that was filled otherwise is gone.
+    return last_words(quads, graphs)
+
+
+def last_words(quads: Mapping[Quad, bool], graphs: Mapping[NamedGraph, bool]) -> Net:
+    """Quads that are to be there or not, and graphs that are to be there at least empty or not."""
+    # An insertion creates its graph by itself; a graph that is not to be there otherwise is gone.
     inserted = {q.graph_name for q, there in quads.items() if there and graphs}
     return Net(
         quads=quads,

@@ -27,9 +27,13 @@ from quadlog.core.sparql.tokens import is_tame, tokens
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyoxigraph import QueryTriples, Store
+
+    from quadlog.core.operations import Where
+    from quadlog.core.template import Row, Term
+    from quadlog.gate import Gate
 
 Graph: TypeAlias = NamedNode | BlankNode | DefaultGraph
 
@@ -114,17 +118,19 @@ def run_query(
     text: str,
     *,
     reserved: NamedNode,
+    gate: Gate,
     accept: str = "*/*",
     base_iri: str | None = None,
     dataset: Dataset | None = None,
 ) -> Answer:
-    """Begin to answer a query, as if ``reserved`` were not there."""
+    """Begin to answer a query, as if ``reserved`` were not there; it starts inside the gate."""
     if not is_tame(text):
         raise Unsupported("the query is nested too deeply, or chains too many operators")
     _refuse_updates(text)
     try:
-        hidden, default, named = _hidden(store, text, dataset, reserved)
-        result = store.query(hidden, base_iri=base_iri, default_graph=default, named_graphs=named)
+        with gate.reading():
+            hidden, default, named = _hidden(store, text, dataset, reserved)
+            result = store.query(hidden, base_iri=base_iri, default_graph=default, named_graphs=named)
         return _serialised(result, accept)
     except SyntaxError:
         raise _refused(store, text, base_iri) from None
@@ -132,6 +138,34 @@ def run_query(
         raise UserError(f"bad request: {error}") from None
     except RuntimeError as error:
         raise UserError(f"the query failed: {error}") from None
+
+
+def solutions_of(
+    store: Store,
+    where: Where,
+    *,
+    reserved: NamedNode,
+    functions: Mapping[NamedNode, Callable[..., Term]],
+) -> Iterator[Row]:
+    """The solutions of an update's WHERE, as if ``reserved`` were not there.
+
+    Without ``where.named`` every other named graph is seen, whatever the default graph is.
+    """
+    try:
+        text, named = where.text, None if where.named is None else list[NamedNode | BlankNode](where.named)
+        if named is None:
+            text, _, named = _hidden(store, text, None, reserved)
+        result = store.query(
+            text,
+            default_graph=None if where.default is None else list(where.default),
+            named_graphs=named,
+            custom_functions=dict(functions) or None,
+        )
+        assert isinstance(result, QuerySolutions)
+        for solution in result:
+            yield tuple(solution)
+    except (SyntaxError, ValueError, RuntimeError) as error:
+        raise UserError(f"the update failed: {error}") from None
 
 
 def hide(text: str, reserved: NamedNode) -> str | None:

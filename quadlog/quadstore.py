@@ -4,89 +4,51 @@ A directory holds pyoxigraph's files and one small file with the name of a reser
 graph has one quad, whose literal says up to where the log has been applied; it is replaced in the
 same atomic update as the quads, so that after any crash the two agree.  pyoxigraph does not
 fsync: after a power loss both may be older, but still agree.
+
+The evaluating worker's store may be ahead of that: what was anticipated has records in the reserved
+graph (``journal.py``), reads are kept out by a gate (``gate.py``), and ``open`` takes it back.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
+import threading
 import time
-from base64 import b64decode, b64encode
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyoxigraph import Literal, NamedNode, Quad, Store
+from pyoxigraph import Literal, NamedNode, Quad
 
+from quadlog.applied import Applied
 from quadlog.commit import UpdateText, net_of
 from quadlog.core import signature
-from quadlog.core.model import GENESIS
-from quadlog.core.sparql.syntax import RESERVED_PREFIX
-from quadlog.errors import SetupError, StateError
-from quadlog.quadquery import run_query
+from quadlog.errors import StateError
+from quadlog.gate import Gate
+from quadlog.journal import JOURNAL, number_of, records_of, undoing
+from quadlog.onethread import on_one_thread
+from quadlog.quaddir import open_locked, reserved_graph
+from quadlog.quadquery import run_query, solutions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from pyoxigraph import DefaultGraph, Store
+
     from quadlog.core.effect import Change, NamedGraph
+    from quadlog.core.operations import Where
+    from quadlog.core.template import Row, Term
     from quadlog.quadquery import Answer, Dataset
+
+__all__ = ["Applied", "QuadStore"]
 
 _APPLIED = NamedNode("urn:quadlog:applied")
 # Iterating over quads holds the GIL: lines between two chances for other threads, some 5 ms.
 _CHUNK = 5_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """Up to where a store has applied the log, and what it holds then."""
-
-    index: int = 0
-    chain: bytes = GENESIS
-    effects_chain: bytes = GENESIS
-    signature: int = signature.EMPTY
-    quads: int = 0
-    agreed_offset: int = 0
-    effects_offset: int = 0
-    term: bytes = GENESIS
-    attempt: int = 0
-
-    def encode(self) -> str:
-        """One line of text, short: oxigraph's dictionary keeps every string for ever.
-
-        >>> Applied.decode(Applied(index=7, chain=b"x").encode()) == Applied(index=7, chain=b"x")
-        True
-        """
-        numbers = (
-            self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt
-        )  # fmt: skip
-        total = self.signature.to_bytes(32, "big")
-        texts = (b64encode(v).decode() for v in (total, self.chain, self.effects_chain, self.term))
-        return ",".join((*map(str, numbers), *texts))
-
-    @staticmethod
-    def decode(text: str) -> Applied:
-        """The inverse of ``encode``."""
-        numbers, values = text.split(",")[:5], text.split(",")[5:]
-        index, quads, agreed_offset, effects_offset, attempt = map(int, numbers)
-        total, chain, effects_chain, term = map(b64decode, values)
-        return Applied(
-            index=index,
-            chain=chain,
-            effects_chain=effects_chain,
-            signature=int.from_bytes(total, "big"),
-            quads=quads,
-            agreed_offset=agreed_offset,
-            effects_offset=effects_offset,
-            term=term,
-            attempt=attempt,
-        )
-
-
 class QuadStore:
     """A worker's quads with the applied state; a ``State`` of ``quadlog.core.effect``.
 
-    One thread applies; any number may query.
+    One thread applies and anticipates; any number may query.
     """
 
     def __init__(self, store: Store, reserved: NamedNode, applied: Applied) -> None:
@@ -94,14 +56,20 @@ class QuadStore:
         self._store = store
         self._reserved = reserved
         self._applied = applied
+        self._ahead: dict[Quad, int] = {}
+        """Records of what was anticipated, with their numbers."""
+        self._number = 0
+        self._commits = threading.Lock()
+        self.gate = Gate()
+        """Every read passes it: closed while there is anything that was anticipated."""
 
     @classmethod
     def open(cls, path: Path) -> QuadStore:
         """Open or create the store in this directory."""
         path.mkdir(parents=True, exist_ok=True)
-        store = _open_locked(path)
-        reserved = _reserved_graph(path, store)
-        found = list(store.quads_for_pattern(None, None, None, reserved))
+        store = open_locked(path)
+        reserved = reserved_graph(path, store)
+        found = list(store.quads_for_pattern(None, _APPLIED, None, reserved))
         match found:
             case []:
                 applied = Applied()
@@ -110,25 +78,82 @@ class QuadStore:
                 applied = Applied.decode(quad.object.value)
             case _:
                 raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
-        return cls(store, reserved, applied)
+        opened = cls(store, reserved, applied)
+        records = store.quads_for_pattern(None, JOURNAL, None, reserved)
+        opened._ahead = {record: number_of(record) for record in records}
+        opened.take_back(list(opened._ahead))
+        return opened
 
     @property
     def applied(self) -> Applied:
         """Up to where the log is applied; read from disk once, at ``open``."""
         return self._applied
 
-    def apply(self, changes: Sequence[Change], applied: Applied) -> None:
+    @property
+    def is_ahead(self) -> bool:
+        """Whether anything stands in the store that is not applied."""
+        return bool(self._ahead)
+
+    def apply(self, changes: Sequence[Change], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
         """Make consecutive changes and say so, in one atomic update.
 
-        Trusts its caller that the changes are exact and that ``applied`` tells their result.
+        Trusts its caller that the changes are exact and that ``applied`` tells their result,
+        together with what the records ``anticipated`` stand for: that stays.
         """
         update = UpdateText()
         update.add(net_of(changes))
-        for verb, state in (("DELETE", self._applied), ("INSERT", applied)):
-            quad = _applied_quad(self._reserved, state)
-            update.operations.append(f"{verb} DATA {{ GRAPH {self._reserved} {{ {quad.triple} }} }}")
+        self._replace(
+            update,
+            [*anticipated, _applied_quad(self._reserved, self._applied)],
+            [_applied_quad(self._reserved, applied)],
+        )
+        with self._commits:
+            self._store.update(update.text(), custom_functions=update.functions())
+            self._applied = applied
+        if anticipated:
+            self._forget(anticipated)
+
+    def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
+        """Make consecutive changes in one atomic update, with a record for each that can take it back.
+
+        The caller has closed the gate.
+        """
+        records = records_of(changes, self, first=self._number, reserved=self._reserved)
+        update = UpdateText()
+        update.add(net_of(changes))
+        self._replace(update, (), records)
         self._store.update(update.text(), custom_functions=update.functions())
-        self._applied = applied
+        self._ahead.update((record, self._number + n) for n, record in enumerate(records))
+        self._number += len(records)
+        return records
+
+    def take_back(self, records: Sequence[Quad] | None = None) -> None:
+        """Undo what the newest records stand for, or all, in one atomic update."""
+        records = list(self._ahead) if records is None else records
+        if records:
+            update = UpdateText()
+            update.add(undoing(records))
+            self._replace(update, records, ())
+            self._store.update(update.text(), custom_functions=update.functions())
+        self._forget(records)
+
+    def _forget(self, records: Iterable[Quad]) -> None:
+        for record in records:
+            del self._ahead[record]
+        if not self._ahead:
+            self._number = 0
+            self.gate.open()
+
+    def _replace(self, update: UpdateText, old: Iterable[Quad], new: Iterable[Quad]) -> None:
+        """Quads of the reserved graph."""
+        for verb, quads in (("DELETE", old), ("INSERT", new)):
+            texts = " . ".join(str(quad.triple) for quad in quads)
+            if texts:
+                update.operations.append(f"{verb} DATA {{ GRAPH {self._reserved} {{ {texts} }} }}")
+
+    def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
+        """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""
+        return solutions_of(self._store, where, reserved=self._reserved, functions=functions)
 
     def query(
         self,
@@ -146,6 +171,7 @@ class QuadStore:
             self._store,
             text,
             reserved=self._reserved,
+            gate=self.gate,
             accept=accept,
             base_iri=base_iri,
             dataset=dataset,
@@ -159,33 +185,30 @@ class QuadStore:
         """Whether the named graph exists, with quads or empty."""
         return self._store.contains_named_graph(graph)
 
-    def quads_in(self, graph: NamedGraph) -> Iterator[Quad]:
-        """The quads of a named graph."""
+    def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
+        """The quads of a graph."""
         return self._store.quads_for_pattern(None, None, None, graph)
 
-    def lines(self) -> Iterator[str]:
-        """The line of every quad and every empty graph, as the signature has them.
+    def graphs(self) -> Iterator[NamedGraph]:
+        """All named graphs but the reserved one."""
+        return (graph for graph in self._store.named_graphs() if graph != self._reserved)
 
-        As of one moment only while nobody applies.
-        """
-        for quad in self._store.quads_for_pattern(None, None, None, None):
+    def lines(self) -> Iterator[str]:
+        """The line of every quad and every empty graph, as the signature has them, as of this moment."""
+        with self.gate.reading(), self._commits:
+            quads = self._store.quads_for_pattern(None, None, None, None)
+            empty = [graph for graph in self.graphs() if next(self.quads_in(graph), None) is None]
+        return self._lines(quads, empty)
+
+    def _lines(self, quads: Iterator[Quad], empty: list[NamedGraph]) -> Iterator[str]:
+        for quad in quads:
             if quad.predicate != _APPLIED or quad.graph_name != self._reserved:
                 yield signature.quad_line(quad)
-        for graph in self._store.named_graphs():
-            if next(self.quads_in(graph), None) is None:
-                yield signature.empty_graph_line(graph)
+        yield from map(signature.empty_graph_line, empty)
 
-    def dump(self) -> Iterator[bytes]:
-        """N-Quads in chunks, with comments that name the empty graphs."""
-        chunk: list[str] = []
-        for line in self.lines():
-            chunk.append(line)
-            if len(chunk) == _CHUNK:
-                yield "\n".join((*chunk, "")).encode()
-                chunk.clear()
-                time.sleep(0)  # lets another thread have the GIL
-        if chunk:
-            yield "\n".join((*chunk, "")).encode()
+    def dump(self) -> Generator[bytes]:
+        """N-Quads in chunks, with comments that name the empty graphs, as of this moment."""
+        return on_one_thread(lambda: _chunks(self.lines()))
 
     def recount(self) -> tuple[int, int]:
         """Signature and number of quads, from what is stored."""
@@ -203,38 +226,17 @@ class QuadStore:
         del self._store
 
 
+def _chunks(lines: Iterator[str]) -> Generator[bytes]:
+    chunk: list[str] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) == _CHUNK:
+            yield "\n".join((*chunk, "")).encode()
+            chunk.clear()
+            time.sleep(0)  # lets another thread have the GIL
+    if chunk:
+        yield "\n".join((*chunk, "")).encode()
+
+
 def _applied_quad(reserved: NamedNode, applied: Applied) -> Quad:
     return Quad(reserved, _APPLIED, Literal(applied.encode()), reserved)
-
-
-def _open_locked(path: Path) -> Store:
-    owner = path / "owner"
-    try:
-        store = Store(path / "quads")
-    except OSError as error:
-        if "lock" not in str(error).lower():
-            raise SetupError(f"StoreUnusable: {path}: {error}") from error
-        held_by = "another process"
-        with suppress(OSError):
-            held_by = f"process {owner.read_text().strip()}"
-        raise SetupError(
-            f"StoreLocked: {path} is held by {held_by}; stop it, or give this worker another directory"
-        ) from error
-    owner.write_text(f"{os.getpid()}\n")
-    return store
-
-
-def _reserved_graph(path: Path, store: Store) -> NamedNode:
-    """The graph's name, made up when the store is: nobody can guess it."""
-    file = path / "reserved-graph"
-    if file.exists():
-        return NamedNode(file.read_text().strip())
-    if next(store.named_graphs(), None) is not None or len(store):
-        raise StateError(f"{path}: the file {file.name} is missing beside the quads; rebuild the store")
-    name = NamedNode(f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
-    draft = file.with_suffix(".new")
-    draft.write_text(f"{name.value}\n")
-    with draft.open() as written:
-        os.fsync(written.fileno())
-    draft.replace(file)
-    return name

@@ -18,6 +18,7 @@ IDS: Final = {
     4: "effect",
     5: "fence",
     6: "heartbeat",
+    7: "effect_2",
     8: "post_delta",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
@@ -38,3 +39,13 @@ def record_name(schema_id: int) -> str:
     """
     schema: dict[str, Any] = json.loads(text(schema_id))
     return f"{schema['namespace']}.{schema['name']}"
+
+
+@cache
+def versions(subject: str) -> tuple[int, ...]:
+    """The ids of a subject's schemas, oldest first: version 1 and those after it.
+
+    >>> versions("quadlog.Effect")
+    (4, 7)
+    """
+    return tuple(schema_id for schema_id in sorted(IDS) if record_name(schema_id) == subject)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quadlog.codec.effects import effect_of, joined
 from quadlog.codec.posts import fence_of, heartbeat_of, post_of
 from quadlog.codec.transactions import entry_of, payload_of
-from quadlog.codec.wire import EFFECT, ENTRY, FENCE, HEARTBEAT, OLD_POST, PAYLOAD, POST, read
+from quadlog.codec.wire import EFFECT, EFFECT_1, ENTRY, FENCE, HEARTBEAT, PAYLOAD, POST, POST_1, read
 from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Post
 from quadlog.errors import StateError
 
@@ -19,9 +19,10 @@ Said = Payload | Post | LoggedEntry | Effect | Fence | Heartbeat
 """Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
-    OLD_POST: post_of,
+    POST_1: post_of,
     POST: post_of,
     ENTRY: entry_of,
+    EFFECT_1: effect_of,
     EFFECT: effect_of,
     FENCE: fence_of,
     HEARTBEAT: heartbeat_of,

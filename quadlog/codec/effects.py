@@ -35,7 +35,7 @@ def encode_effect(effect: Effect) -> list[bytes]:
     ]
 
 
-LISTS: Final = ("deleted", "inserted", "emptied", "filled")
+LISTS: Final = ("deleted", "inserted", "emptied", "filled", "dropped")
 _PIECE: Final = CHUNK // 4
 """Characters of a line that is longer than a chunk: UTF-8 has at most four bytes for one."""
 
@@ -68,7 +68,8 @@ def _part(lists: dict[str, Any]) -> dict[str, Any]:
 
 def effect_of(record: dict[str, Any]) -> Effect:
     """What an effect's record, or a chunk of one, says."""
-    record = record | {name: tuple(record[name]) for name in LISTS} | {"outcome": Outcome(record["outcome"])}
+    lists = {name: tuple(record.get(name, ())) for name in LISTS}  # version 1 knows nothing of drops
+    record = record | lists | {"outcome": Outcome(record["outcome"])}
     del record["chunk"], record["chunks"]
     return Effect(**record)
 

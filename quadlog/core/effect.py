@@ -1,28 +1,28 @@
 """What operations change, exactly, against a state that is only read.
 
 A state is a set of quads and a set of *empty named graphs*: pyoxigraph keeps a named graph that
-has lost its last quad.  A change says what leaves and what joins each of the two sets; nothing
-that was so before is in it.
+has lost its last quad.  A change says what leaves and what joins each of the two sets, and which
+graphs with quads are no more; nothing that was so before is in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, assert_never
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
 from quadlog.core import signature
-from quadlog.core.update import DeleteData, InsertData
+from quadlog.core.operations import Clear, Create, DeleteData, Drop, Every, InsertData
+from quadlog.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pyoxigraph import Quad
-
-    from quadlog.core.update import Operation
+    from quadlog.core.operations import DataOperation, GraphOperation, Target
 
 NamedGraph: TypeAlias = NamedNode | BlankNode
+T = TypeVar("T", bound=Quad | NamedGraph)
 
 
 class State(Protocol):
@@ -36,8 +36,12 @@ class State(Protocol):
         """Whether the named graph exists, with quads or empty."""
         ...
 
-    def quads_in(self, graph: NamedGraph) -> Iterator[Quad]:
+    def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
         """Its quads, lazily: callers stop at the first that suits them."""
+        ...
+
+    def graphs(self) -> Iterator[NamedGraph]:
+        """All named graphs, with quads or empty."""
         ...
 
 
@@ -46,13 +50,15 @@ class Change:
     """The exact difference between two states; each part sorted as N-Quads text.
 
     ``emptied`` joins the set of empty named graphs, ``filled`` leaves it.  A filled graph
-    without an inserted quad is one that no longer exists.
+    without an inserted quad is one that no longer exists.  ``dropped`` had quads and no longer
+    exists.
     """
 
     deleted: tuple[Quad, ...] = ()
     inserted: tuple[Quad, ...] = ()
     emptied: tuple[NamedGraph, ...] = ()
     filled: tuple[NamedGraph, ...] = ()
+    dropped: tuple[NamedGraph, ...] = ()
 
     @property
     def growth(self) -> int:
@@ -60,7 +66,7 @@ class Change:
         return len(self.inserted) - len(self.deleted)
 
 
-def effect_of(operations: Iterable[Operation], state: State) -> Change:
+def effect_of(operations: Iterable[DataOperation], state: State) -> Change:
     """The net change of the operations, one after the other, as pyoxigraph's ``update``."""
     # The last word on every quad, and the graphs that an insertion creates on its way.
     wanted: dict[Quad, bool] = {}
@@ -69,7 +75,7 @@ def effect_of(operations: Iterable[Operation], state: State) -> Change:
         match operation:
             case InsertData():
                 wanted.update(dict.fromkeys(operation.quads, True))
-                created.update(_named_graphs(operation.quads))
+                created.update(named_graphs(operation.quads))
             case DeleteData():
                 wanted.update(dict.fromkeys(operation.quads, False))
             case _:
@@ -77,7 +83,7 @@ def effect_of(operations: Iterable[Operation], state: State) -> Change:
     changed = [q for q, there in wanted.items() if state.contains(q) is not there]
     deleted = {q for q in changed if not wanted[q]}
     inserted = {q for q in changed if wanted[q]}
-    shrunk, grown = _named_graphs(deleted), _named_graphs(inserted)
+    shrunk, grown = named_graphs(deleted), named_graphs(inserted)
     emptied = (
         graph
         for graph in (created | shrunk) - grown
@@ -88,11 +94,89 @@ def effect_of(operations: Iterable[Operation], state: State) -> Change:
         graph for graph in grown if state.has_graph(graph) and next(state.quads_in(graph), None) is None
     )
     return Change(
-        deleted=tuple(sorted(deleted, key=str)),
-        inserted=tuple(sorted(inserted, key=str)),
-        emptied=tuple(sorted(emptied, key=str)),
-        filled=tuple(sorted(filled, key=str)),
+        deleted=_in_order(deleted),
+        inserted=_in_order(inserted),
+        emptied=_in_order(emptied),
+        filled=_in_order(filled),
     )
+
+
+def effect_on_graphs(operation: GraphOperation, state: State) -> Change:
+    """The change of CLEAR, DROP or CREATE; UserError where pyoxigraph's ``update`` fails."""
+    match operation:
+        case Create():
+            if not state.has_graph(operation.graph):
+                return Change(emptied=(operation.graph,))
+            if operation.silent:
+                return Change()
+            raise UserError(f"CREATE: the graph {operation.graph} already exists")
+        case Clear() | Drop():
+            graphs = list(_meant(operation, state))
+        case _:
+            assert_never(operation)
+    quads = {graph: list(state.quads_in(graph)) for graph in graphs}
+    named = [graph for graph in graphs if not isinstance(graph, DefaultGraph)]
+    full = _in_order(graph for graph in named if quads[graph])
+    deleted = _in_order(quad for of_graph in quads.values() for quad in of_graph)
+    if isinstance(operation, Clear):
+        return Change(deleted=deleted, emptied=full)
+    return Change(
+        deleted=deleted, filled=_in_order(graph for graph in named if not quads[graph]), dropped=full
+    )
+
+
+def _meant(operation: Clear | Drop, state: State) -> Iterator[NamedGraph | DefaultGraph]:
+    """The graphs that CLEAR or DROP names."""
+    target: Target = operation.target
+    if isinstance(target, NamedNode):
+        if state.has_graph(target):
+            yield target
+        elif not operation.silent:
+            raise UserError(f"{type(operation).__name__.upper()}: the graph {target} does not exist")
+        return
+    if target != Every.NAMED:
+        yield DefaultGraph()
+    if isinstance(target, Every):
+        yield from state.graphs()
+
+
+def merged(changes: Sequence[Change]) -> Change:
+    """Consecutive changes as one: exactly the difference between the first state and the last."""
+    if len(changes) == 1:
+        return changes[0]
+    # Whether a quad is there: before the first change that names it, after the last one.
+    quads: dict[Quad, tuple[bool, bool]] = {}
+    # Whether a graph was empty before the first change that touches it; its last word.
+    empty_before: dict[NamedGraph, bool] = {}
+    words: dict[NamedGraph, str] = {}
+    for change in changes:
+        for quad in change.deleted:
+            quads[quad] = (quads.get(quad, (True, True))[0], False)
+        for quad in change.inserted:
+            quads[quad] = (quads.get(quad, (False, False))[0], True)
+        for graph, word in _words_of(change).items():
+            empty_before.setdefault(graph, graph in change.filled)
+            words[graph] = word
+    deleted = {quad for quad, (before, after) in quads.items() if before and not after}
+    lost = named_graphs(deleted)
+    return Change(
+        deleted=_in_order(deleted),
+        inserted=_in_order(quad for quad, (before, after) in quads.items() if after and not before),
+        emptied=_in_order(g for g, word in words.items() if word == "empty" and not empty_before[g]),
+        filled=_in_order(g for g, word in words.items() if word != "empty" and empty_before[g]),
+        dropped=_in_order(
+            g for g, word in words.items() if word == "gone" and not empty_before[g] and g in lost
+        ),
+    )
+
+
+def _words_of(change: Change) -> dict[NamedGraph, str]:
+    """What every named graph that a change touches is after it: full, empty or gone."""
+    words = dict.fromkeys(change.filled, "gone")
+    words.update(dict.fromkeys(named_graphs((*change.deleted, *change.inserted)), "full"))
+    words.update(dict.fromkeys(change.dropped, "gone"))
+    words.update(dict.fromkeys(change.emptied, "empty"))
+    return words
 
 
 def signature_after(before: int, change: Change) -> int:
@@ -103,84 +187,19 @@ def signature_after(before: int, change: Change) -> int:
     return signature.add(after, map(signature.empty_graph_line, change.emptied))
 
 
-def _named_graphs(quads: Iterable[Quad]) -> set[NamedGraph]:
+def named_graphs(quads: Iterable[Quad]) -> set[NamedGraph]:
+    """The named graphs that these quads are in."""
     graphs = {quad.graph_name for quad in quads}
     return {graph for graph in graphs if not isinstance(graph, DefaultGraph)}
 
 
-class Overlay:
-    """A state with changes laid over it that the state below does not show yet.
-
-    Changes are pushed at the new end as they are computed and dropped at the old end once the
-    base has them; each costs its own size.  Between the base's commit and ``drop`` both say
-    the same, so the order of those two is free of gaps.
-    """
-
-    def __init__(self, base: State) -> None:
-        """Nothing on top of ``base`` yet."""
-        self._base = base
-        self._changes: dict[int, Change] = {}
-        # The last word on a quad or a graph, and the index of the change that has it.
-        self._quads: dict[Quad, tuple[int, bool]] = {}
-        self._graphs: dict[NamedGraph, tuple[int, bool]] = {}
-        self._by_graph: dict[NamedGraph | DefaultGraph, dict[Quad, None]] = {}
-
-    def __len__(self) -> int:
-        """How many changes lie on the base."""
-        return len(self._changes)
-
-    def push(self, index: int, change: Change) -> None:
-        """Lay the change of log entry ``index`` on top."""
-        assert index > next(reversed(self._changes), -1), "changes come in the order of the log"
-        self._changes[index] = change
-        for quad in change.deleted:
-            self._say(quad, index, there=False)
-        for quad in change.inserted:
-            self._say(quad, index, there=True)
-        for graph, exists in _graph_words(change).items():
-            self._graphs[graph] = (index, exists)
-
-    def drop(self, index: int) -> None:
-        """Forget the oldest change: the base has it now."""
-        assert index == next(iter(self._changes)), "the oldest change goes first"
-        change = self._changes.pop(index)
-        for quad in (*change.deleted, *change.inserted):
-            if self._quads[quad][0] == index:
-                del self._quads[quad]
-                siblings = self._by_graph[quad.graph_name]
-                del siblings[quad]
-                if not siblings:
-                    del self._by_graph[quad.graph_name]
-        for graph in _graph_words(change):
-            if self._graphs[graph][0] == index:
-                del self._graphs[graph]
-
-    def contains(self, quad: Quad) -> bool:
-        """As ``State``."""
-        word = self._quads.get(quad)
-        return self._base.contains(quad) if word is None else word[1]
-
-    def has_graph(self, graph: NamedGraph) -> bool:
-        """As ``State``."""
-        word = self._graphs.get(graph)
-        return self._base.has_graph(graph) if word is None else word[1]
-
-    def quads_in(self, graph: NamedGraph) -> Iterator[Quad]:
-        """As ``State``: what the changes say of this graph, then what the base adds."""
-        words = self._by_graph.get(graph, {})
-        yield from [quad for quad in words if self._quads[quad][1]]
-        for quad in self._base.quads_in(graph):
-            if quad not in words:
-                yield quad
-
-    def _say(self, quad: Quad, index: int, *, there: bool) -> None:
-        self._quads[quad] = (index, there)
-        self._by_graph.setdefault(quad.graph_name, {})[quad] = None
-
-
-def _graph_words(change: Change) -> dict[NamedGraph, bool]:
+def graph_words(change: Change) -> dict[NamedGraph, bool]:
     """Which named graphs exist after the change, as far as it says anything of them."""
-    words = dict.fromkeys(change.filled, False)
-    words.update(dict.fromkeys(_named_graphs(change.inserted), True))
+    words = dict.fromkeys((*change.filled, *change.dropped), False)
+    words.update(dict.fromkeys(named_graphs(change.inserted), True))
     words.update(dict.fromkeys(change.emptied, True))
     return words
+
+
+def _in_order(things: Iterable[T]) -> tuple[T, ...]:
+    return tuple(sorted(things, key=str))

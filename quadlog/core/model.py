@@ -271,6 +271,7 @@ class Effect:
     inserted: tuple[str, ...] = ()
     emptied: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     quads: int
     signature_before: bytes
     signature_after: bytes

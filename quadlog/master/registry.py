@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND, _READ_ONLY = 40401, 40402, 40403, 42205
-_IDS: dict[str, list[int]] = {}
-"""Subject to the ids of its versions, oldest first."""
-for _id in sorted(schemas.IDS):
-    _IDS.setdefault(schemas.record_name(_id), []).append(_id)
+_SUBJECTS = sorted({schemas.record_name(schema_id) for schema_id in schemas.IDS})
 
 
 def _json(body: Any, status: int = 200) -> Response:  # noqa: ANN401 - any JSON
@@ -40,30 +37,31 @@ async def _subjects_of(request: Request) -> Response:
     if schema_id not in schemas.IDS:
         return _error(_SCHEMA_NOT_FOUND, f"Schema {schema_id} not found")
     subject = schemas.record_name(schema_id)
-    return _json([{"subject": subject, "version": _IDS[subject].index(schema_id) + 1}])
+    return _json([{"subject": subject, "version": schemas.versions(subject).index(schema_id) + 1}])
 
 
 async def _subjects(request: Request) -> Response:
     del request
-    return _json(sorted(_IDS))
+    return _json(_SUBJECTS)
 
 
 async def _versions(request: Request) -> Response:
     subject = request.path_params["subject"]
-    if subject not in _IDS:
+    ids = schemas.versions(subject)
+    if not ids:
         return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
-    return _json([number for number, _ in enumerate(_IDS[subject], start=1)])
+    return _json(list(range(1, len(ids) + 1)))
 
 
 async def _version(request: Request) -> Response:
     subject, version = request.path_params["subject"], request.path_params["version"]
-    if subject not in _IDS:
+    ids = schemas.versions(subject)
+    if not ids:
         return _error(_SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
-    ids = dict(enumerate(_IDS[subject], start=1))
-    number = max(ids) if version == "latest" else int(version) if version.isdecimal() else 0
-    if number not in ids:
+    number = {str(n): n for n in range(1, len(ids) + 1)}.get(version, len(ids) if version == "latest" else 0)
+    if not number:
         return _error(_VERSION_NOT_FOUND, f"Version {version} not found.")
-    schema_id = ids[number]
+    schema_id = ids[number - 1]
     return _json(
         {
             "subject": subject,

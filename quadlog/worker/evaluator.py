@@ -1,28 +1,45 @@
 """Deciding once: the evaluating worker's part.
 
 It computes effect i against state i-1 and publishes it, and goes on at once: the next one is computed
-against an overlay of what is published but not yet read back.  Nothing of the overlay is ever shown:
-the worker applies its own effects like everybody else, when it hears them (publish, then show).
+against what is published but not yet read back (`ahead.py`).  Nothing of that is ever shown: the worker
+shows its own effects like everybody else's, when it hears them (publish, then show).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.effect import Change, Overlay, effect_of, signature_after
+from quadlog.core.effect import effect_of, effect_on_graphs, signature_after
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
+from quadlog.core.operations import DeleteData, InsertData, Modify
+from quadlog.core.sparql.volatile import settled
+from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
 from quadlog.errors import UserError
+from quadlog.worker.ahead import Ahead, Decided, Steps
 from quadlog.worker.lines import with_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from quadlog.core.model import Fence, LoggedEntry
+    from quadlog.core.operations import DataOperation, Operation
     from quadlog.quadstore import Applied, QuadStore
 
 AHEAD: Final = 2000
-"""Effects published and not yet read back, at most: bounds the overlay's memory."""
+"""Effects published and not yet read back, at most: bounds the memory for them."""
+
+LARGE: Final = 10_000
+"""Changed quads in memory above which a WHERE waits for them to be read back: a round trip through Kafka
+is cheaper than to bring them into the store with their inverse."""
+
+TURN: Final = 64
+"""Entries with a WHERE in one turn, some 50 ms: then the worker hears, applies and answers again."""
+
+GATE_S: Final = 0.02
+"""How long to wait for reads that are about to start; then the worker does something else first."""
 
 
 class Evaluator:
@@ -32,31 +49,62 @@ class Evaluator:
         """Begin behind what `store` has applied: all effects that stand before `fence`."""
         applied: Applied = store.applied
         self._fence, self._say = fence, say
-        self._overlay: Final = Overlay(store)
-        self._changes: dict[int, Change] = {}
+        self._store: Final = store
+        self._ahead: Final = Ahead(store)
+        self._parsed: tuple[int, Sequence[Operation] | str] = (0, ())
         self.index = applied.index
         self._signature, self._quads = applied.signature, applied.quads
         self._chain = applied.effects_chain
 
-    def evaluate(self, entries: Iterable[LoggedEntry]) -> None:
-        """Publish the effects of the next entries; those evaluated already are passed over."""
+    def evaluate(self, entries: Iterable[LoggedEntry]) -> bool:
+        """Publish the effects of the next entries; those evaluated already are passed over.
+
+        Returns whether there is more to do soon, without anything being heard first.
+        """
+        more = self._evaluate_all(entries)
+        if not more and not self._store.gate.is_open and not self._store.is_ahead:
+            self._store.gate.open()  # asked for, or closed, in vain
+        return more
+
+    def _evaluate_all(self, entries: Iterable[LoggedEntry]) -> bool:
+        left = TURN
         for entry in entries:
             if entry.index <= self.index:
                 continue
-            if len(self._overlay) >= AHEAD:
-                return
-            self._evaluate(entry)
+            if len(self._ahead) >= AHEAD:
+                return False
+            operations = self._operations(entry)
+            if not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations):
+                if self._ahead.weight > LARGE:
+                    return False
+                if not left or (self._goes_ahead(operations) and not self._store.gate.close(GATE_S)):
+                    return True
+                left -= 1
+            self._evaluate(entry, operations)
+        return False
 
-    def _evaluate(self, entry: LoggedEntry) -> None:
-        change, reason = self._decide(entry)
+    def _goes_ahead(self, operations: Sequence[Operation]) -> bool:
+        """Whether a WHERE among them needs more in the store than what is shown."""
+        return self._ahead.in_memory or any(isinstance(o, Modify) for o in operations[1:])
+
+    def _operations(self, entry: LoggedEntry) -> Sequence[Operation] | str:
+        """What an entry asks for, or why that is not to be had.  What is wrong with it is an outcome."""
+        if self._parsed[0] != entry.index:
+            self._parsed = entry.index, _operations_of(entry)
+        return self._parsed[1]
+
+    def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> None:
+        steps, reason = self._decide(entry, operations)
+        change, rest = steps.net()
         before = self._signature
         after = signature_after(before, change)
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
-        self._overlay.push(entry.index, change)
-        self._changes[entry.index] = change
         self.index, self._signature = entry.index, after
         self._quads += change.growth
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
+        self._ahead.decide(
+            entry.index, Decided(change=change, chain=self._chain, rest=rest, records=steps.records)
+        )
         effect = Effect(
             index=entry.index,
             id=entry.id,
@@ -72,20 +120,62 @@ class Evaluator:
         )
         self._say(with_change(effect, change), entry)
 
-    def _decide(self, entry: LoggedEntry) -> tuple[Change, str | None]:
-        """The change, or none and the reason why not.  What is wrong with the update is an outcome."""
-        if entry.kind is not Kind.TX:
-            return Change(), f"{entry.kind} entries are not known to this version"
+    def _decide(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> tuple[Steps, str | None]:
+        """Its steps; or none, and the reason why not."""
+        steps = Steps(self._ahead)
+        if isinstance(operations, str):
+            return steps, operations
+        reason = None
         try:
-            operations = parse_update(entry.body.decode(), tx_id=entry.id)
-        except (UserError, UnicodeDecodeError) as error:
-            return Change(), str(error)
-        return effect_of(operations, self._overlay), None
+            for is_data, run in groupby(operations, _is_data):
+                if is_data:
+                    steps.take(effect_of(_data(run), steps.state))
+                    continue
+                for operation in run:
+                    self._step(entry, operation, steps)
+        except UserError as error:
+            steps.take_back()
+            steps, reason = Steps(self._ahead), str(error)
+        return steps, reason
 
-    def take_change(self, effect: Effect) -> Change | None:
-        """The change behind an effect that was read back: it need not be parsed again."""
-        return self._changes.pop(effect.index, None) if effect.attempt == self._fence.attempt else None
+    def _step(self, entry: LoggedEntry, operation: Operation, steps: Steps) -> None:
+        """One operation that is more than data."""
+        if not isinstance(operation, Modify):
+            assert not isinstance(operation, (InsertData, DeleteData)), "data are taken in runs"
+            steps.take(effect_on_graphs(operation, steps.state))
+            return
+        steps.anticipate()
+        seed = entry.id + operation.number.to_bytes(4, "big")
+        text, functions = settled(operation.where.text, seed=seed, created=entry.created)
+        solutions = self._store.solutions(replace(operation.where, text=text), functions)
+        steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
+
+    def decided(self, effect: Effect) -> Decided | None:
+        """What is known of an effect that was read back, if it is the own one."""
+        mine = (effect.term, effect.attempt) == (self._fence.term, self._fence.attempt)
+        return self._ahead.decided(effect.index, effect.chain) if mine else None
 
     def applied(self, index: int) -> None:
-        """The store has the effect of this index now."""
-        self._overlay.drop(index)
+        """The store shows the effect of this index now."""
+        self._ahead.applied(index)
+
+    def retire(self) -> None:
+        """What was decided is void, or comes back as everybody else's: the store forgets it."""
+        self._store.take_back()
+
+
+def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
+    if entry.kind is not Kind.TX:
+        return f"{entry.kind} entries are not known to this version"
+    try:
+        return parse_update(entry.body.decode(), tx_id=entry.id)
+    except (UserError, UnicodeDecodeError) as error:
+        return str(error)
+
+
+def _is_data(operation: Operation) -> bool:
+    return isinstance(operation, (InsertData, DeleteData))
+
+
+def _data(run: Iterable[Operation]) -> list[DataOperation]:
+    return [operation for operation in run if isinstance(operation, (InsertData, DeleteData))]

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 def with_change(effect: Effect, change: Change) -> Effect:
-    """The effect with the four lists of a change."""
+    """The effect with the lists of a change."""
     return replace(
         effect,
         deleted=tuple(map(quad_line, change.deleted)),
         inserted=tuple(map(quad_line, change.inserted)),
         emptied=tuple(map(str, change.emptied)),
         filled=tuple(map(str, change.filled)),
+        dropped=tuple(map(str, change.dropped)),
     )
 
 
@@ -37,12 +38,14 @@ def changes_of(effects: Sequence[Effect]) -> list[Change]:
         Change(
             deleted=tuple(islice(quads, len(effect.deleted))),
             inserted=tuple(islice(quads, len(effect.inserted))),
-            emptied=tuple(map(_graph, effect.emptied)),
-            filled=tuple(map(_graph, effect.filled)),
+            emptied=tuple(map(graph_of, effect.emptied)),
+            filled=tuple(map(graph_of, effect.filled)),
+            dropped=tuple(map(graph_of, effect.dropped)),
         )
         for effect in effects
     ]
 
 
-def _graph(text: str) -> NamedGraph:
+def graph_of(text: str) -> NamedGraph:
+    """The graph that an N-Quads term names."""
     return NamedNode(text[1:-1]) if text.startswith("<") else BlankNode(text.removeprefix("_:"))

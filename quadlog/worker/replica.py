@@ -18,6 +18,7 @@ from quadlog.core.effect import signature_after
 from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Point, WorkerState
 from quadlog.errors import StateError
 from quadlog.quadstore import Applied
+from quadlog.worker.ahead import Decided
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.lines import changes_of
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from producers.effects import EffectsProducer
     from producers.status import StatusProducer
-    from quadlog.core.effect import Change
     from quadlog.ports import Record
     from quadlog.quadstore import QuadStore
     from quadlog.settings import WorkerSettings
@@ -43,6 +43,9 @@ WAITING: Final = 10_000
 BATCH: Final = 500
 """Effects in one store commit: far beyond where batching pays (50), and short enough for reads beside it."""
 
+
+AGAIN_S: Final = 0.002
+"""Until the evaluator goes on that did not come to an end, or waits for reads to start."""
 
 BEAT_WINDOW_MS: Final = 5.0
 """Between two heartbeats that tell of new effects: under load one of them tells of many."""
@@ -108,6 +111,8 @@ class Replica:
         """It again, once it is read back as the newest."""
         self._evaluator: Evaluator | None = None
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
+        self._more = False
+        """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
         self._inbox: queue.Queue[Asked | Heard | Stop] = queue.Queue(INBOX)
         self._no_more_entries = frozenset({topics.agreed})
@@ -222,7 +227,7 @@ class Replica:
     def _events(self) -> list[Asked | Heard | Stop]:
         events: list[Asked | Heard | Stop] = []
         try:
-            wait = (self._next_beat - now().steady) / 1000
+            wait = AGAIN_S if self._more else (self._next_beat - now().steady) / 1000
             events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))
             while len(events) < INBOX:
                 events.append(self._inbox.get_nowait())
@@ -254,15 +259,22 @@ class Replica:
 
     def _meet(self, fence: Fence) -> None:
         """The newest fence says who evaluates; whoever did so before stops."""
-        self._evaluator = None
+        self._retire()
         self._duty = fence if fence == self._fence else None
         log.info("fence", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
 
     def _evaluate(self) -> None:
         if self._duty is not None and self._evaluator is None and not self._to_apply:
             self._evaluator = Evaluator(self.store, self._duty, self._publish)
+        self._more = self._evaluator is not None and self._evaluator.evaluate(
+            w.said for w in self._entries if isinstance(w.said, LoggedEntry)
+        )
+
+    def _retire(self) -> None:
+        """The duty ends: what was decided and not heard back leaves the store."""
         if self._evaluator is not None:
-            self._evaluator.evaluate(w.said for w in self._entries if isinstance(w.said, LoggedEntry))
+            self._evaluator.retire()
+            self._evaluator = self._duty = None
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         self._say_effects.say(effect, at=now().wall, traceparent=entry.traceparent)
@@ -275,10 +287,10 @@ class Replica:
         if not pairs:
             return
         effects = [effect.said for _, effect in pairs if isinstance(effect.said, Effect)]
-        changes = self._changes(effects)
+        all_decided = self._decided(effects)
         signature = self.store.applied.signature
-        for effect, change in zip(effects, changes, strict=True):
-            signature = signature_after(signature, change)
+        for effect, decided in zip(effects, all_decided, strict=True):
+            signature = signature_after(signature, decided.change)
             if signature.to_bytes(32, "big") != effect.signature_after:
                 message = (
                     f"the signature after entry {effect.index} ({effect.id.hex()}) is {signature:064x} here and"
@@ -287,7 +299,7 @@ class Replica:
                 raise StateError(message)
         entry, effect = pairs[-1][0], effects[-1]
         self.store.apply(
-            changes,
+            [decided.rest for decided in all_decided],
             Applied(
                 index=effect.index,
                 chain=effect.entry_chain,
@@ -299,6 +311,7 @@ class Replica:
                 term=effect.term,
                 attempt=effect.attempt,
             ),
+            anticipated=[record for decided in all_decided for record in decided.records],
         )
         for _ in pairs:
             self._entries.popleft()
@@ -320,11 +333,17 @@ class Replica:
             raise StateError(message)
         return True
 
-    def _changes(self, effects: Sequence[Effect]) -> list[Change]:
-        if self._evaluator is None:
-            return changes_of(effects)
-        known = [self._evaluator.take_change(effect) for effect in effects]
+    def _decided(self, effects: Sequence[Effect]) -> list[Decided]:
+        """What to apply: of the own effects what the store lacks of them."""
+        if self._evaluator is not None:
+            own = [self._evaluator.decided(effect) for effect in effects]
+            if all(own):
+                return [decided for decided in own if decided is not None]
+            log.error(
+                "an effect that this worker did not decide came back as its own", first=effects[0].index
+            )
+            self._retire()
         return [
-            change if change is not None else changes_of([effect])[0]
-            for effect, change in zip(effects, known, strict=True)
+            Decided(change=change, chain=effect.chain, rest=change)
+            for effect, change in zip(effects, changes_of(effects), strict=True)
         ]

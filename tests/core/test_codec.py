@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import schemas
 from quadlog import codec
+from quadlog.codec import wire
 from quadlog.core.messages import POST_LIMIT
 from quadlog.core.model import (
     Ask,
@@ -93,6 +94,7 @@ effects = st.builds(
     inserted=lines,
     emptied=lines,
     filled=lines,
+    dropped=lines,
     quads=longs,
     signature_before=hashes,
     signature_after=hashes,
@@ -364,3 +366,16 @@ def test_the_largest_post_fits_a_record() -> None:
         rank=Rank(1, 20, masters),
     )
     assert len(codec.encode_post(post)) < 900_000  # librdkafka refuses 1,000,000, headers included
+
+
+def test_effects_of_schema_4_stay_readable() -> None:
+    """They know nothing of dropped graphs: none was dropped then."""
+    effect = Effect(
+        index=7, id=b"i" * 16, entry_chain=b"e" * 32, term=b"t" * 32, attempt=1, outcome=Outcome.APPLIED,
+        deleted=("<urn:s> <urn:p> 1 .",), quads=3, signature_before=b"b" * 32, signature_after=b"a" * 32,
+        chain=b"c" * 32,
+    )  # fmt: skip
+    [record] = codec.encode_effect(effect)
+    schema_id, fields = wire.read(record)
+    assert (schema_id, fields.pop("dropped")) == (7, [])
+    assert codec.decode(wire.write(4, fields)) == effect

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
-from quadlog.core.update import InsertData, parse_update
+from quadlog.core.operations import InsertData
+from quadlog.core.update import parse_update
 from quadlog.demo import load as loading
 from quadlog.demo.cluster import Node
 from quadlog.demo.ontology import read_turtle
@@ -105,7 +106,9 @@ def test_the_updates_say_what_the_file_says() -> None:
     assert canonical_lines(quads) == canonical_lines(
         quad
         for update in updates_of(read_turtle(SMALL))
-        for quad in parse_update(update.text, tx_id=b"1")[0].quads
+        for operation in parse_update(update.text, tx_id=b"1")
+        if isinstance(operation, InsertData)
+        for quad in operation.quads
     )
 
 

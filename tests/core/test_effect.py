@@ -10,8 +10,27 @@ from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadlog.core import signature
-from quadlog.core.effect import Change, NamedGraph, Overlay, effect_of, signature_after
-from quadlog.core.update import DeleteData, InsertData, Operation
+from quadlog.core.effect import (
+    Change,
+    NamedGraph,
+    effect_of,
+    effect_on_graphs,
+    merged,
+    signature_after,
+)
+from quadlog.core.operations import (
+    Clear,
+    Create,
+    DataOperation,
+    DeleteData,
+    Drop,
+    Every,
+    GraphOperation,
+    InsertData,
+    Target,
+)
+from quadlog.core.overlay import Overlay
+from quadlog.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,26 +54,29 @@ class Model:
         graphs: frozenset[NamedGraph] = frozenset(),
     ) -> None:
         self.quads = set(quads)
-        self.graphs = set(graphs) | {q.graph_name for q in quads if isinstance(q.graph_name, NamedNode)}
+        self.named = set(graphs) | {q.graph_name for q in quads if isinstance(q.graph_name, NamedNode)}
 
     def contains(self, quad: Quad) -> bool:
         return quad in self.quads
 
     def has_graph(self, graph: NamedGraph) -> bool:
-        return graph in self.graphs
+        return graph in self.named
 
-    def quads_in(self, graph: NamedGraph) -> Iterator[Quad]:
+    def graphs(self) -> Iterator[NamedGraph]:
+        return iter(self.named)
+
+    def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
         return iter([quad for quad in self.quads if quad.graph_name == graph])
 
     def empty(self) -> set[NamedGraph]:
-        return {graph for graph in self.graphs if not any(self.quads_in(graph))}
+        return {graph for graph in self.named if not any(self.quads_in(graph))}
 
-    def run(self, operations: list[Operation]) -> Model:
-        after = Model(frozenset(self.quads), frozenset(self.graphs))
+    def run(self, operations: list[DataOperation]) -> Model:
+        after = Model(frozenset(self.quads), frozenset(self.named))
         for operation in operations:
             if isinstance(operation, InsertData):
                 after.quads.update(operation.quads)
-                after.graphs.update(
+                after.named.update(
                     q.graph_name for q in operation.quads if isinstance(q.graph_name, NamedNode)
                 )
             else:
@@ -76,7 +98,7 @@ STATES = st.builds(
 
 
 @given(STATES, OPERATIONS)
-def test_effect_is_the_difference(before: Model, operations: list[Operation]) -> None:
+def test_effect_is_the_difference(before: Model, operations: list[DataOperation]) -> None:
     after = before.run(operations)
     change = effect_of(operations, before)
     assert set(change.deleted) == before.quads - after.quads
@@ -91,10 +113,10 @@ def test_effect_is_the_difference(before: Model, operations: list[Operation]) ->
 
 @given(STATES, st.lists(OPERATIONS, min_size=1, max_size=6), st.data())
 def test_an_overlay_shows_what_the_base_does_not_have_yet(
-    base: Model, updates: list[list[Operation]], data: st.DataObject
+    base: Model, updates: list[list[DataOperation]], data: st.DataObject
 ) -> None:
     overlay, reference = Overlay(base), base.run([])
-    waiting: list[tuple[int, list[Operation]]] = []
+    waiting: list[tuple[int, list[DataOperation]]] = []
     for index, operations in enumerate(updates):
         change = effect_of(operations, overlay)
         assert change == effect_of(operations, reference)
@@ -105,7 +127,7 @@ def test_an_overlay_shows_what_the_base_does_not_have_yet(
         for _ in range(drops):
             done, applied = waiting.pop(0)
             moved = base.run(applied)
-            base.quads, base.graphs = moved.quads, moved.graphs
+            base.quads, base.named = moved.quads, moved.named
             _assert_same(overlay, reference)  # applied and not yet dropped
             overlay.drop(done)
         _assert_same(overlay, reference)
@@ -143,3 +165,78 @@ def test_an_overlay_is_a_queue() -> None:
 def test_insert_then_delete_leaves_an_empty_graph_and_no_quad() -> None:
     change = effect_of([InsertData(quads=(A0, D0)), DeleteData(quads=(A0, D0))], Model())
     assert change == Change(emptied=(G1,))
+
+
+# --- graphs, and many changes as one -------------------------------------------------------------------
+
+TARGETS = st.sampled_from([DefaultGraph(), G1, G2, Every.NAMED, Every.ALL])
+ON_GRAPHS = (
+    st.builds(Clear, target=TARGETS, silent=st.just(value=True))
+    | st.builds(Drop, target=TARGETS, silent=st.just(value=True))
+    | st.builds(Create, graph=st.sampled_from([G1, G2]), silent=st.just(value=True))
+)
+
+
+def on_graphs(before: Model, operation: GraphOperation) -> Model:
+    after = before.run([])
+    if isinstance(operation, Create):
+        after.named.add(operation.graph)
+        return after
+    gone = {quad for quad in after.quads if meant(operation.target, quad.graph_name)}
+    after.quads -= gone
+    if isinstance(operation, Drop):
+        after.named = {graph for graph in after.named if not meant(operation.target, graph)}
+    return after
+
+
+def meant(target: Target, graph: object) -> bool:
+    if isinstance(target, Every):
+        return target is Every.ALL or graph != DefaultGraph()
+    return graph == target
+
+
+def is_difference(change: Change, before: Model, after: Model) -> None:
+    assert set(change.deleted) == before.quads - after.quads
+    assert set(change.inserted) == after.quads - before.quads
+    assert set(change.emptied) == after.empty() - before.empty()
+    assert set(change.filled) == before.empty() - after.empty()
+    assert set(change.dropped) == before.named - after.named - before.empty()
+    for part in (change.deleted, change.inserted, change.emptied, change.filled, change.dropped):
+        assert list(part) == sorted(part, key=str)
+    assert signature_after(before.signature(), change) == after.signature()
+
+
+@given(STATES, ON_GRAPHS)
+def test_clear_drop_and_create(before: Model, operation: GraphOperation) -> None:
+    is_difference(effect_on_graphs(operation, before), before, on_graphs(before, operation))
+
+
+@given(STATES, st.lists(OPERATIONS | ON_GRAPHS, min_size=1, max_size=6))
+def test_changes_merge_to_the_difference_of_first_and_last(
+    before: Model, steps: list[list[DataOperation] | GraphOperation]
+) -> None:
+    state, changes, overlay = before, list[Change](), Overlay(before)
+    for number, step in enumerate(steps):
+        if isinstance(step, list):
+            change, after = effect_of(step, overlay), state.run(step)
+        else:
+            change, after = effect_on_graphs(step, overlay), on_graphs(state, step)
+        is_difference(change, state, after)
+        overlay.push(number, change)
+        changes.append(change)
+        state = after
+        assert set(overlay.graphs()) == state.named
+    is_difference(merged(changes), before, state)
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        (Clear(target=G2, silent=False), "CLEAR: the graph <urn:g2> does not exist"),
+        (Drop(target=G2, silent=False), "DROP: the graph <urn:g2> does not exist"),
+        (Create(graph=G1, silent=False), "CREATE: the graph <urn:g1> already exists"),
+    ],
+)
+def test_what_is_not_there_or_there_already_is_refused(operation: GraphOperation, reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        effect_on_graphs(operation, Model(frozenset([A0])))

@@ -28,7 +28,9 @@ from pyoxigraph import (
 )
 
 from quadlog.core import signature
-from quadlog.core.effect import Change, Overlay, effect_of, signature_after
+from quadlog.core.effect import Change, effect_of, signature_after
+from quadlog.core.operations import DataOperation, DeleteData, InsertData
+from quadlog.core.overlay import Overlay
 from quadlog.core.update import parse_update
 from quadlog.errors import Forbidden, SetupError, StateError, SyntaxRefused, Unsupported
 from quadlog.quadquery import Dataset as Named
@@ -52,11 +54,15 @@ def after(applied: Applied, change: Change) -> Applied:
     )
 
 
+def data_of(text: str, number: int) -> list[DataOperation]:
+    operations = parse_update(text, tx_id=b"%d" % number)
+    return [o for o in operations if isinstance(o, (InsertData, DeleteData))]
+
+
 def run(store: QuadStore, *texts: str) -> None:
     """Evaluate and apply each text by itself."""
     for text in texts:
-        operations = parse_update(text, tx_id=b"%d" % store.applied.index)
-        change = effect_of(operations, store)
+        change = effect_of(data_of(text, store.applied.index), store)
         store.apply([change], after(store.applied, change))
 
 
@@ -147,7 +153,7 @@ def test_the_state_is_that_of_pyoxigraphs_own_update(
     batch: list[tuple[int, Change]] = []
     for number, text in enumerate(updates, start=1):
         theirs.update(text)
-        change = effect_of(parse_update(text, tx_id=b"%d" % number), overlay)
+        change = effect_of(data_of(text, number), overlay)
         state = after(state, change)
         overlay.push(number, change)
         batch.append((number, change))

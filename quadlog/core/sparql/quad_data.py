@@ -1,8 +1,9 @@
-"""A ``{ … }`` block of INSERT DATA or DELETE DATA, from tokens to the quads it means."""
+"""A ``{ … }`` block of quads, from tokens to what it means: data, or a template."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pyoxigraph import (
     BaseDirection,
@@ -10,10 +11,10 @@ from pyoxigraph import (
     DefaultGraph,
     Literal,
     NamedNode,
-    Quad,
     Triple,
 )
 
+from quadlog.core.operations import TripleTemplate
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
 from quadlog.core.sparql.terms import (
     FALSE,
@@ -29,27 +30,49 @@ from quadlog.core.sparql.tokens import MAX_NESTING
 from quadlog.errors import Forbidden
 
 if TYPE_CHECKING:
+    from pyoxigraph import Variable
+
+    from quadlog.core.operations import Slot
     from quadlog.core.sparql.reader import Reader
     from quadlog.core.sparql.terms import BlankNodes, Literals, Names
 
-Subject: TypeAlias = NamedNode | BlankNode
-Object: TypeAlias = NamedNode | BlankNode | Literal | Triple
+Q = TypeVar("Q")
 
 
-class BlockParser:
+class BlockParser(ABC, Generic[Q]):
     """Reads blocks of one operation; ``nodes`` is None where blank nodes are not allowed."""
 
-    def __init__(self, reader: Reader, names: Names, literals: Literals, nodes: BlankNodes | None) -> None:
-        """``names`` holds the prologue so far."""
+    def __init__(
+        self,
+        reader: Reader,
+        names: Names,
+        literals: Literals,
+        nodes: BlankNodes | None,
+        graph: NamedNode | DefaultGraph | None = None,
+    ) -> None:
+        """``names`` holds the prologue so far; ``graph`` is where triples outside GRAPH belong."""
         self._reader = reader
         self._names = names
         self._literals = literals
         self._nodes = nodes
-        self._graph: NamedNode | DefaultGraph = DefaultGraph()
-        self._quads: list[Quad] = []
+        self._outside: NamedNode | DefaultGraph = DefaultGraph() if graph is None else graph
+        self._graph: NamedNode | DefaultGraph | Variable = self._outside
+        self._quads: list[Q] = []
         self._depth = 0
 
-    def block(self) -> tuple[Quad, ...]:
+    @abstractmethod
+    def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
+        """One more quad."""
+
+    @abstractmethod
+    def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> Slot:
+        """A triple term."""
+
+    @abstractmethod
+    def _variable(self, token: str) -> Variable:
+        """A variable, where there may be any."""
+
+    def block(self) -> tuple[Q, ...]:
         """``{ triples… GRAPH <g> { triples… } … }``."""
         reader = self._reader
         reader.expect("{")
@@ -64,30 +87,27 @@ class BlockParser:
     def _graph_block(self) -> None:
         reader = self._reader
         reader.advance()
-        self._graph = self._iri("a graph name")
-        if self._graph.value.startswith(RESERVED_PREFIX):
-            raise Forbidden(f"graphs named {RESERVED_PREFIX}… are reserved")
+        self._graph = self._name("a graph name")
+        if isinstance(self._graph, NamedNode):
+            refuse_reserved(self._graph)
         reader.expect("{")
         while not reader.take("}"):
             self._triples()
-        self._graph = DefaultGraph()
-
-    def _emit(self, subject: Subject, predicate: NamedNode, value: Object) -> None:
-        self._quads.append(Quad(subject, predicate, value, self._graph))
+        self._graph = self._outside
 
     def _triples(self) -> None:
         """One subject with all that is said of it."""
         reader = self._reader
         stands_alone = reader.value in {"[", "(", "<<"} and reader.kind == "mark"
         subject = self._node()
-        if isinstance(subject, (Literal, Triple)):
+        if isinstance(subject, _NO_SUBJECT):
             reader.lost("after a subject that is neither IRI nor blank node")
         if not (stands_alone and reader.value in {".", "}"}):
             self._property_list(subject)
         if not reader.take(".") and reader.value != "}" and reader.word() != "GRAPH":
             reader.wrong("expected . or }")
 
-    def _property_list(self, subject: Subject) -> None:
+    def _property_list(self, subject: Slot) -> None:
         reader = self._reader
         while True:
             predicate = self._verb()
@@ -99,7 +119,7 @@ class BlockParser:
             if reader.kind == "mark":  # a `;` at the end of the list
                 return
 
-    def _object_list(self, subject: Subject, predicate: NamedNode) -> None:
+    def _object_list(self, subject: Slot, predicate: Slot) -> None:
         reader = self._reader
         while True:
             value = self._node()
@@ -109,32 +129,38 @@ class BlockParser:
             if not reader.take(","):
                 return
 
-    def _annotations(self, subject: Subject, predicate: NamedNode, value: Object) -> None:
+    def _annotations(self, subject: Slot, predicate: Slot, value: Slot) -> None:
         """``~ reifier {| … |}``, any number of them."""
         reader = self._reader
         while reader.value in {"~", "{|"} and reader.kind == "mark":
-            reifier = self._reifier(Triple(subject, predicate, value))
+            reifier = self._reifier(self._triple(subject, predicate, value))
             if reader.take("{|"):
                 self._nested(reifier, "|}")
 
-    def _reifier(self, triple: Triple) -> Subject:
+    def _reifier(self, triple: Slot) -> Slot:
         """``~ name``, ``~`` or nothing: the node that stands for a triple."""
         reader = self._reader
-        node: Subject
-        if reader.take("~") and reader.kind in {"iri", "pname", "bnode", "anon"}:
-            found = self._node()
-            assert isinstance(found, (NamedNode, BlankNode))
-            node = found
+        node: Slot
+        if reader.take("~") and reader.kind in {"iri", "pname", "bnode", "anon", "var"}:
+            node = self._node()
         else:
             node = self._fresh()
         self._emit(node, RDF_REIFIES, triple)
         return node
 
-    def _verb(self) -> NamedNode:
+    def _verb(self) -> NamedNode | Variable:
         if self._reader.value == "a" and self._reader.kind == "word":
             self._reader.advance()
             return RDF_TYPE
-        return self._iri("a predicate")
+        return self._name("a predicate")
+
+    def _name(self, wanted: str) -> NamedNode | Variable:
+        """An IRI, or a variable that stands for one."""
+        if self._reader.kind != "var":
+            return self._iri(wanted)
+        variable = self._variable(self._reader.value)
+        self._reader.advance()
+        return variable
 
     def _iri(self, wanted: str) -> NamedNode:
         if self._reader.kind not in {"iri", "pname"}:
@@ -143,7 +169,7 @@ class BlockParser:
         assert isinstance(node, NamedNode)
         return node
 
-    def _node(self) -> Object:
+    def _node(self) -> Slot:
         """Any term, and the triples that come with it."""
         reader = self._reader
         kind, value = reader.kind, reader.value
@@ -161,9 +187,9 @@ class BlockParser:
         reader.advance()
         return node
 
-    def _plain(self, kind: str, value: str) -> Object:
+    def _plain(self, kind: str, value: str) -> Slot:
         """A term of one token."""
-        node: Object
+        node: Slot
         match kind:
             case "iri":
                 node = self._names.iri(value)
@@ -177,6 +203,8 @@ class BlockParser:
                 node = self._fresh()
             case "nil":
                 node = RDF_NIL
+            case "var":
+                node = self._variable(value)
             case "word" if value in {"true", "false"}:
                 node = TRUE if value == "true" else FALSE
             case _:
@@ -184,8 +212,6 @@ class BlockParser:
         return node
 
     def _no_term(self, wanted: str) -> NoReturn:
-        if self._reader.kind == "var":
-            self._reader.wrong("a variable where there are only data")
         self._reader.lost(f"where {wanted} was expected")
 
     def _literal(self, value: str) -> Literal:
@@ -202,14 +228,14 @@ class BlockParser:
             return self._literals.typed(value, self._iri("a datatype"))
         return Literal(value)
 
-    def _composite(self, opener: str) -> Object:
+    def _composite(self, opener: str) -> Slot:
         """A term of several tokens, by the mark that opens it."""
         reader = self._reader
         if opener not in {"[", "(", "<<", "<<("}:
             reader.lost("where a term was expected")
         self._deeper()
         reader.advance()
-        node: Object
+        node: Slot
         match opener:
             case "[":
                 node = self._fresh()
@@ -230,18 +256,18 @@ class BlockParser:
         if self._depth > MAX_NESTING:
             self._reader.lost(f"nested deeper than {MAX_NESTING} levels")
 
-    def _nested(self, subject: Subject, closer: str) -> None:
+    def _nested(self, subject: Slot, closer: str) -> None:
         """A property list in brackets."""
         self._property_list(subject)
         self._reader.expect(closer)
 
-    def _bare_triple(self) -> Triple:
+    def _bare_triple(self) -> Slot:
         subject = self._node()
-        if isinstance(subject, (Literal, Triple)):
+        if isinstance(subject, _NO_SUBJECT):
             self._reader.wrong("the subject of a triple is an IRI or a blank node")
-        return Triple(subject, self._verb(), self._node())
+        return self._triple(subject, self._verb(), self._node())
 
-    def _collection(self) -> Subject:
+    def _collection(self) -> Slot:
         """``( a b … )`` as a linked list; its first cell."""
         reader = self._reader
         first = cell = self._fresh()
@@ -263,3 +289,12 @@ class BlockParser:
         if self._nodes is None:
             self._reader.wrong("a blank node in DELETE DATA")
         return self._nodes.fresh()
+
+
+_NO_SUBJECT = (Literal, Triple, TripleTemplate)
+
+
+def refuse_reserved(graph: NamedNode) -> None:
+    """Raise ``Forbidden`` if the graph is one of a worker's own."""
+    if graph.value.startswith(RESERVED_PREFIX):
+        raise Forbidden(f"graphs named {RESERVED_PREFIX}… are reserved")

@@ -171,15 +171,16 @@ class BlankNodes:
         """The node of ``_:label``."""
         node = self._labels.get(token)
         if node is None:
-            node = self._labels[token] = self._node(token)
+            node = self._labels[token] = self.named(token)
         return node
 
     def fresh(self) -> BlankNode:
         """The node of the next ``[]`` or its like."""
         self._count += 1
-        return self._node(str(self._count))  # never a token: those begin with _:
+        return self.named(str(self._count))  # never a token: those begin with _:
 
-    def _node(self, name: str) -> BlankNode:
+    def named(self, name: str) -> BlankNode:
+        """The node of a name that is neither a token nor a number."""
         derived = self._hash.copy()
         derived.update(name.encode())
         digest = derived.hexdigest()

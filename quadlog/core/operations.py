@@ -1,0 +1,109 @@
+"""What an update asks for, operation by operation: read from its text, nothing looked up yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple, Variable
+
+if TYPE_CHECKING:
+    from pyoxigraph import Quad
+
+
+class TripleTemplate(NamedTuple):
+    """A triple term in a template."""
+
+    subject: Slot
+    predicate: Slot
+    object: Slot
+
+
+Slot: TypeAlias = NamedNode | BlankNode | Literal | Triple | Variable | TripleTemplate
+"""A place of a template.  A blank node stands for a new one of each solution."""
+
+
+class QuadTemplate(NamedTuple):
+    """A quad with places to be filled in by a solution."""
+
+    subject: Slot
+    predicate: Slot
+    object: Slot
+    graph: NamedNode | Variable | DefaultGraph
+
+
+class Every(Enum):
+    """More graphs than one, as CLEAR and DROP name them."""
+
+    NAMED = "NAMED"
+    ALL = "ALL"
+
+
+Target: TypeAlias = NamedNode | DefaultGraph | Every
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertData:
+    """``INSERT DATA``: these quads are there afterwards.  ``GRAPH <g> {}`` says nothing."""
+
+    quads: tuple[Quad, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteData:
+    """``DELETE DATA``: these quads are gone afterwards; their graphs stay."""
+
+    quads: tuple[Quad, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What a pattern is looked for in, and the text of the query that looks for it.
+
+    ``default`` and ``named`` None: the state's own.  The query's columns are ``variables``.
+    """
+
+    text: str
+    variables: tuple[str, ...]
+    default: tuple[NamedNode, ...] | None = None
+    named: tuple[NamedNode, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modify:
+    """``DELETE … INSERT … WHERE``: for all solutions first all deletions, then all insertions."""
+
+    number: int
+    deletes: tuple[QuadTemplate, ...]
+    inserts: tuple[QuadTemplate, ...]
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clear:
+    """``CLEAR``: the quads go, the graphs stay."""
+
+    target: Target
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """``DROP``: the quads go, and so do named graphs."""
+
+    target: Target
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """``CREATE``: an empty named graph."""
+
+    graph: NamedNode
+    silent: bool
+
+
+DataOperation: TypeAlias = InsertData | DeleteData
+GraphOperation: TypeAlias = Clear | Drop | Create
+Operation: TypeAlias = DataOperation | Modify | GraphOperation

@@ -1,0 +1,40 @@
+"""The two kinds of blocks: data, which name quads, and templates, which solutions are put into."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from pyoxigraph import NamedNode, Quad, Triple, Variable
+
+from quadlog.core.operations import QuadTemplate, TripleTemplate
+from quadlog.core.sparql.quad_data import BlockParser
+
+if TYPE_CHECKING:
+    from quadlog.core.operations import Slot
+
+
+class DataParser(BlockParser[Quad]):
+    """Blocks of INSERT DATA and DELETE DATA: no variables."""
+
+    def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
+        s, p, o = cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value))
+        self._quads.append(Quad(s, p, o, cast("NamedNode", self._graph)))
+
+    def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> Triple:
+        return Triple(*cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value)))
+
+    def _variable(self, token: str) -> Variable:
+        self._reader.wrong(f"a variable where there are only data: {token}")
+
+
+class TemplateParser(BlockParser[QuadTemplate]):
+    """Blocks that solutions are put into."""
+
+    def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
+        self._quads.append(QuadTemplate(subject, predicate, value, self._graph))
+
+    def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> TripleTemplate:
+        return TripleTemplate(subject, predicate, value)
+
+    def _variable(self, token: str) -> Variable:
+        return Variable(token[1:])

@@ -1,0 +1,236 @@
+"""The forms of an update, one operation after the other.
+
+Data, templates, USING, WITH and graph names are read to terms; a WHERE stays text, because
+pyoxigraph evaluates it: only its end is looked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from pyoxigraph import DefaultGraph, NamedNode, Variable
+
+from quadlog.core.operations import (
+    Clear,
+    Create,
+    DeleteData,
+    Drop,
+    Every,
+    InsertData,
+    Modify,
+    TripleTemplate,
+    Where,
+)
+from quadlog.core.sparql.blocks import DataParser, TemplateParser
+from quadlog.core.sparql.prologue import Prologue
+from quadlog.core.sparql.quad_data import refuse_reserved
+from quadlog.core.sparql.reader import Reader
+from quadlog.core.sparql.terms import BlankNodes, Literals
+from quadlog.core.sparql.tokens import is_tame, place
+from quadlog.errors import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from quadlog.core.operations import Operation, QuadTemplate, Slot, Target
+
+_BRACES = {"{": 1, "}": -1}
+_OTHER_FORMS = frozenset(("LOAD", "ADD", "MOVE", "COPY"))
+
+
+class FormParser:
+    """Reads an update; blank nodes get labels derived from the transaction's id."""
+
+    def __init__(self, text: str, tx_id: bytes) -> None:
+        """Start before the first operation."""
+        self._reader = Reader(text)
+        self._prologue = Prologue()
+        self._literals = Literals()
+        self._tx_id = tx_id
+        self._number = 0
+
+    def operations(self) -> Iterator[Operation]:
+        """All operations, with ``;`` between them."""
+        reader = self._reader
+        while True:
+            self._prologue.read(reader)
+            if reader.kind == "end":
+                return
+            yield self._operation()
+            self._number += 1
+            if not reader.take(";"):
+                if reader.kind != "end":
+                    reader.lost("where ; or the end was expected")
+                return
+
+    def _operation(self) -> Operation:
+        reader = self._reader
+        form, start = reader.word(), reader.start
+        match form:
+            case "INSERT" | "DELETE":
+                return self._insert_or_delete(form)
+            case "WITH":
+                reader.advance()
+                graph = self._graph()
+                form = reader.word()
+                if form not in {"INSERT", "DELETE"}:
+                    reader.lost("where DELETE or INSERT was expected")
+                reader.advance()
+                return self._modify(form, graph)
+            case "CLEAR" | "DROP":
+                reader.advance()
+                silent, target = self._silent(), self._target()
+                return (Clear if form == "CLEAR" else Drop)(target=target, silent=silent)
+            case "CREATE":
+                reader.advance()
+                silent = self._silent()
+                self._word("GRAPH")
+                return Create(graph=self._graph(), silent=silent)
+            case _:
+                if form in _OTHER_FORMS:
+                    self._unsupported(form, start)
+                return reader.lost("where an operation was expected")
+
+    def _insert_or_delete(self, form: str) -> Operation:
+        reader = self._reader
+        reader.advance()
+        if reader.word() == "DATA":
+            reader.advance()
+            nodes = BlankNodes(self._tx_id, self._number) if form == "INSERT" else None
+            quads = DataParser(reader, self._prologue.names, self._literals, nodes).block()
+            return InsertData(quads=quads) if form == "INSERT" else DeleteData(quads=quads)
+        if form == "DELETE" and reader.word() == "WHERE":
+            return self._delete_where()
+        return self._modify(form, None)
+
+    def _delete_where(self) -> Modify:
+        reader = self._reader
+        reader.advance()
+        start = reader.start
+        deletes = self._template(None, form="DELETE")
+        group = reader.text[start : reader.start].rstrip()
+        self._refuse_wild(group)
+        return self._modified(deletes, (), group)
+
+    def _modify(self, form: str, graph: NamedNode | None) -> Modify:
+        """Behind DELETE or INSERT; ``graph`` is that of WITH."""
+        reader = self._reader
+        deletes: tuple[QuadTemplate, ...] = ()
+        inserts: tuple[QuadTemplate, ...] = ()
+        if form == "DELETE":
+            deletes = self._template(graph, form=form)
+        if form == "INSERT" or reader.word() == "INSERT":
+            if form == "DELETE":
+                reader.advance()
+            inserts = self._template(graph, form="INSERT")
+        default: list[NamedNode] = []
+        named: list[NamedNode] = []
+        while reader.word() == "USING":
+            reader.advance()
+            into = default
+            if reader.word() == "NAMED":
+                reader.advance()
+                into = named
+            into.append(self._graph())
+        self._word("WHERE")
+        group = self._group()
+        if default or named:
+            return self._modified(deletes, inserts, group, tuple(default), tuple(named))
+        return self._modified(deletes, inserts, group, None if graph is None else (graph,))
+
+    def _modified(
+        self,
+        deletes: tuple[QuadTemplate, ...],
+        inserts: tuple[QuadTemplate, ...],
+        group: str,
+        default: tuple[NamedNode, ...] | None = None,
+        named: tuple[NamedNode, ...] | None = None,
+    ) -> Modify:
+        variables = tuple(dict.fromkeys(_variables((*deletes, *inserts))))
+        columns = " ".join(f"?{name}" for name in variables) or "*"
+        text = f"{self._prologue.text}SELECT {columns} WHERE {group}"
+        where = Where(text=text, variables=variables, default=default, named=named)
+        return Modify(number=self._number, deletes=deletes, inserts=inserts, where=where)
+
+    def _template(self, graph: NamedNode | None, *, form: str) -> tuple[QuadTemplate, ...]:
+        # Labels of blank nodes are told apart here; each solution gets nodes of its own later.
+        nodes = BlankNodes(self._tx_id, self._number) if form == "INSERT" else None
+        return TemplateParser(self._reader, self._prologue.names, self._literals, nodes, graph).block()
+
+    def _group(self) -> str:
+        """``{ … }`` as text: braces are counted, all else is pyoxigraph's."""
+        reader = self._reader
+        if reader.value != "{" or reader.kind != "mark":
+            reader.lost("where { was expected")
+        start, depth = reader.start, 0
+        while True:
+            if reader.kind == "mark":
+                depth += _BRACES.get(reader.value, 0)
+            elif reader.word() == "SERVICE":
+                self._unsupported("SERVICE", reader.start)
+            elif reader.kind == "end":
+                reader.lost("where } was expected")
+            end = reader.start + 1
+            reader.advance()
+            if depth == 0:
+                group = reader.text[start:end]
+                self._refuse_wild(group)
+                return group
+
+    def _refuse_wild(self, group: str) -> None:
+        if not is_tame(group):
+            raise Unsupported("a WHERE is nested too deeply, or chains too many operators")
+
+    def _silent(self) -> bool:
+        silent = self._reader.word() == "SILENT"
+        if silent:
+            self._reader.advance()
+        return silent
+
+    def _target(self) -> Target:
+        word = self._reader.word()
+        if word == "GRAPH":
+            self._reader.advance()
+            return self._graph()
+        if word not in {"DEFAULT", "NAMED", "ALL"}:
+            self._reader.lost("where GRAPH, DEFAULT, NAMED or ALL was expected")
+        self._reader.advance()
+        return DefaultGraph() if word == "DEFAULT" else Every(word)
+
+    def _graph(self) -> NamedNode:
+        """The name of a graph."""
+        reader = self._reader
+        try:
+            if reader.kind == "iri":
+                graph = self._prologue.names.iri(reader.value)
+            elif reader.kind == "pname":
+                graph = self._prologue.names.prefixed(reader.value)
+            else:
+                reader.lost("where a graph's name was expected")
+        except (SyntaxError, ValueError) as error:
+            reader.wrong(str(error))
+        reader.advance()
+        refuse_reserved(graph)
+        return graph
+
+    def _word(self, word: str) -> None:
+        if self._reader.word() != word:
+            self._reader.lost(f"where {word} was expected")
+        self._reader.advance()
+
+    def _unsupported(self, what: str, start: int) -> NoReturn:
+        raise Unsupported(f"{what} ({place(self._reader.text, start)}) is not supported yet")
+
+
+def _variables(slots: Iterable[QuadTemplate | TripleTemplate]) -> Iterator[str]:
+    for slot in slots:
+        yield from _variables_of(slot)
+
+
+def _variables_of(template: QuadTemplate | TripleTemplate) -> Iterator[str]:
+    slots: tuple[Slot | DefaultGraph, ...] = template
+    for slot in slots:
+        if isinstance(slot, Variable):
+            yield slot.value
+        elif isinstance(slot, TripleTemplate):
+            yield from _variables_of(slot)

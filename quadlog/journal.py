@@ -1,0 +1,77 @@
+"""What stands in a store ahead of its time, and how to take it back.
+
+A record is one quad of the reserved graph.  It comes in the same atomic update as the change that it
+takes back, and its literal says: a number that rises, then one line for each thing that was so before.
+
+    +<quad>   this quad was there        -<quad>   it was not
+    +<graph>  this graph existed         -<graph>  it did not
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+
+from quadlog.commit import last_words
+from quadlog.core.effect import graph_words, named_graphs
+from quadlog.core.signature import quad_line
+from quadlog.errors import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from quadlog.commit import Net
+    from quadlog.core.effect import Change, NamedGraph, State
+
+JOURNAL: Final = NamedNode("urn:quadlog:journal")
+
+
+def records_of(changes: Sequence[Change], before: State, *, first: int, reserved: NamedNode) -> list[Quad]:
+    """One record for each of consecutive changes to the state ``before``."""
+    exists: dict[NamedGraph, bool] = {}
+    records: list[Quad] = []
+    for number, change in enumerate(changes, first):
+        lines = [f"+{quad_line(quad)}" for quad in change.deleted]
+        lines += [f"-{quad_line(quad)}" for quad in change.inserted]
+        for graph in _touched(change):
+            there = exists[graph] if graph in exists else before.has_graph(graph)
+            lines.append(f"{'+' if there else '-'}{graph}")
+        exists.update(graph_words(change))
+        text = "\n".join((str(number), *lines))
+        records.append(Quad(reserved, JOURNAL, Literal(text), reserved))
+    return records
+
+
+def _touched(change: Change) -> Iterator[NamedGraph]:
+    """Graphs that may exist on one side of the change only, or have been empty."""
+    yield from sorted(
+        named_graphs(change.inserted) | {*change.emptied, *change.filled, *change.dropped}, key=str
+    )
+
+
+def undoing(records: Iterable[Quad]) -> Net:
+    """What takes all of these back: of every quad and graph the oldest record knows what was so."""
+    quads: dict[Quad, bool] = {}
+    graphs: dict[NamedGraph, bool] = {}
+    for record in sorted(records, key=number_of, reverse=True):
+        words = _text_of(record).split("\n")[1:]
+        of_quads = [word for word in words if word.endswith(" .")]
+        parsed = parse("\n".join(word[1:] for word in of_quads), format=RdfFormat.N_QUADS, lenient=True)
+        for word, quad in zip(of_quads, parsed, strict=True):
+            quads[quad] = word[0] == "+"
+        for word in words:
+            if not word.endswith(" ."):
+                graphs[NamedNode(word[2:-1])] = word[0] == "+"
+    return last_words(quads, graphs)
+
+
+def number_of(record: Quad) -> int:
+    """A record's place among the others."""
+    return int(_text_of(record).partition("\n")[0])
+
+
+def _text_of(record: Quad) -> str:
+    if not isinstance(record.object, Literal) or isinstance(record.graph_name, DefaultGraph):
+        raise StateError(f"not a record of a journal: {record}")
+    return record.object.value

@@ -1,0 +1,50 @@
+"""The directory of a store of quads: who holds it, and the name of its reserved graph."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode, Store
+
+from quadlog.core.sparql.syntax import RESERVED_PREFIX
+from quadlog.errors import SetupError, StateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def open_locked(path: Path) -> Store:
+    """Open pyoxigraph's files; SetupError if somebody else holds them."""
+    owner = path / "owner"
+    try:
+        store = Store(path / "quads")
+    except OSError as error:
+        if "lock" not in str(error).lower():
+            raise SetupError(f"StoreUnusable: {path}: {error}") from error
+        held_by = "another process"
+        with suppress(OSError):
+            held_by = f"process {owner.read_text().strip()}"
+        raise SetupError(
+            f"StoreLocked: {path} is held by {held_by}; stop it, or give this worker another directory"
+        ) from error
+    owner.write_text(f"{os.getpid()}\n")
+    return store
+
+
+def reserved_graph(path: Path, store: Store) -> NamedNode:
+    """The graph's name, made up when the store is: nobody can guess it."""
+    file = path / "reserved-graph"
+    if file.exists():
+        return NamedNode(file.read_text().strip())
+    if next(store.named_graphs(), None) is not None or len(store):
+        raise StateError(f"{path}: the file {file.name} is missing beside the quads; rebuild the store")
+    name = NamedNode(f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
+    draft = file.with_suffix(".new")
+    draft.write_text(f"{name.value}\n")
+    with draft.open() as written:
+        os.fsync(written.fileno())
+    draft.replace(file)
+    return name

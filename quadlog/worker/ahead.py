@@ -1,0 +1,156 @@
+"""What the evaluating worker has decided and not yet heard back.
+
+It lies over the store in memory, where data operations find all they ask for.  A WHERE needs it in the
+store: then it is anticipated there, and reads wait outside the gate until it is heard back or undone.
+What lies in memory is always later in the log than what was anticipated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.effect import Change, merged
+from quadlog.core.overlay import Overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyoxigraph import Quad
+
+    from quadlog.core.effect import State
+    from quadlog.quadstore import QuadStore
+
+_NOTHING: Final = Change()
+
+
+@dataclass(slots=True, kw_only=True)
+class Decided:
+    """The change of one entry, and where it stands."""
+
+    change: Change
+    chain: bytes
+    """The effects' chain after it: tells it from what another evaluator decided."""
+    rest: Change
+    """The part that lies in memory."""
+    records: list[Quad] = field(default_factory=list["Quad"])
+    """Of the parts that stand in the store."""
+
+
+class Ahead:
+    """The state after all that was decided."""
+
+    def __init__(self, store: QuadStore) -> None:
+        """Nothing yet."""
+        self.store: Final = store
+        self._overlay: Final = Overlay(store)
+        self._decided: dict[int, Decided] = {}
+        self._in_memory: dict[int, Decided] = {}
+        self.weight = 0
+        """Quads that are changed in memory."""
+
+    def __len__(self) -> int:
+        """How many entries are decided and not heard back."""
+        return len(self._decided)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the store lacks any of it."""
+        return bool(self._in_memory)
+
+    @property
+    def state(self) -> State:
+        """To be asked, not kept: a WHERE changes where things lie."""
+        return self._overlay if self._in_memory else self.store
+
+    def decide(self, index: int, decided: Decided) -> None:
+        """Take the change of the next entry."""
+        self._decided[index] = decided
+        if decided.rest != _NOTHING:
+            self._in_memory[index] = decided
+            self._overlay.push(index, decided.rest)
+            self.weight += _weight(decided.rest)
+
+    def decided(self, index: int, chain: bytes) -> Decided | None:
+        """What was decided of an entry, if that is what was heard."""
+        found = self._decided.get(index)
+        return found if found is not None and found.chain == chain else None
+
+    def applied(self, index: int) -> None:
+        """The store has it, and shows it."""
+        del self._decided[index]
+        decided = self._in_memory.pop(index, None)
+        if decided is not None:
+            self._overlay.drop(index)
+            self.weight -= _weight(decided.rest)
+
+    def anticipate(self, more: Change) -> list[Quad]:
+        """Bring all that lies in memory, and `more`, into the store; the records of `more`."""
+        changes = [decided.rest for decided in self._in_memory.values()]
+        if more != _NOTHING:
+            changes.append(more)
+        if not changes:
+            return []
+        records = self.store.anticipate(changes)
+        for (index, decided), record in zip(self._in_memory.items(), records, strict=False):
+            self._overlay.drop(index)
+            decided.rest = _NOTHING
+            decided.records.append(record)
+        rest = records[len(self._in_memory) :]
+        self._in_memory.clear()
+        self.weight = 0
+        return rest
+
+
+class Steps:
+    """The operations of one entry, each on top of the one before."""
+
+    def __init__(self, ahead: Ahead) -> None:
+        """None yet."""
+        self._ahead = ahead
+        self._changes: list[Change] = []
+        self._in_memory: list[Change] = []
+        self._overlay: Overlay | None = None
+        self._laid = 0
+        self.records: list[Quad] = []
+
+    @property
+    def state(self) -> State:
+        """After the steps so far; to be asked, not kept."""
+        if not self._in_memory:
+            return self._ahead.state
+        if self._overlay is None:
+            self._overlay, self._laid = Overlay(self._ahead.state), 0
+        for number in range(self._laid, len(self._in_memory)):
+            self._overlay.push(number, self._in_memory[number])
+        self._laid = len(self._in_memory)
+        return self._overlay
+
+    def take(self, change: Change) -> None:
+        """One more step."""
+        self._changes.append(change)
+        self._in_memory.append(change)
+
+    def anticipate(self) -> None:
+        """Bring all so far into the store."""
+        self.records += self._ahead.anticipate(_net(self._in_memory))
+        self._in_memory.clear()
+        self._overlay = None
+
+    def take_back(self) -> None:
+        """All were in vain."""
+        if self.records:
+            self._ahead.store.take_back(self.records)
+
+    def net(self) -> tuple[Change, Change]:
+        """The net of all steps, and of those that lie in memory."""
+        net = _net(self._changes)
+        return net, net if len(self._in_memory) == len(self._changes) else _net(self._in_memory)
+
+
+def _net(changes: Sequence[Change]) -> Change:
+    return merged(changes) if changes else _NOTHING
+
+
+def _weight(change: Change) -> int:
+    return len(change.deleted) + len(change.inserted)

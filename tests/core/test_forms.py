@@ -1,0 +1,210 @@
+"""The forms beyond data: what is accepted and how it is read, what is 400 or 501, never guessed."""
+
+from __future__ import annotations
+
+import pytest
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple, Variable
+
+from quadlog.core.operations import Clear, Create, Drop, Every, Modify, Operation, TripleTemplate
+from quadlog.core.sparql.volatile import settled
+from quadlog.core.template import Term, filled_in
+from quadlog.core.update import parse_update
+from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
+
+A, G, H = NamedNode("urn:a"), NamedNode("urn:g"), NamedNode("urn:h")
+S, P, O = Variable("s"), Variable("p"), Variable("o")  # noqa: E741 - as in ?s ?p ?o
+
+
+def one(text: str) -> Operation:
+    (operation,) = parse_update(text, tx_id=b"tx")
+    return operation
+
+
+def modify(text: str) -> Modify:
+    operation = one(text)
+    assert isinstance(operation, Modify)
+    return operation
+
+
+ON_GRAPHS = {
+    "CLEAR ALL": Clear(target=Every.ALL, silent=False),
+    "clear silent named": Clear(target=Every.NAMED, silent=True),
+    "CLEAR DEFAULT": Clear(target=DefaultGraph(), silent=False),
+    "PREFIX x: <urn:> CLEAR GRAPH x:g": Clear(target=G, silent=False),
+    "BASE <urn:x> DROP SILENT GRAPH <urn:g>": Drop(target=G, silent=True),
+    "DROP ALL ;": Drop(target=Every.ALL, silent=False),
+    "CREATE GRAPH <urn:g>": Create(graph=G, silent=False),
+    "CREATE SILENT GRAPH <urn:g> # all": Create(graph=G, silent=True),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), ON_GRAPHS.items())
+def test_graphs(text: str, wanted: Operation) -> None:
+    assert one(text) == wanted
+
+
+WHERES = {
+    "INSERT { ?s ?p ?o } WHERE { ?s ?p ?o }": (None, None),
+    "INSERT{?s ?p ?o}WHERE{?s ?p ?o}": (None, None),
+    "WITH <urn:g> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }": ((G,), None),
+    "DELETE { ?s ?p ?o } INSERT {} USING <urn:g> USING <urn:h> WHERE { ?s ?p ?o }": ((G, H), ()),
+    "INSERT { ?s ?p ?o } USING NAMED <urn:g> WHERE { ?s ?p ?o }": ((), (G,)),
+    "WITH <urn:a> INSERT { ?s ?p ?o } USING <urn:g> USING NAMED <urn:h> WHERE { ?s ?p ?o }": ((G,), (H,)),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), WHERES.items())
+def test_what_a_where_looks_in(text: str, wanted: object) -> None:
+    where = modify(text).where
+    assert (where.default, where.named) == wanted
+    assert where.variables == ("s", "p", "o")
+
+
+def test_templates_belong_to_the_graph_of_with() -> None:
+    found = modify(
+        "WITH <urn:g> DELETE { ?s ?p 1 } INSERT { GRAPH ?o { ?s a ?o } ?o ?p 01 } WHERE { ?s ?p ?o }"
+    )
+    assert [quad.graph for quad in (*found.deletes, *found.inserts)] == [G, O, G]
+    assert found.inserts[1].object == found.deletes[0].object
+
+
+def test_delete_where_is_a_template_and_a_pattern() -> None:
+    found = modify("PREFIX x: <urn:> DELETE WHERE { ?s ?p x:a . GRAPH ?g { ?s ?p ?o } } ; ")
+    assert [tuple(quad) for quad in found.deletes] == [
+        (S, P, A, DefaultGraph()),
+        (S, P, O, Variable("g")),
+    ]
+    assert found.where.text.endswith("SELECT ?s ?p ?g ?o WHERE { ?s ?p x:a . GRAPH ?g { ?s ?p ?o } }") or (
+        found.where.text.endswith("SELECT ?s ?p ?o ?g WHERE { ?s ?p x:a . GRAPH ?g { ?s ?p ?o } }")
+    )
+
+
+def test_a_where_means_what_its_prologue_says_at_its_place() -> None:
+    text = (
+        "PREFIX x: <urn:x:> INSERT { x:s x:p ?o } WHERE { x:s x:p ?o } ;\n"
+        "BASE <http://b/> PREFIX x: <y#> INSERT { x:s x:p ?o } WHERE { <z> x:p ?o }"
+    )
+    first, second = parse_update(text, tx_id=b"tx")
+    assert isinstance(first, Modify)
+    assert isinstance(second, Modify)
+    assert first.where.text == "PREFIX x: <urn:x:>\nSELECT ?o WHERE { x:s x:p ?o }"
+    assert second.where.text.startswith("PREFIX x: <urn:x:>\nBASE  <http://b/>\nPREFIX x: <y#>\nSELECT ?o")
+    assert second.inserts[0].subject == NamedNode("http://b/y#s")
+
+
+TRICKY = [
+    "{ ?s ?p '}' , \"}\" , '''}''' # }\n ; ?q ?o }",
+    "{ { ?s ?p ?o } UNION { ?s ?p ?o FILTER(?o<5&&?o>1) } }",
+    "{ ?s ?p <urn:x#}> }".replace("}>", ">"),
+    "{ ?s ?p ?o ~ ?r {| ?a ?b |} }",
+    "{ SELECT * { { ?s ?p ?o } } }",
+    "{ ?s !(<urn:p>|^<urn:q>)+ ?o FILTER EXISTS { ?o ?p ?s } }",
+]
+
+
+@pytest.mark.parametrize("group", TRICKY)
+def test_the_end_of_a_where_is_found(group: str) -> None:
+    text = f"INSERT {{ ?s ?p ?o }} WHERE {group} ; INSERT DATA {{ <urn:a> a 1 }}"
+    first, _ = parse_update(text, tx_id=b"tx")
+    assert isinstance(first, Modify)
+    assert first.where.text == f"SELECT ?s ?p ?o WHERE {group}"
+
+
+REFUSED = {
+    "INSERT { ?s ?p ?o }\nWHERE { ?s ?p }": "line 2, column",
+    "INSERT { ?s ?p ?o } { ?s ?p ?o }": "line 1, column",
+    "DELETE { _:b ?p ?o } WHERE { ?s ?p ?o }": "line 1, column",
+    "DELETE WHERE { _:b ?p ?o }": "line 1, column",
+    "DELETE WHERE { ?s ?p ?o FILTER(?o) }": "line 1, column",
+    "INSERT { ?s ?p ?o } WHERE { ?s ?p ?o": "line 1, column",
+    "INSERT { x:s ?p ?o } WHERE { ?s ?p ?o }": "line 1, column",
+    "CLEAR <urn:g>": "line 1, column",
+    "CREATE GRAPH ?g": "line 1, column",
+    "DROP GRAPH DEFAULT": "line 1, column",
+    "CREATE ALL": "line 1, column",
+    "INSERT {} WHERE {} USING <urn:g>": "line 1, column",
+    "WITH <urn:g> DELETE WHERE { ?s ?p ?o }": "line 1, column",
+    "WITH <urn:g> INSERT DATA {}": "line 1, column",
+}
+
+
+@pytest.mark.parametrize(("text", "where"), REFUSED.items(), ids=REFUSED)
+def test_wrong_syntax_is_refused_with_line_and_column(text: str, where: str) -> None:
+    with pytest.raises(SyntaxRefused, match=where):
+        parse_update(text, tx_id=b"tx")
+
+
+@pytest.mark.parametrize("text", [
+    "CLEAR GRAPH <urn:quadlog:state:x>", "DROP SILENT GRAPH <urn:quadlog:state:x>",
+    "CREATE GRAPH <urn:quadlog:state:x>", "WITH <urn:quadlog:state:x> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
+    "INSERT {} USING <urn:quadlog:state:x> WHERE {}", "INSERT {} USING NAMED <urn:quadlog:state:x> WHERE {}",
+    "INSERT { GRAPH <urn:quadlog:state:x> { ?s ?p ?o } } WHERE { ?s ?p ?o }",
+    "DELETE WHERE { GRAPH <urn:quadlog:state:x> { ?s ?p ?o } }",
+])  # fmt: skip
+def test_reserved_graphs_cannot_be_named(text: str) -> None:
+    with pytest.raises(Forbidden):
+        parse_update(text, tx_id=b"tx")
+
+
+@pytest.mark.parametrize("group", ["FILTER(" + "(" * 200, "FILTER(" + "1||" * 3000 + "1)"])
+def test_a_where_that_would_crash_the_parser_does_not_reach_it(group: str) -> None:
+    with pytest.raises(Unsupported):
+        parse_update(f"INSERT {{}} WHERE {{ {group} }}", tx_id=b"tx")
+
+
+# --- templates -----------------------------------------------------------------------------------------
+
+
+def test_a_solution_that_makes_no_quad_is_passed_over() -> None:
+    found = modify("DELETE { ?s ?p ?o } INSERT { ?s ?p <<( ?s ?p ?o )>> } WHERE { ?s ?p ?o }")
+    good = (A, H, Literal("x"))
+    rows: list[tuple[Term | None, ...]] = [
+        good,
+        (None, H, A),
+        (Literal("x"), H, A),
+        (A, Literal("x"), A),
+        (A, BlankNode("b"), A),
+        (A, H, None),
+    ]
+    deletes, inserts = filled_in(found, rows, b"tx")
+    assert isinstance(found.inserts[0].object, TripleTemplate)
+    assert deletes.quads == (Quad(*good),)
+    assert inserts.quads == (Quad(A, H, Triple(*good)),)
+
+
+def test_new_nodes_follow_from_transaction_operation_and_solution_in_any_order() -> None:
+    found = modify("INSERT { _:x <urn:p> ?s , _:y , [] } WHERE { ?s ?p ?o }")
+    rows = [(A,), (G,), (A,)]
+    one_way, other_way = (filled_in(found, order, b"tx")[1].quads for order in (rows, rows[::-1]))
+    assert set(one_way) == set(other_way)
+    assert len({quad.subject for quad in one_way}) == 3
+    assert len({quad.object for quad in one_way}) == 2 + 6
+    assert not set(one_way) & set(filled_in(found, rows, b"another")[1].quads)
+
+
+def test_without_variables_nodes_are_still_one_for_each_solution() -> None:
+    rows = [(A,), (A,)]
+    assert len(filled_in(modify("INSERT { [] a 1 } WHERE { ?s ?p ?o }"), rows, b"tx")[1].quads) == 2
+    assert len(filled_in(modify("INSERT { <urn:a> a 1 } WHERE { ?s ?p ?o }"), [], b"tx")[1].quads) == 0
+
+
+def test_graphs_that_solutions_name() -> None:
+    found = modify("INSERT { GRAPH ?s { <urn:a> a 1 } } WHERE { ?s ?p ?o }")
+    assert filled_in(found, [(Literal("x"),), (None,)], b"tx")[1].quads == ()
+    with pytest.raises(UserError, match="blank node"):
+        filled_in(found, [(BlankNode("b"),)], b"tx")
+    removed = modify("DELETE { GRAPH ?s { <urn:a> a 1 } } WHERE { ?s ?p ?o }")
+    for form in (found, removed):
+        with pytest.raises(Forbidden):
+            filled_in(form, [(NamedNode("urn:quadlog:state:x"),)], b"tx")
+
+
+def test_chance_follows_from_the_seed() -> None:
+    text = "SELECT * { BIND(UUID() AS ?u) BIND(rand ( ) AS ?r) BIND(STRUUID() AS ?t) BIND(BNODE() AS ?b) }"
+    changed, functions = settled(text, seed=b"1", created=0)
+    assert changed.count("<urn:quadlog:function:") == 4
+    again, other = (settled(text, seed=seed, created=0)[1] for seed in (b"1", b"2"))
+    said = [[str(function()) for function in which.values()] for which in (functions, again, other)]
+    assert said[0] == said[1]
+    assert not set(said[0]) & set(said[2])
+    assert settled("SELECT * { ?s ?p 'NOW()' }", seed=b"", created=0)[0] == "SELECT * { ?s ?p 'NOW()' }"

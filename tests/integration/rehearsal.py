@@ -1,0 +1,138 @@
+"""Workers on a log in memory, turned by hand: the real replica, evaluator and store, without Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from producers.agreed import AgreedProducer
+from producers.effects import EffectsProducer
+from producers.status import StatusProducer
+from quadlog import codec
+from quadlog.core.model import (
+    GENESIS,
+    Effect,
+    Kind,
+    LoggedEntry,
+    Transaction,
+    chain_hash,
+    hash_of,
+)
+from quadlog.ports import Record
+from quadlog.quadstore import QuadStore
+from quadlog.settings import WorkerSettings
+from quadlog.topics import Topics
+from quadlog.worker.replica import Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from quadlog.ports import Acked, Headers
+
+TOPICS = Topics("main", "dc1")
+TERM = b"t" * 32
+
+
+class Log:
+    """Topics as lists."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[Record]] = {topic: [] for topic in TOPICS.all()}
+        self._last, self._index = GENESIS, 0
+
+    def produce(
+        self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
+    ) -> None:
+        del acked
+        for value in values:
+            self.records[topic].append(Record(topic, len(self.records[topic]), key, value, headers))
+
+    def agree(self, text: str, created: int = 1_700_000_000_000) -> LoggedEntry:
+        """One more entry."""
+        self._index = index = self._index + 1
+        transaction = Transaction(
+            id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=Kind.TX, options={}
+        )
+        entry = LoggedEntry(
+            index=index,
+            kind=Kind.TX,
+            id=transaction.id,
+            timestamp=index,
+            digest=transaction.digest,
+            options={},
+            previous=self._last,
+            chain=chain_hash(self._last, transaction, index),
+            epoch=1,
+            lineage=GENESIS,
+            origin="m1",
+            created=created,
+            media_type="application/sparql-update",
+            body=text.encode(),
+        )
+        self._last = entry.chain
+        AgreedProducer(self, TOPICS.agreed, "m1").say(entry, lambda _: None)
+        return entry
+
+    def effects(self) -> list[Effect]:
+        """All that were said, whole."""
+        chunks = codec.Chunks()
+        said = (chunks.join(record.value) for record in self.records[TOPICS.effects])
+        return [effect for effect in said if isinstance(effect, Effect)]
+
+
+class Worker:
+    """One replica; nothing happens by itself."""
+
+    def __init__(self, path: Path, log: Log, name: str) -> None:
+        settings = WorkerSettings(
+            node_id=name,
+            dc="dc1",
+            repository="main",
+            kafka="127.0.0.1:1",
+            port=1,
+            data_dir=path,
+            worker_url="http://127.0.0.1:1",
+        )
+        self.log = log
+        self.store = QuadStore.open(path / name)
+        self.replica = Replica(
+            settings=settings,
+            topics=TOPICS,
+            store=self.store,
+            effects=EffectsProducer(log, TOPICS.effects, name),
+            status=StatusProducer(log, TOPICS.status),
+            failed=print,
+        )
+        self._read = self.replica.offsets()
+
+    def hear(self, topic: str, most: int = 1_000_000) -> None:
+        """Read on in a topic, but not farther than `most` records."""
+        start = self._read[topic]
+        for record in self.log.records[topic][start : start + most]:
+            self._read[topic] = record.offset + 1
+            self.replica._hear(record)
+
+    def turn(self) -> None:
+        """Apply and evaluate all that can be."""
+        while True:
+            before = self.store.applied.index, len(self.log.records[TOPICS.effects])
+            self.replica._apply()
+            self.replica._evaluate()
+            if before == (self.store.applied.index, len(self.log.records[TOPICS.effects])):
+                return
+
+    def take_over(self) -> None:
+        """Become the evaluating worker, with all that was said before applied."""
+        self.replica._take_over(TERM)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Hear and apply until there is nothing left."""
+        while any(len(self.log.records[topic]) > read for topic, read in self._read.items()):
+            for topic in self._read:
+                self.hear(topic)
+            self.turn()
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
