@@ -37,6 +37,7 @@ def run(settings: WorkerSettings) -> int:
         effects=EffectsProducer(outlet, topics.effects, settings.node_id),
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
+        settle=outlet.flush,
     )
     name = f"{settings.node_id}-reads"
     tail = KafkaTail(

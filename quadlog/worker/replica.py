@@ -17,6 +17,7 @@ from quadlog.clock import Turns, now
 from quadlog.core.effect import signature_after
 from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Point, WorkerState
 from quadlog.errors import StateError
+from quadlog.failpoints import Failpoint, visit
 from quadlog.quadstore import Applied
 from quadlog.worker.ahead import Decided
 from quadlog.worker.evaluator import Evaluator
@@ -90,11 +91,24 @@ class Replica:
         effects: EffectsProducer,
         status: StatusProducer,
         failed: Callable[[str], None],
+        settle: Callable[[], None] | None = None,
     ) -> None:
-        """Go on behind what `store` has applied; `failed` ends the process with a reason."""
+        """Go on behind what `store` has applied.
+
+        Args:
+            settings: of this worker.
+            topics: of its data centre.
+            store: its quads.
+            effects: where it says what it evaluated.
+            status: where it says how it is.
+            failed: ends the process with a reason.
+            settle: waits until all that was said is acknowledged; for failpoints.
+
+        """
         self.store: Final = store
         self._settings, self._topics = settings, topics
         self._say_effects, self._say_status, self._failed = effects, status, failed
+        self._settle = settle
         applied = store.applied
         self._agreed = AgreedConsumer(Point(applied.index, applied.chain))
         self._effects = EffectsConsumer(
@@ -277,7 +291,9 @@ class Replica:
             self._evaluator = self._duty = None
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
+        visit(Failpoint.AFTER_EVALUATE)
         self._say_effects.say(effect, at=now().wall, traceparent=entry.traceparent)
+        visit(Failpoint.AFTER_PUBLISH, self._settle)
 
     # --- applying -----------------------------------------------------------------------------------
 
@@ -313,6 +329,7 @@ class Replica:
             ),
             anticipated=[record for decided in all_decided for record in decided.records],
         )
+        visit(Failpoint.AFTER_APPLY)
         for _ in pairs:
             self._entries.popleft()
             self._to_apply.popleft()

@@ -1,0 +1,151 @@
+"""Every process dies at every named point that it passes, and is started again: nothing lost, doubled, different.
+
+| failpoint | evaluating data centre's master | another's master | evaluating worker | following worker |
+| --- | --- | --- | --- | --- |
+| after-payload | dies | dies | . | . |
+| after-persist | dies | dies | . | . |
+| half-agreed | dies | dies | . | . |
+| before-post | dies | dies | . | . |
+| after-post | dies | dies | . | . |
+| half-mirror | dies (payloads) | dies (payloads, effects) | . | . |
+| after-evaluate | . | . | dies | . |
+| after-publish | . | . | dies | . |
+| after-apply | . | . | dies | dies |
+
+A point: that process never comes by there.  Brokers have no code of ours in them: they are killed at
+random moments by `test_appends.py`, as is everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from quadlog.failpoints import Failpoint
+from tests.e2e.book import Book, check_durable_is_ordered, check_exactly_once, one_log, resolve, write
+from tests.e2e.cluster import HTTP, Cluster, recount
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MASTER = (
+    Failpoint.AFTER_PAYLOAD,
+    Failpoint.AFTER_PERSIST,
+    Failpoint.HALF_AGREED,
+    Failpoint.BEFORE_POST,
+    Failpoint.AFTER_POST,
+    Failpoint.HALF_MIRROR,
+)
+CASES = [
+    *itertools.product(MASTER, ("evaluating DC's master", "another master")),
+    (Failpoint.AFTER_EVALUATE, "evaluating worker"),
+    (Failpoint.AFTER_PUBLISH, "evaluating worker"),
+    (Failpoint.AFTER_APPLY, "evaluating worker"),
+    (Failpoint.AFTER_APPLY, "following worker"),
+]
+VISIT = 15
+"""Not one of the first visits, which a process may make before it serves."""
+FEWER = {Failpoint.AFTER_APPLY: 6}
+"""Many effects are applied at once."""
+WRITES = 400
+CLIENTS = 24
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_lab(tmp_path_factory.mktemp("failpoints") / "lab", dcs=2, workers=2) as lab:
+        yield Cluster(lab)
+
+
+def test_every_failpoint_is_in_the_table_and_every_entry_of_it_is_tried() -> None:
+    rows = re.findall(r"^\| ([a-z]+-[a-z]+) \| (.*) \|$", __doc__ or "", re.MULTILINE)
+    columns = ("evaluating DC's master", "another master", "evaluating worker", "following worker")
+    dying = {
+        (Failpoint(name), column)
+        for name, cells in rows
+        for column, cell in zip(columns, cells.split(" | "), strict=True)
+        if cell.startswith("dies")
+    }
+    assert {name for name, _ in rows} == set(Failpoint)
+    assert dying == set(CASES)
+
+
+def victim_of(cluster: Cluster, role: str) -> str:
+    if role.endswith("master"):
+        return "dc1-m1" if role.startswith("evaluating") else "dc2-m1"
+    workers = cluster.status()["workers"]
+    return next(str(w["id"]) for w in workers if w["evaluating"] is role.startswith("evaluating"))
+
+
+def exited(cluster: Cluster, node: str) -> bool:
+    return any(f" {node} " in line and "exited(-9)" in line for line in cluster.lab.status().splitlines())
+
+
+@pytest.mark.parametrize(("point", "role"), CASES)
+def test_death_at_a_failpoint(cluster: Cluster, point: Failpoint, role: str) -> None:
+    begin = cluster.wait_until_equal()
+    victim = victim_of(cluster, role)
+    cluster.lab.kill(victim)
+    cluster.lab.start(victim, QUADLOG_FAILPOINT=f"{point}:{FEWER.get(point, VISIT)}")
+    make_it(cluster, victim, role)
+    tag = f"{point}/{role}".replace(" ", "-").replace("'", "")
+    book = Book(texts={f"{tag}/{n}": text_of(tag, n) for n in range(WRITES)})
+
+    async def everything() -> None:
+        await asyncio.gather(write(book, cluster.masters, clients=CLIENTS), start_again(cluster, victim))
+
+    asyncio.run(asyncio.wait_for(everything(), 120))
+    states = resolve(book, cluster)
+    cluster.wait_until_equal()
+    log = one_log(cluster)
+    check_exactly_once(book, states, log[begin:])
+    check_durable_is_ordered(cluster, log)
+    elements = sum("urn:length" in entry.text for entry in log)
+    for url in cluster.workers.values():
+        signature, lines = recount(url)
+        assert httpx.get(f"{url}/status").json()["signature"] == signature
+        assert len([line for line in lines if "<urn:element>" in line]) == elements
+        lengths = [line for line in lines if "<urn:length>" in line]
+        assert lengths == [
+            f'<urn:list> <urn:length> "{elements}"^^<http://www.w3.org/2001/XMLSchema#integer> .'
+        ]
+
+
+def text_of(tag: str, number: int) -> str:
+    """An element goes into the list, and the list's length one up: a second run or a loss shows."""
+    return (
+        "DELETE { ?k <urn:length> ?n } INSERT { ?k <urn:length> ?m ; <urn:element> ?e }"
+        f" WHERE {{ VALUES (?k ?e) {{ (<urn:list> '{tag}/{number}') }}"
+        " OPTIONAL { ?k <urn:length> ?n } BIND(COALESCE(?n, 0) + 1 AS ?m) }"
+    )
+
+
+def make_it(cluster: Cluster, victim: str, role: str) -> None:
+    """A worker that was started again follows: to have it evaluate, its fellow is killed for a while."""
+    if role != "evaluating worker":
+        return
+    fellow = next(w["id"] for w in cluster.status()["workers"] if w["id"] != victim)
+    cluster.lab.kill(fellow)
+    deadline = time.monotonic() + 20
+    while not any(w["id"] == victim and w["evaluating"] for w in cluster.status()["workers"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    cluster.lab.start(fellow)
+
+
+async def start_again(cluster: Cluster, victim: str) -> None:
+    """Once it has died by itself."""
+    loop = asyncio.get_running_loop()
+    deadline = time.monotonic() + 60
+    while not await loop.run_in_executor(None, exited, cluster, victim):
+        assert time.monotonic() < deadline, f"{victim} never came by"
+    said = await loop.run_in_executor(None, cluster.lab.start, victim)
+    assert "serves" in said
+    assert HTTP.get(f"{cluster.masters[0]}/healthz/alive").status_code == httpx.codes.OK
