@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,13 +68,19 @@ async def write(book: Book, masters: Sequence[str], *, clients: int) -> None:
                     key, await asyncio.wait_for(connection.update(book.texts[key], key=key), PATIENCE_S)
                 )
             except (OSError, EOFError, TimeoutError) as error:
+                await _hang_up(connection)
                 connection = None
                 book.miss(key, type(error).__name__)
                 await asyncio.sleep(0.1)
-        if connection is not None:
-            await connection.close()
+        await _hang_up(connection)
 
     await asyncio.gather(*(client(number) for number in range(clients)))
+
+
+async def _hang_up(connection: Connection | None) -> None:
+    if connection is not None:
+        with suppress(OSError):  # the other end may be gone
+            await connection.close()
 
 
 @dataclass(frozen=True, slots=True)
