@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from contextlib import suppress
@@ -14,7 +15,7 @@ import httpx
 from quadlog import codec
 from quadlog.core.model import LoggedEntry, Payload, id_of_key
 from tests.bench.generator import Connection
-from tests.e2e.cluster import records
+from tests.e2e.cluster import HTTP, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ class Book:
         return len(self.acknowledged) + len(self.unanswered)
 
     def note(self, key: str, answer: Answer) -> None:
-        """An answer: 204, or 503 with an outcome that is not known or a definite no."""
+        """An answer: 204, or 503 with an outcome that is not known."""
         if answer.status == httpx.codes.NO_CONTENT:
             self.acknowledged[key] = int(answer.headers["quadlog-index"].split(":")[0])
         else:
@@ -55,7 +56,7 @@ class Book:
 
 
 async def write(book: Book, masters: Sequence[str], *, clients: int) -> None:
-    """Closed loops that try each write once, at one master."""
+    """Closed loops.  A write is tried again after a definite no; after silence its client goes on."""
     keys = iter(book.texts)
 
     async def client(number: int) -> None:
@@ -63,10 +64,8 @@ async def write(book: Book, masters: Sequence[str], *, clients: int) -> None:
         connection: Connection | None = None
         for key in keys:
             try:
-                connection = connection or await Connection.to(url)
-                book.note(
-                    key, await asyncio.wait_for(connection.update(book.texts[key], key=key), PATIENCE_S)
-                )
+                connection = connection or await _reach(url)
+                book.note(key, await _tried(connection, book.texts[key], key))
             except (OSError, EOFError, TimeoutError) as error:
                 await _hang_up(connection)
                 connection = None
@@ -75,6 +74,24 @@ async def write(book: Book, masters: Sequence[str], *, clients: int) -> None:
         await _hang_up(connection)
 
     await asyncio.gather(*(client(number) for number in range(clients)))
+
+
+async def _tried(connection: Connection, text: str, key: str) -> Answer:
+    """The answer, once it is none that says that nothing was logged."""
+    while True:
+        answer = await asyncio.wait_for(connection.update(text, key=key), PATIENCE_S)
+        if answer.status != httpx.codes.SERVICE_UNAVAILABLE or not json.loads(answer.body)["definite"]:
+            return answer
+        await asyncio.sleep(0.1)
+
+
+async def _reach(url: str) -> Connection:
+    """A connection, once somebody is there: until then nothing was sent."""
+    while True:
+        try:
+            return await Connection.to(url)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.1)
 
 
 async def _hang_up(connection: Connection | None) -> None:
@@ -117,7 +134,7 @@ def resolve(book: Book, cluster: Cluster) -> dict[str, str]:
     for key in book.unanswered:
         deadline = time.monotonic() + 30
         while True:
-            told = {httpx.get(f"{master}/tx/{key}", timeout=10).json()["state"] for master in cluster.masters}
+            told = {HTTP.get(f"{master}/tx/{key}").json()["state"] for master in cluster.masters}
             if len(told) == 1 and told <= {"applied", "unknown"}:
                 states[key] = told.pop()
                 break
