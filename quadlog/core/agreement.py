@@ -131,6 +131,10 @@ class Agreement:
             return self._posted_at + self.pace.window
         return self._posted_at + (self.pace.settle if self._moved else self.pace.idle)
 
+    def is_synchronised(self, transaction_id: bytes) -> bool:
+        """Is a transaction of this id in the synchronised queue, saved or about to be?"""
+        return transaction_id in self._log
+
     # --- inputs in, one Ready out ---------------------------------------------------------------
 
     def step(self, given: Input, now: Now) -> None:

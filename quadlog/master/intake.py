@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from consumers.payloads import PayloadsConsumer
     from quadlog.core.model import Payload
     from quadlog.ports import Record
@@ -43,6 +45,11 @@ class Intake:
     def arrived(self, key: tuple[bytes, bytes]) -> None:
         """A payload is durable here, whoever brought it."""
         self._awaited.pop(key, None)
+
+    def synchronised(self, ids: Container[bytes]) -> None:
+        """Nobody needs any payload of these transactions any more, also of a twin that lost."""
+        if self._awaited:
+            self._awaited = {key: at for key, at in self._awaited.items() if key[0] not in ids}
 
     def hear(self, record: Record) -> Payload | None:
         """The payload that is whole with this record."""

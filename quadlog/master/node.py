@@ -259,7 +259,9 @@ class Node:
     def _mirror(self, payload: Payload, record: Record) -> None:
         """A peer's payload is copied into this data centre, unless it is here."""
         transaction = payload.transaction
-        if self.agreement.queue.has_payload(transaction.key) or transaction.id in self.store:
+        if self.agreement.queue.has_payload(transaction.key) or self.agreement.is_synchronised(
+            transaction.id
+        ):
             return
         source = self._ears.payloads[record.topic]
         if not self.chores.leads:
@@ -296,6 +298,9 @@ class Node:
     def _perform(self, ready: Ready) -> None:
         perform(ready, save=self._save, publish=self._publish, post=self._post, settle=self._settle)
         self.desk.agreed(ready.entries, self._bodies)
+        if ids := {entry.pair.id for entry in ready.entries}:
+            for intake in self._ears.payloads.values():
+                intake.synchronised(ids)
         for key in ready.save.released:
             self._bodies.drop(key)
 

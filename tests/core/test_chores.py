@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.payloads import PayloadsConsumer
 from quadlog.core.model import GENESIS, Entry, Kind, Pair, Payload, Transaction, chain_hash, first_view
+from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.scribe import Scribe
 
@@ -107,3 +109,19 @@ def test_who_steps_down_and_takes_over_again_says_again_what_nobody_acknowledged
     topic.scribe.lead(mine=True)
     topic.scribe.write(log[2][0])
     assert topic.said == [1, 1, 2, 3]
+
+
+def test_a_position_stays_before_what_another_master_is_to_bring() -> None:
+    """A restart, or a take-over, reads again from there; twins and late hearing do not hold it for ever."""
+    intake = Intake(PayloadsConsumer(), 10)
+    one, two, twin = ((bytes([n]) * 16, bytes([m]) * 32) for n, m in ((1, 1), (2, 2), (1, 9)))
+    for offset, key in ((10, one), (11, two), (12, twin)):
+        intake.await_other(key, offset)
+    intake.await_other(one, 40)
+    assert intake.position == 10
+    intake.arrived(one)
+    assert (intake.position, intake.awaited) == (10, 11)
+    intake.arrived(two)
+    assert intake.awaited == 12
+    intake.synchronised({one[0]})
+    assert intake.awaited is None
