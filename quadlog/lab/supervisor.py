@@ -121,8 +121,9 @@ class Supervisor:
         match request:
             case {"do": "kill", "id": str(node_id), "signal": str(name)}:
                 return {"message": await self._kill(self._child(node_id), name)}
-            case {"do": "start", "id": str(node_id), "environment": [*settings]}:
-                return {"message": await self._start_again(self._child(node_id), variables(settings))}
+            case {"do": "start", "id": str(node_id)}:
+                environment = variables(request.get("environment", ()))
+                return {"message": await self._start_again(self._child(node_id), environment)}
             case {"do": "status"}:
                 links = await self._links(SHOW) if self._links_run() else []
                 return {"lab_id": self._directory.record.lab_id, "nodes": self._status(), "links": links}
