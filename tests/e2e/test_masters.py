@@ -121,5 +121,5 @@ def test_one_of_them_copies_what_the_peers_say(cluster: Cluster) -> None:
     cluster.wait_until_equal()
     for dc in cluster.lab.dcs:
         for topic in ("payloads", "agreed", "effects"):
-            keys = [record.key() for record in records(dc["kafka"], f"main.{dc['name']}.{topic}")][-40:]
+            keys = [record.key() for record in records(dc["kafka"], f"main.{dc['name']}.{topic}")][-30:]
             assert Counter(keys).most_common(1)[0][1] == 1, f"{topic} of {dc['name']}: {keys}"
