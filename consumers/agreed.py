@@ -40,7 +40,9 @@ class AgreedConsumer:
         return entry
 
 
-def whole_with(record: Record) -> int | None:
-    """Index of the entry that is whole with this record, for one who only follows how far the topic is."""
+def held_with(record: Record) -> int:
+    """The topic holds all entries up to this index, as this record shows; for one who only follows how far it is."""
     said, chunk, chunks = codec.decode_chunk(record.value)
-    return said.index if isinstance(said, LoggedEntry) and chunk == chunks - 1 else None
+    if not isinstance(said, LoggedEntry):
+        return 0
+    return said.index if chunk == chunks - 1 else said.index - 1

@@ -38,5 +38,5 @@ class PayloadsConsumer:
             return None
         if self._only_origin_dc and record.header(ORIGIN_DC) != self._only_origin_dc:
             return None
-        said = self._chunks.join(record.value)
+        said = self._chunks.join(record.value, writer=record.header(WRITER))
         return said if isinstance(said, Payload) else None

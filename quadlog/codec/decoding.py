@@ -75,12 +75,20 @@ class Chunks:
         """Sets that still miss a chunk."""
         return len(self._sets)
 
-    def join(self, value: bytes) -> Said | None:
-        """What is complete with this record, or None."""
+    def join(self, value: bytes, *, writer: bytes | None = None) -> Said | None:
+        """What is complete with this record, or None.
+
+        `writer`: who wrote the record, where that is known and one writer's chunks stand in a row: whatever
+        else it had begun, it will never end.
+        """
         said, chunk, chunks = decode_chunk(value)
-        if chunks == 1:
+        name = (writer, _part_of(said)) if chunks > 1 else None
+        if writer is not None and self._sets:
+            self._sets = {
+                part: found for part, found in self._sets.items() if part[0] != writer or part == name
+            }
+        if name is None:
             return said
-        name = _part_of(said)
         parts = self._sets.setdefault(name, {})
         parts[chunk] = said
         if len(parts) < chunks:

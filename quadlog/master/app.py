@@ -66,9 +66,9 @@ async def _fine(request: Request) -> Response:
 
 def _ready(node: Node) -> Response:
     """Ready: a worker here shows what was acknowledged here."""
-    if node.crew.for_read(now().steady, node.desk.settled):
+    if node.crew.for_read(now().steady, node.desk.shown):
         return PlainTextResponse("ok\n")
-    message = f"no worker in service at index {node.desk.settled} or later\n"
+    message = f"no worker in service at index {node.desk.shown} or later\n"
     return PlainTextResponse(message, 503, {"Retry-After": "1"})
 
 

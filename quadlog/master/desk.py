@@ -57,9 +57,10 @@ class TxStatus:
 class Desk:
     """Waiters by transaction until it is agreed, by index until its effect is here and applied."""
 
-    def __init__(self, store: MasterStore) -> None:
-        """`store` knows what is agreed for ever."""
+    def __init__(self, store: MasterStore, *, decided_before: int = 0) -> None:
+        """`store` knows what is agreed for ever; effects up to `decided_before` were here before the start."""
         self._store: Final = store
+        self._decided_before: Final = decided_before
         self._waiting: dict[bytes, list[Waiter]] = {}
         self._agreed: dict[int, tuple[Answer, list[Waiter]]] = {}
         self.rejected: dict[int, str] = {}
@@ -68,6 +69,11 @@ class Desk:
         """Up to this index effects are here, and applied by a worker of this data centre."""
         self.decided = 0
         """Up to this index effects are here."""
+
+    @property
+    def shown(self) -> int:
+        """What a read has to show: all that was acknowledged here, also before the last start."""
+        return max(self.settled, self._decided_before)
 
     def __len__(self) -> int:
         """Count of transactions that somebody waits for."""

@@ -253,8 +253,8 @@ class Node:
                 self.crew.hear(beat, now().steady)
         elif topic == self._ears.effects:
             self._follow_effects(record)
-        elif topic == self._ears.agreed and (index := agreed.whole_with(record)):
-            self._note_published(index)
+        elif topic == self._ears.agreed:
+            self._note_published(agreed.held_with(record))
 
     def _mirror(self, payload: Payload, record: Record) -> None:
         """A peer's payload is copied into this data centre, unless it is here."""
@@ -265,7 +265,7 @@ class Node:
             return
         source = self._ears.payloads[record.topic]
         if not self.chores.leads:
-            source.await_other(transaction.key, record.offset)
+            source.await_other(transaction.key)
             return
         source.sent()
         self._own.sent()

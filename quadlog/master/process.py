@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import structlog
 
+from consumers import agreed
 from consumers.effects import EffectsLedger
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog import codec, failpoints
+from quadlog import failpoints
 from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import GENESIS, Entry, LoggedEntry, View, first_view
-from quadlog.errors import StateError
+from quadlog.core.model import GENESIS, Entry, View, first_view
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import Bodies
@@ -44,6 +44,9 @@ log = structlog.get_logger()
 
 ROUNDS_READ_BACK: Final = 2 * Limits().snapshot_every
 """Posts of each master read again at a start: there is a snapshot among them, unless its queue is long."""
+
+AGREED_READ_BACK: Final = 50
+"""Records looked at for the last entry: where two masters led for a moment, older ones may stand behind it."""
 
 EFFECTS_READ_BACK: Final = 200
 """Records looked at for where mirroring stopped."""
@@ -111,7 +114,7 @@ class MasterProcess:
             mouths=mouths,
             ears=ears,
             ledger=ledger,
-            desk=Desk(store),
+            desk=Desk(store, decided_before=index),
             crew=crew,
             admission=Admission(max_waiting=settings.max_waiting),
             bodies=bodies,
@@ -145,8 +148,12 @@ class MasterProcess:
 
     def _mirrored(self) -> int:
         """Where the copies of effects end, as the own topic says."""
-        _, effects = end_of(self.settings.kafka, self.topics.effects, count=EFFECTS_READ_BACK, timeout=5)
-        return EffectsLedger.at_end(effects).mirrored
+        for count in (1, EFFECTS_READ_BACK):  # nearly always the very last one is a copy
+            _, effects = end_of(self.settings.kafka, self.topics.effects, count=count, timeout=5)
+            mirrored = EffectsLedger.at_end(effects).mirrored
+            if mirrored >= 0:
+                break
+        return mirrored
 
     def _rewind(self, topic: str, offset: int) -> None:
         for dc, tail in self.tails.items():
@@ -160,6 +167,8 @@ class MasterProcess:
             own.payloads: Intake(
                 PayloadsConsumer(told=(settings.node_id, self._payloads_end)),
                 self.store.position(own.payloads) or 0,
+                is_own=True,
+                alone_from=None if self._has_company else self._payloads_end,
             )
         }
         for dc in self._peer_dcs():
@@ -248,21 +257,16 @@ class MasterProcess:
 
     def _unpublished(self) -> Iterator[Entry]:
         """Entries that are saved, and that the agreed topic does not hold."""
-        self._agreed_end, records = end_of(self.settings.kafka, self.topics.agreed)
-        at_end = codec.decode_chunk(records[-1].value) if records else None
-        index = 0
-        if at_end is not None:
-            said, chunk, chunks = at_end
-            assert isinstance(said, LoggedEntry), f"{self.topics.agreed} ends with something else"
-            index = said.index if chunk == chunks - 1 else said.index - 1
+        self._agreed_end, records = end_of(self.settings.kafka, self.topics.agreed, count=AGREED_READ_BACK)
+        index = max(map(agreed.held_with, records), default=0)
         previous = entry[0] if (entry := self.store.entry(index)) else GENESIS
         while known := self.store.entry(index := index + 1):
             chain, pair = known
             payload = self.store.payload(pair.key)
-            if payload is None:
-                agreed = self.topics.agreed
-                message = f"entry {index} is not in {agreed}, and its payload is not kept; was the topic cut?"
-                raise StateError(message)
+            if payload is None:  # a payload is kept until the topic is known to hold its entry
+                log.info("an entry stands before the end of the agreed topic", index=index)
+                previous = chain
+                continue
             transaction = payload.transaction
             yield Entry(
                 index=index,

@@ -78,7 +78,7 @@ class Reads:
         raise Unavailable(self._why(failures), retry_after=2)
 
     def _best(self, failures: Container[str]) -> Worker | None:
-        found = self._node.crew.for_read(now().steady, self._node.desk.settled)
+        found = self._node.crew.for_read(now().steady, self._node.desk.shown)
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
     async def _wait_for_one(self) -> None:
@@ -89,7 +89,7 @@ class Reads:
 
     def _why(self, failures: Mapping[str, str]) -> str:
         """One line a worker."""
-        crew, moment, settled = self._node.crew, now().steady, self._node.desk.settled
+        crew, moment, settled = self._node.crew, now().steady, self._node.desk.shown
         lines = [
             f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, settled)}"
             for worker in crew.all()

@@ -85,7 +85,9 @@ def _cluster(ready: Path | None, console: Console) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="quadlog-bench-") as directory:
         console.print("a lab starts: 3 data centres, 1 master and 2 workers in each …")
         environment = {**JAVA, **os.environ}
-        with running_lab(Path(directory) / "lab", dcs=3, masters=1, workers=2, environment=environment) as lab:
+        with running_lab(
+            Path(directory) / "lab", dcs=3, masters=1, workers=2, environment=environment
+        ) as lab:
             yield lab.ready
 
 

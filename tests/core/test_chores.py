@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.payloads import PayloadsConsumer
+from quadlog import codec
+from quadlog.codec.chunks import CHUNK
 from quadlog.core.model import GENESIS, Entry, Kind, Pair, Payload, Transaction, chain_hash, first_view
 from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.scribe import Scribe
+from quadlog.ports import Record
 
 if TYPE_CHECKING:
     from quadlog.core.model import LoggedEntry
@@ -111,17 +115,68 @@ def test_who_steps_down_and_takes_over_again_says_again_what_nobody_acknowledged
     assert topic.said == [1, 1, 2, 3]
 
 
+def record_of(offset: int, payload: Payload, chunk: int = 0, *, writer: str = "m1") -> Record:
+    """One chunk of a payload, as it stands in a topic."""
+    value = codec.encode_payload(payload)[chunk]
+    return Record("payloads", offset, b"", value, [("writer", writer.encode()), ("origin-dc", b"dc1")])
+
+
+def large(number: int) -> Payload:
+    """A payload of two chunks."""
+    return replace(entries(number)[-1][1], body=bytes(CHUNK + 1))
+
+
 def test_a_position_stays_before_what_another_master_is_to_bring() -> None:
     """A restart, or a take-over, reads again from there; twins and late hearing do not hold it for ever."""
     intake = Intake(PayloadsConsumer(), 10)
-    one, two, twin = ((bytes([n]) * 16, bytes([m]) * 32) for n, m in ((1, 1), (2, 2), (1, 9)))
-    for offset, key in ((10, one), (11, two), (12, twin)):
-        intake.await_other(key, offset)
-    intake.await_other(one, 40)
+    one, two, three = large(1), large(2), entries(3)[-1][1]
+    assert intake.hear(record_of(10, one, 0)) is None
+    assert intake.hear(record_of(11, three, writer="m2")) == three
+    intake.await_other(three.transaction.key)
+    assert intake.hear(record_of(12, one, 1)) == one
+    intake.await_other(one.transaction.key)
+    assert (intake.position, intake.awaited) == (10, 10), "before its first chunk"
+    intake.arrived(one.transaction.key)
+    assert intake.awaited == 10, "what was heard between its chunks"
+    intake.synchronised({three.transaction.id})
+    assert [intake.awaited] == [None]
+    assert intake.position == 13
+    intake.hear(record_of(13, two, 0))
+    assert intake.position == 13
+
+
+def test_a_position_stays_before_the_first_chunk_of_what_is_on_its_way() -> None:
+    """Two masters of a data centre write at once: their records lie between each other's."""
+    intake = Intake(PayloadsConsumer(), 10)
+    one, three = large(1), entries(3)[-1][1]
+    intake.hear(record_of(10, one, 0))
+    intake.hear(record_of(11, three, writer="m2"))
+    intake.sent()
+    intake.hear(record_of(12, one, 1))
+    intake.sent()
+    intake.acknowledged(11)
     assert intake.position == 10
-    intake.arrived(one)
-    assert (intake.position, intake.awaited) == (10, 11)
-    intake.arrived(two)
-    assert intake.awaited == 12
-    intake.synchronised({one[0]})
-    assert intake.awaited is None
+    intake.acknowledged(12)
+    assert intake.position == 13
+
+
+def test_what_a_dead_master_left_half_said_is_given_up_when_it_speaks_again() -> None:
+    intake = Intake(PayloadsConsumer(), 10)
+    intake.hear(record_of(10, large(1), 0))
+    assert intake.position == 10
+    assert intake.hear(record_of(11, entries(2)[-1][1])) is not None
+    assert intake.position == 12
+
+
+def test_a_lone_master_goes_on_with_its_acknowledgements() -> None:
+    """It does not hear its own topic: else each start would read all since the one before."""
+    intake = Intake(PayloadsConsumer(), 10, is_own=True, alone_from=10)
+    for offset in (10, 11, 12):
+        intake.sent()
+        assert intake.position == min(offset, 10 + (offset - 10))
+        intake.acknowledged(offset)
+        assert intake.position == offset + 1
+    intake.sent()
+    intake.sent()
+    intake.acknowledged(13)
+    assert intake.position == 13, "the other one is not acknowledged"

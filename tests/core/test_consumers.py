@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from consumers.agreed import AgreedConsumer
+from consumers.agreed import AgreedConsumer, held_with
 from consumers.effects import EffectsConsumer, EffectsLedger
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
@@ -115,6 +115,15 @@ def test_a_large_entry_comes_when_it_is_whole() -> None:
     assert [consumer.hear(record) is not None for record in records] == [False, False, True] * 3
     torn = [*records[:2], *records]  # it was killed between two chunks
     assert heard(AgreedConsumer(START), torn) == log
+
+
+def test_how_far_a_topic_is_known_to_be() -> None:
+    """A chunk says that all entries before its own are there; late duplicates do not take that back."""
+    whole = topic_of(entries(5))
+    late = topic_of(entries(3))
+    assert max(map(held_with, [*whole, *late])) == 5
+    chunks = topic_of(entries(2, size=codec.CHUNK * 2 + 1))
+    assert [held_with(record) for record in chunks] == [0, 0, 1, 1, 1, 2]
 
 
 def test_a_gap_in_the_log_stops_the_worker() -> None:

@@ -232,3 +232,12 @@ def test_what_is_not_known_is_unknown(desk: Desk) -> None:
     assert not desk.is_known(b"?" * 16)
     assert desk.state_of(b"?" * 16, queued=False).state is TxState.UNKNOWN
     assert desk.state_of(b"?" * 16, queued=True).state is TxState.PENDING
+
+
+def test_a_read_shows_what_was_acknowledged_before_the_last_start(log: Log) -> None:
+    """The first heartbeat after a start may be that of a worker that is behind."""
+    desk = Desk(log.store, decided_before=1000)
+    desk.settle(decided=1000, applied=900)
+    assert (desk.settled, desk.shown) == (900, 1000)
+    desk.settle(decided=1200, applied=1100)
+    assert desk.shown == 1100

@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
 def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
     figures, before = tmp_path / "figures.json", cluster.wait_until_equal()
-    short = ("--seconds", "3", "--runs", "1", "--clients", "1,8", "--heat", "0", "--warm-up", "0.5", "--traces", "6")
+    short = (
+        "--seconds",
+        "3",
+        "--runs",
+        "1",
+        "--clients",
+        "1,8",
+        "--heat",
+        "0",
+        "--warm-up",
+        "0.5",
+        "--traces",
+        "6",
+    )
     bench = subprocess.run(
         [sys.executable, "-m", "tests.bench", *short, "--ready", cluster.lab.ready, "--json", figures],
         capture_output=True,
