@@ -30,7 +30,7 @@ def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[Named
     """The query with calls of these replaced, and the custom functions that it calls instead.
 
     >>> settled("SELECT * { BIND(now() AS ?n) }", seed=b"", created=0)[0]
-    'SELECT * { BIND("1970-01-01T00:00:00.000Z"^^<http://www.w3.org/2001/XMLSchema#dateTime> AS ?n) }'
+    'SELECT * { BIND(("1970-01-01T00:00:00.000Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>) AS ?n) }'
     >>> settled("SELECT * { BIND(UUID() AS ?n) }", seed=b"", created=0)[0]
     'SELECT * { BIND(<urn:quadlog:function:uuid>() AS ?n) }'
     """
@@ -42,8 +42,9 @@ def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[Named
     done, word, start = 0, "", 0
     for token in tokens(text):
         if token["nil"] and word == "NOW":
+            # In brackets: FILTER, HAVING, GROUP BY and ORDER BY take no literal without.
             moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
-            pieces += (text[done:start], f'"{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>')
+            pieces += (text[done:start], f'("{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>)')
             done = token.end()
         elif token["nil"] and (name := NamedNode(_PREFIX + word.lower())) in functions:
             pieces += (text[done:start], f"{name}()")
