@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadlog.core.sparql.caution import is_tame
 from quadlog.core.sparql.forms import FormParser
 from quadlog.core.sparql.syntax import check_update
-from quadlog.core.sparql.tokens import is_tame
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:

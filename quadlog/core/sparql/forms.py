@@ -22,11 +22,13 @@ from quadlog.core.operations import (
     Where,
 )
 from quadlog.core.sparql.blocks import DataParser, TemplateParser
+from quadlog.core.sparql.caution import weigh
 from quadlog.core.sparql.prologue import Prologue
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.reader import Reader
+from quadlog.core.sparql.reserved import refuse_reserved_names
 from quadlog.core.sparql.terms import BlankNodes, Literals
-from quadlog.core.sparql.tokens import is_tame, place
+from quadlog.core.sparql.tokens import place
 from quadlog.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class FormParser:
         reader = self._reader
         while True:
             self._prologue.read(reader)
+            if self._number == 0 and reader.take(";") and reader.kind != "end":
+                reader.lost("where the end was expected")
             if reader.kind == "end":
                 return
             yield self._operation()
@@ -178,8 +182,16 @@ class FormParser:
                 return group
 
     def _refuse_wild(self, group: str) -> None:
-        if not is_tame(group):
-            raise Unsupported("a WHERE is nested too deeply, or chains too many operators")
+        weight = weigh(group)
+        if weight.doubtful:
+            raise Unsupported(
+                "a WHERE has a `<` that may be less-than or the start of an IRI: put a blank behind it"
+            )
+        if not weight.is_light:
+            raise Unsupported("a WHERE is nested too deeply, or chains or joins too much")
+        if weight.service:
+            raise Unsupported("SERVICE is not supported yet")
+        refuse_reserved_names(group, self._prologue.names)
 
     def _silent(self) -> bool:
         silent = self._reader.word() == "SILENT"

@@ -15,6 +15,7 @@ from pyoxigraph import (
 )
 
 from quadlog.core.operations import TripleTemplate
+from quadlog.core.sparql.caution import MAX_NESTING
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
 from quadlog.core.sparql.terms import (
     FALSE,
@@ -26,7 +27,6 @@ from quadlog.core.sparql.terms import (
     TRUE,
     string_value,
 )
-from quadlog.core.sparql.tokens import MAX_NESTING
 from quadlog.errors import Forbidden
 
 if TYPE_CHECKING:

@@ -46,6 +46,14 @@ def check_update(text: str) -> None:
     raise SyntaxRefused(explain(text, error))
 
 
+def check_query(text: str, *, base_iri: str | None = None) -> None:
+    """Raise ``SyntaxRefused`` with line and column unless ``text`` is a SPARQL query."""
+    try:
+        _empty_store().query(text, base_iri=base_iri)
+    except SyntaxError as error:
+        raise SyntaxRefused(explain(text, str(error))) from None
+
+
 def explain(text: str, error: str, *, first_line: int = 1) -> str:
     """The message of pyoxigraph with line and column in front, without character classes."""
     at = _AT.match(error)

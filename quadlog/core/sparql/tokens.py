@@ -19,12 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Deepest nesting of brackets that is handed to pyoxigraph, whose parser is recursive: it takes
-# quadratic time (0.1 s at 1,000) and overflows the stack, killing the process, at some 5,000.
-MAX_NESTING = 100
-# Longest chain of operators, for the same reason: 100,000 `||` in a row kill the process.
-MAX_OPERATORS = 2_000
-
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d"
     "\u2070-\u218f\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd"
@@ -57,14 +51,6 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_DEEPER: dict[str, int] = {
-    **dict.fromkeys(("{", "(", "[", "<<", "<<(", "{|"), 1),
-    **dict.fromkeys(("}", ")", "]", ">>", ")>>", "|}"), -1),
-}
-_CHAINING = frozenset(
-    ("||", "&&", "|", "/", "+", "-", "*", "!", "^", "UNION", "OPTIONAL", "FILTER", "BIND", "MINUS")
-)
-
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
     """The tokens of a text; the last one is ``end``."""
@@ -82,29 +68,3 @@ def place(text: str, offset: int) -> str:
     """
     line = text.count("\n", 0, offset) + 1
     return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
-
-
-def is_tame(text: str) -> bool:
-    """Whether a recursive parser survives this text.
-
-    >>> is_tame("SELECT * { ?s ?p ?o }"), is_tame("(" * 200), is_tame("1||" * 9999)
-    (True, False, False)
-    """
-    if len(text) < MAX_NESTING:
-        return True
-    depth = operators = 0
-    for token in tokens(text):
-        kind = token.lastgroup or ""
-        value = token[kind]
-        hidden = 0
-        if kind == "mark":
-            depth += _DEEPER.get(value, 0)
-            operators += value in _CHAINING
-        elif kind == "word":
-            operators += value.upper() in _CHAINING
-        elif kind == "iri":
-            # `?a<((1>?b` is no IRI for pyoxigraph: what could be brackets counts as such.
-            hidden = value.count("(") + value.count("[")
-        if depth + hidden > MAX_NESTING or operators > MAX_OPERATORS:
-            return False
-    return True
