@@ -22,12 +22,15 @@ from pyoxigraph import (
     RdfFormat,
 )
 
-from quadlog.core.sparql.syntax import explain
-from quadlog.core.sparql.tokens import is_tame, tokens
-from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
+from quadlog.core.sparql.caution import weigh
+from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
+from quadlog.core.sparql.syntax import check_query
+from quadlog.core.sparql.tokens import tokens
+from quadlog.errors import Forbidden, Unsupported, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyoxigraph import QueryTriples, Store
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from quadlog.gate import Gate
 
 Graph: TypeAlias = NamedNode | BlankNode | DefaultGraph
+Named: TypeAlias = list[NamedNode | BlankNode] | None
 
 SOLUTION_FORMATS = {
     "application/sparql-results+json": QueryResultsFormat.JSON,
@@ -68,7 +72,9 @@ _UPDATES = frozenset(
     )
 )
 _QUERIES = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
-_GRAPH_VARIABLE = re.compile(r"(?i)graph(?:[ \t\r\n]|#[^\r\n]*)*[?$]")
+_GRAPH_VARIABLE = re.compile(r"(?i)graph(?=(?:[ \t\r\n]++|#[^\r\n]*+)*+[?$])")
+# No graph is listed more often, to find that it was listed as the query sees it.
+_LISTINGS = 3
 
 
 class Output(Protocol):
@@ -122,18 +128,20 @@ def run_query(
     accept: str = "*/*",
     base_iri: str | None = None,
     dataset: Dataset | None = None,
+    commits: AbstractContextManager[object],
 ) -> Answer:
-    """Begin to answer a query, as if ``reserved`` were not there; it starts inside the gate."""
-    if not is_tame(text):
-        raise Unsupported("the query is nested too deeply, or chains too many operators")
+    """Begin to answer a query, as if ``reserved`` were not there; it starts inside the gate.
+
+    Nothing is committed while ``commits`` is held.
+    """
+    doubtful = _refuse_wild(text)
     _refuse_updates(text)
     try:
+        refuse_reserved_names(text, names_of_query(text, base_iri))
+        check_query(text, base_iri=base_iri)
         with gate.reading():
-            hidden, default, named = _hidden(store, text, dataset, reserved)
-            result = store.query(hidden, base_iri=base_iri, default_graph=default, named_graphs=named)
+            result = _begun(store, text, base_iri, _View(dataset, reserved, doubtful), commits)
         return _serialised(result, accept)
-    except SyntaxError:
-        raise _refused(store, text, base_iri) from None
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
     except RuntimeError as error:
@@ -154,7 +162,8 @@ def solutions_of(
     try:
         text, named = where.text, None if where.named is None else list[NamedNode | BlankNode](where.named)
         if named is None:
-            text, _, named = _hidden(store, text, None, reserved)
+            # Of an update, whose tokens are sure.  Its thread alone writes: the list is of one state.
+            text, _, named = _hidden(store, text, _View(None, reserved, doubtful=False))
         result = store.query(
             text,
             default_graph=None if where.default is None else list(where.default),
@@ -168,11 +177,15 @@ def solutions_of(
         raise UserError(f"the update failed: {error}") from None
 
 
+_BLINDING = ("SELECT", "AS", "VALUES")  # pyoxigraph needs no blank before them
+
+
 def hide(text: str, reserved: NamedNode) -> str | None:
     """The same query with a filter beside each ``GRAPH ?variable {…}``; None if that will not do.
 
     It will not where a sub-select inside may count what is in the reserved graph before a
-    filter sees it (pyoxigraph evaluates it over all graphs at once).  And a GRAPH that the
+    filter sees it (pyoxigraph evaluates it over all graphs at once), nor where AS or VALUES may
+    bind the variable to something else.  And a GRAPH that the
     tokens do not show, because they took what is around it for a string, is not left to luck.
 
     >>> hide("SELECT * { GRAPH ?g { ?s ?p ?o } }", NamedNode("urn:r"))
@@ -202,27 +215,71 @@ def hide(text: str, reserved: NamedNode) -> str | None:
         before = value.upper() if kind == "word" else ""
         if before == "GRAPH":
             start = token.start("word")
-        elif before == "SELECT" and any(opened):
+        elif before.endswith(_BLINDING) and any(opened):
             return None
     whole = seen == len(_GRAPH_VARIABLE.findall(text))
     return "".join((*pieces, text[done:])) if whole else None
 
 
-def _hidden(
-    store: Store, text: str, dataset: Dataset | None, reserved: NamedNode
-) -> tuple[str, list[Graph] | None, list[NamedNode | BlankNode] | None]:
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a query may see."""
+
+    dataset: Dataset | None
+    reserved: NamedNode
+    doubtful: bool
+    """Whether its tokens may not be pyoxigraph's."""
+
+
+def _begun(
+    store: Store, text: str, base_iri: str | None, view: _View, commits: AbstractContextManager[object]
+) -> QuerySolutions | QueryBoolean | QueryTriples:
+    """The query, started on graphs that were listed in the state that it sees."""
+
+    def begin(
+        hidden: str, default: list[Graph] | None, named: Named
+    ) -> QuerySolutions | QueryBoolean | QueryTriples:
+        return store.query(hidden, base_iri=base_iri, default_graph=default, named_graphs=named)
+
+    hidden = _hidden(store, text, view)
+    for _ in range(_LISTINGS):
+        result = begin(*hidden)
+        again = hidden if hidden[2] is None else _hidden(store, text, view)
+        if again == hidden:
+            return result
+        hidden = again
+    with commits:
+        return begin(*_hidden(store, text, view))
+
+
+def _hidden(store: Store, text: str, view: _View) -> tuple[str, list[Graph] | None, Named]:
     """The query to run, and the default and named graphs to run it on if the text does not say."""
+    dataset, reserved = view.dataset, view.reserved
     if dataset is not None and (dataset.default or dataset.named):
         named = [NamedNode(iri) for iri in dataset.named if iri != reserved.value]
-        return text, [NamedNode(iri) for iri in dataset.default], list(named)
-    if _GRAPH_VARIABLE.search(text) is None:
-        return text, None, None
-    filtered = hide(text, reserved)
-    if filtered is not None:
-        return filtered, None, None
-    if any((token["word"] or "").upper() == "FROM" for token in tokens(text)):
-        return text, None, None  # only graphs that the text names can be seen
+        default = [NamedNode(iri) for iri in dataset.default if iri != reserved.value]
+        return text, list(default), list(named)
+    if not view.doubtful:
+        if _GRAPH_VARIABLE.search(text) is None:
+            return text, None, None
+        filtered = hide(text, reserved)
+        if filtered is not None:
+            return filtered, None, None
+        if any((token["word"] or "").upper() == "FROM" for token in tokens(text)):
+            return text, None, None  # only graphs that the text names can be seen
     return text, None, [graph for graph in store.named_graphs() if graph != reserved]
+
+
+def _refuse_wild(text: str) -> bool:
+    """Refuse what pyoxigraph might not survive; returns whether the text is doubtful."""
+    weight = weigh(text)
+    if not weight.is_light:
+        raise Unsupported("the query is nested too deeply, or chains or joins too much")
+    if weight.service:
+        raise Unsupported("SERVICE is not supported yet")
+    if weight.doubtful and re.search("(?i)from", text):
+        raise Unsupported("a `<` may be less-than or the start of an IRI: put a blank behind it")
+    return weight.doubtful
 
 
 def _refuse_updates(text: str) -> None:
@@ -232,15 +289,6 @@ def _refuse_updates(text: str) -> None:
             raise Forbidden("this is an update: send it to a master's /update")
         if word in _QUERIES:
             return
-
-
-def _refused(store: Store, text: str, base_iri: str | None) -> SyntaxRefused:
-    # Once more as it came, for the right column.
-    try:
-        store.query(text, base_iri=base_iri)
-    except SyntaxError as error:
-        return SyntaxRefused(explain(text, str(error)))
-    return SyntaxRefused("not SPARQL: line 1, column 1: not understood")
 
 
 def _serialised(result: QuerySolutions | QueryBoolean | QueryTriples, accept: str) -> Answer:

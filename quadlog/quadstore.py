@@ -175,6 +175,7 @@ class QuadStore:
             accept=accept,
             base_iri=base_iri,
             dataset=dataset,
+            commits=self._commits,
         )
 
     def contains(self, quad: Quad) -> bool:
