@@ -61,7 +61,7 @@ async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tupl
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
         crew.hear(heartbeat(f"w{number}", port), now().steady)
-    node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(settled=0)))
+    node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0)))
     reads = Reads(node, cast("Any", SimpleNamespace(repository="main")))
     app = Starlette(
         routes=[Route("/sparql", reads.answer, methods=["POST"])],
