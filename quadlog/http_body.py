@@ -38,8 +38,8 @@ def media_type_of(request: Request) -> str:
     return media_type.strip()
 
 
-async def read_query(request: Request) -> bytes:
-    """The body of a query.
+async def read_query(request: Request, grow: Callable[[int], None] | None = None) -> bytes:
+    """The body of a query; `grow` as for `read_body`.
 
     Raises:
         TooLarge: it is above `QUERY_LIMIT`.
@@ -47,7 +47,7 @@ async def read_query(request: Request) -> bytes:
 
     """
     message = f"the request is larger than a query may be ({QUERY_LIMIT} bytes): ask for less at once"
-    return await _read(request, QUERY_LIMIT, message)
+    return await _read(request, QUERY_LIMIT, message, grow)
 
 
 async def read_body(request: Request, limit: int, grow: Callable[[int], None] | None = None) -> bytes:

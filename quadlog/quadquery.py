@@ -137,8 +137,8 @@ def run_query(
     doubtful = _refuse_wild(text)
     _refuse_updates(text)
     try:
-        refuse_reserved_names(text, names_of_query(text, base_iri))
         check_query(text, base_iri=base_iri)
+        refuse_reserved_names(text, names_of_query(text, base_iri))
         with gate.reading():
             result = _begun(store, text, base_iri, _View(dataset, reserved, doubtful), commits)
         return _serialised(result, accept)

@@ -15,6 +15,7 @@ from quadlog.envelope import text_id
 from quadlog.errors import QuadlogError
 from quadlog.master import registry
 from quadlog.master.reads import Reads
+from quadlog.master.room import Room
 from quadlog.master.status import cluster_status
 from quadlog.master.updates import Updates
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) -> Starlette:
     """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
-    updates, reads = Updates(node, settings), Reads(node, settings)
+    room = Room(settings.max_open_requests_size)
+    updates, reads = Updates(node, settings, room), Reads(node, settings, room)
 
     async def status(request: Request) -> Response:
         del request

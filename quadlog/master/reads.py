@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from quadlog.master.crew import Worker
     from quadlog.master.node import Node
+    from quadlog.master.room import Room
     from quadlog.settings import MasterSettings
 
 PASSED_ON: Final = ("accept", "content-type", "traceparent")
@@ -32,15 +33,16 @@ WAIT_S: Final = 2.0
 class Reads:
     """Passes reads on to workers."""
 
-    def __init__(self, node: Node, settings: MasterSettings) -> None:
-        """`node` knows the workers."""
-        self._node, self._settings = node, settings
+    def __init__(self, node: Node, settings: MasterSettings, room: Room) -> None:
+        """`node` knows the workers; `room` is for the bodies of open requests."""
+        self._node, self._settings, self._room = node, settings, room
         self._passage = Passage(node.crew)
         self._numbers = count(1)
 
     async def answer(self, request: Request) -> Response:
-        """A SPARQL query, of any form that the protocol knows."""
-        return await self._pass_on(request, "/sparql", await read_query(request))
+        """A SPARQL query, of any form that the protocol knows.  Its body is held until its answer begins."""
+        with self._room.lease() as lease:
+            return await self._pass_on(request, "/sparql", await read_query(request, lease.grow))
 
     async def statements(self, request: Request) -> Response:
         """All quads."""

@@ -18,7 +18,6 @@ from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, 
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
-from quadlog.master.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.master.node import Node
-    from quadlog.master.room import Lease
+    from quadlog.master.room import Lease, Room
     from quadlog.settings import MasterSettings
 
 SPARQL_UPDATE: Final = "application/sparql-update"
@@ -44,10 +43,10 @@ KEY_LIMIT: Final = 255
 class Updates:
     """Takes updates."""
 
-    def __init__(self, node: Node, settings: MasterSettings) -> None:
-        """`settings` has the limits."""
+    def __init__(self, node: Node, settings: MasterSettings, room: Room) -> None:
+        """`settings` has the limits; `room` is for the bodies of open requests."""
         self._node, self._settings = node, settings
-        self._room: Final = Room(settings.max_open_requests_size)
+        self._room: Final = room
 
     async def answer(self, request: Request) -> Response:
         """One update: 204 when it is agreed and applied by a worker here.

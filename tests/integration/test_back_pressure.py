@@ -269,3 +269,21 @@ def test_the_largest_update_has_to_fit(tmp_path: Path) -> None:
     file.write_text('node-id = "m1"\ndc = "d"\ndata-dir = "."\nport = 1\nkafka = "k"\nmaster-url = "u"\n')
     with pytest.raises(SetupError, match="the largest update never fits"):
         MasterSettings.load(file, {"QUADLOG_MAX_TRANSACTION_SIZE": str(100 * MIB)})
+
+
+def test_queries_take_room_too(store: MasterStore, tmp_path: Path) -> None:
+    """A query above what is left is refused before a worker is looked for; its room is given back."""
+    limits = {"max-transaction-size": 1024, "max-open-requests-size": MIB + 3 * 1024}
+    room = make_room(store, max_waiting=1000)
+    app = make_app(room.node, settings(tmp_path, **limits), peers={"m1": "dc1"})
+
+    async def ask(size: int) -> httpx.Response:
+        query = {"Content-Type": "application/sparql-query"}
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://m1") as client:
+            return await client.post("/sparql", content="#" * size, headers=query)
+
+    for size, reason in ((2 * MIB, "max-open-requests-size"), (1000, "no worker"), (900_000, "no worker")):
+        answer = asyncio.run(ask(size))
+        assert answer.status_code == 503
+        assert reason in answer.json()["message"]

@@ -19,6 +19,8 @@ from quadlog.core.model import START, Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.master.crew import Crew
 from quadlog.master.reads import Reads
+from quadlog.master.room import Room
+from quadlog.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,7 +64,7 @@ async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tupl
             port = server.sockets[0].getsockname()[1]
         crew.hear(heartbeat(f"w{number}", port), now().steady)
     node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0)))
-    reads = Reads(node, cast("Any", SimpleNamespace(repository="main")))
+    reads = Reads(node, cast("Any", SimpleNamespace(repository="main")), Room(MIB))
     app = Starlette(
         routes=[Route("/sparql", reads.answer, methods=["POST"])],
         exception_handlers={QuadlogError: handle_error},
