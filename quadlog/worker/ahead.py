@@ -47,7 +47,7 @@ class Ahead:
         self._decided: dict[int, Decided] = {}
         self._in_memory: dict[int, Decided] = {}
         self.weight = 0
-        """Quads that are changed in memory."""
+        """Quads that are changed by what is decided and not heard back."""
 
     def __len__(self) -> int:
         """How many entries are decided and not heard back."""
@@ -66,10 +66,10 @@ class Ahead:
     def decide(self, index: int, decided: Decided) -> None:
         """Take the change of the next entry."""
         self._decided[index] = decided
+        self.weight += _weight(decided.change)
         if decided.rest != _NOTHING:
             self._in_memory[index] = decided
             self._overlay.push(index, decided.rest)
-            self.weight += _weight(decided.rest)
 
     def decided(self, index: int, chain: bytes) -> Decided | None:
         """What was decided of an entry, if that is what was heard."""
@@ -78,11 +78,9 @@ class Ahead:
 
     def applied(self, index: int) -> None:
         """The store has it, and shows it."""
-        del self._decided[index]
-        decided = self._in_memory.pop(index, None)
-        if decided is not None:
+        self.weight -= _weight(self._decided.pop(index).change)
+        if self._in_memory.pop(index, None) is not None:
             self._overlay.drop(index)
-            self.weight -= _weight(decided.rest)
 
     def anticipate(self, more: Change) -> list[Quad]:
         """Bring all that lies in memory, and `more`, into the store; the records of `more`."""
@@ -98,7 +96,6 @@ class Ahead:
             decided.records.append(record)
         rest = records[len(self._in_memory) :]
         self._in_memory.clear()
-        self.weight = 0
         return rest
 
 

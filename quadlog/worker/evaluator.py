@@ -32,8 +32,8 @@ AHEAD: Final = 2000
 """Effects published and not yet read back, at most: bounds the memory for them."""
 
 LARGE: Final = 10_000
-"""Changed quads in memory above which a WHERE waits for them to be read back: a round trip through Kafka
-is cheaper than to bring them into the store with their inverse."""
+"""Changed quads, decided and not read back, above which the next entry waits for them: bounds the memory too,
+and a round trip through Kafka is cheaper than to bring so many into the store with their inverse."""
 
 TURN: Final = 64
 """Entries with a WHERE in one turn, some 50 ms: then the worker hears, applies and answers again."""
@@ -71,12 +71,10 @@ class Evaluator:
         for entry in entries:
             if entry.index <= self.index:
                 continue
-            if len(self._ahead) >= AHEAD:
+            if len(self._ahead) >= AHEAD or self._ahead.weight > LARGE:
                 return False
             operations = self._operations(entry)
             if not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations):
-                if self._ahead.weight > LARGE:
-                    return False
                 if not left or (self._goes_ahead(operations) and not self._store.gate.close(GATE_S)):
                     return True
                 left -= 1

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -20,6 +18,7 @@ from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.quadstore import Applied
 from quadlog.worker.ahead import Decided
+from quadlog.worker.backlog import Backlog
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.lines import changes_of
 
@@ -37,13 +36,6 @@ log = structlog.get_logger()
 
 INBOX: Final = 16
 """Batches of a tail that may wait here: beyond them the tail waits."""
-
-WAITING: Final = 10_000
-"""Entries held until their effects come; beyond them reading the agreed topic only costs memory."""
-
-BATCH: Final = 500
-"""Effects in one store commit: far beyond where batching pays (50), and short enough for reads beside it."""
-
 
 AGAIN_S: Final = 0.002
 """Until the evaluator goes on that did not come to an end, or waits for reads to start."""
@@ -69,14 +61,6 @@ class Heard:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """The process ends."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """Something heard, and the offset behind it."""
-
-    said: LoggedEntry | Effect
-    behind: int
 
 
 class Replica:
@@ -117,8 +101,7 @@ class Replica:
             term=applied.term,
             attempt=applied.attempt,
         )
-        self._entries: deque[_Waiting] = deque()
-        self._to_apply: deque[_Waiting] = deque()
+        self._backlog = Backlog()
         self._fence: Fence | None = None
         """This worker's own fence, from when it is written."""
         self._duty: Fence | None = None
@@ -158,7 +141,7 @@ class Replica:
 
     def full(self) -> frozenset[str]:
         """Topics to hear no more of for now: entries wait for effects, effects never for long."""
-        return self._no_more_entries if len(self._entries) > WAITING else frozenset()
+        return self._no_more_entries if self._backlog.is_full else frozenset()
 
     def ask_to_evaluate(self, term: bytes) -> None:
         """A master asks this worker to evaluate."""
@@ -252,11 +235,11 @@ class Replica:
     def _hear(self, record: Record) -> None:
         if record.topic == self._topics.agreed:
             if entry := self._agreed.hear(record):
-                self._entries.append(_Waiting(entry, record.offset + 1))
+                self._backlog.add_entry(entry, record.offset + 1)
             return
         match self._effects.hear(record):
             case Effect() as effect:
-                self._to_apply.append(_Waiting(effect, record.offset + 1))
+                self._backlog.add_effect(effect, record.offset + 1)
             case Fence() as fence:
                 self._meet(fence)
             case None:
@@ -278,11 +261,9 @@ class Replica:
         log.info("fence", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
 
     def _evaluate(self) -> None:
-        if self._duty is not None and self._evaluator is None and not self._to_apply:
+        if self._duty is not None and self._evaluator is None and not self._backlog.has_effects:
             self._evaluator = Evaluator(self.store, self._duty, self._publish)
-        self._more = self._evaluator is not None and self._evaluator.evaluate(
-            w.said for w in self._entries if isinstance(w.said, LoggedEntry)
-        )
+        self._more = self._evaluator is not None and self._evaluator.evaluate(self._backlog.entries())
 
     def _retire(self) -> None:
         """The duty ends: what was decided and not heard back leaves the store."""
@@ -299,10 +280,10 @@ class Replica:
 
     def _apply(self) -> None:
         """Apply all effects whose entries are here, a batch in one commit."""
-        pairs = list(takewhile(self._fits, zip(self._entries, self._to_apply, strict=False)))[:BATCH]
+        pairs = self._backlog.batch()
         if not pairs:
             return
-        effects = [effect.said for _, effect in pairs if isinstance(effect.said, Effect)]
+        effects = [pair.effect for pair in pairs]
         all_decided = self._decided(effects)
         signature = self.store.applied.signature
         for effect, decided in zip(effects, all_decided, strict=True):
@@ -313,7 +294,7 @@ class Replica:
                     f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
                 )
                 raise StateError(message)
-        entry, effect = pairs[-1][0], effects[-1]
+        last, effect = pairs[-1], effects[-1]
         self.store.apply(
             [decided.rest for decided in all_decided],
             Applied(
@@ -322,33 +303,18 @@ class Replica:
                 effects_chain=effect.chain,
                 signature=signature,
                 quads=effect.quads,
-                agreed_offset=entry.behind,
-                effects_offset=pairs[-1][1].behind,
+                agreed_offset=last.agreed_offset,
+                effects_offset=last.effects_offset,
                 term=effect.term,
                 attempt=effect.attempt,
             ),
             anticipated=[record for decided in all_decided for record in decided.records],
         )
         visit(Failpoint.AFTER_APPLY)
-        for _ in pairs:
-            self._entries.popleft()
-            self._to_apply.popleft()
+        self._backlog.drop(len(pairs))
         if self._evaluator is not None:
             for effect in effects:
                 self._evaluator.applied(effect.index)
-
-    def _fits(self, pair: tuple[_Waiting, _Waiting]) -> bool:
-        """An effect counts only where its entry is what this log holds."""
-        entry, effect = pair[0].said, pair[1].said
-        if not isinstance(entry, LoggedEntry) or not isinstance(effect, Effect):
-            return False
-        if (entry.index, entry.chain) != (effect.index, effect.entry_chain):
-            message = (
-                f"effect {effect.index} is of an entry with chain {effect.entry_chain.hex()[:16]},"
-                f" the log here holds {entry.index} with {entry.chain.hex()[:16]}"
-            )
-            raise StateError(message)
-        return True
 
     def _decided(self, effects: Sequence[Effect]) -> list[Decided]:
         """What to apply: of the own effects what the store lacks of them."""
