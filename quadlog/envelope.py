@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "
 
     """
     seconds, millis = divmod(at, 1000)
-    moment = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03}Z"
+    moment = f"{_second(seconds)}.{millis:03}Z"
     result = [
         ("ce_specversion", b"1.0"),
         ("ce_id", event.encode()),
@@ -59,3 +60,9 @@ def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "
     if traceparent:
         result.append(("traceparent", traceparent.encode()))
     return result
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    """A second since 1970, as RFC 3339 writes it; many records are of the same one."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -22,7 +22,11 @@ class Record:
 
     def header(self, name: str) -> bytes | None:
         """The newest value of a header."""
-        return next((value for key, value in reversed(self.headers) if key == name), None)
+        newest = None
+        for key, value in self.headers:
+            if key == name:
+                newest = value
+        return newest
 
 
 Acked = Callable[[int], None]

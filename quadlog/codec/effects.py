@@ -68,8 +68,9 @@ def _part(lists: dict[str, Any]) -> dict[str, Any]:
 
 def effect_of(record: dict[str, Any]) -> Effect:
     """What an effect's record, or a chunk of one, says."""
-    lists = {name: tuple(record.get(name, ())) for name in LISTS}  # version 1 knows nothing of drops
-    record = record | lists | {"outcome": Outcome(record["outcome"])}
+    for name in LISTS:
+        record[name] = tuple(record.get(name, ()))  # version 1 knows nothing of drops
+    record["outcome"] = Outcome(record["outcome"])
     del record["chunk"], record["chunks"]
     return Effect(**record)
 

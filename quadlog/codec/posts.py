@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import FENCE, HEARTBEAT, POST, millis_of, write
+from quadlog.codec.wire import FENCE, HEARTBEAT, POST, write
 from quadlog.core.model import Ask, Fence, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def encode_heartbeat(beat: Heartbeat) -> bytes:
 def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
     """What a heartbeat's record says."""
     applied = Point(record.pop("applied_index"), record.pop("applied_chain"))
-    record |= {"state": WorkerState(record["state"]), "sent": millis_of(record["sent"])}
+    record["state"] = WorkerState(record["state"])
     return Heartbeat(applied=applied, **record)
 
 

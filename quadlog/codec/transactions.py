@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadlog.codec.chunks import CHUNK
-from quadlog.codec.wire import ENTRY, PAYLOAD, millis_of, write
+from quadlog.codec.wire import ENTRY, PAYLOAD, write
 from quadlog.core.model import Kind, LoggedEntry, Payload, Transaction
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def payload_of(record: dict[str, Any]) -> Payload:
         ),
         origin=record["origin"],
         origin_dc=record["origin_dc"],
-        created=millis_of(record["created"]),
+        created=record["created"],
         media_type=record["media_type"],
         body=record["body"],
         traceparent=record["traceparent"],
@@ -73,6 +73,6 @@ def encode_entry(entry: LoggedEntry) -> list[bytes]:
 
 def entry_of(record: dict[str, Any]) -> LoggedEntry:
     """What an entry's record, or a chunk of one, says."""
-    record = record | {"kind": Kind(record["kind"]), "created": millis_of(record["created"])}
     del record["chunk"], record["chunks"]
+    record["kind"] = Kind(record["kind"])
     return LoggedEntry(**record)

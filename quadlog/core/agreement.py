@@ -291,8 +291,9 @@ class Agreement:
     def _common_head(self, members: Sequence[Member]) -> Pair | None:
         """The pair that heads every member's queue as posted, less what is added already."""
         first = members[0].head(self.queue)
-        if first is None or any(member.head(self.queue) != first for member in members[1:]):
-            return None
+        for member in members[1:]:
+            if first is None or member.head(self.queue) != first:
+                return None
         return first
 
     def _append(self, pair: Pair) -> None:

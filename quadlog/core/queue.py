@@ -65,7 +65,13 @@ class IncomingQueue:
         transaction_id, digest = key
         if digest in self._early.get(transaction_id, ()):
             return True
-        return any(p.digest == digest and p not in self._lacking for p in self.pairs(transaction_id))
+        first = self._first.get(transaction_id)
+        if first is None:
+            return False
+        if first.digest == digest and first not in self._lacking:
+            return True
+        twins = self._twins.get(transaction_id, ())
+        return any(twin.digest == digest and twin not in self._lacking for twin in twins)
 
     def acquired(self) -> list[Pair]:
         """All pairs whose payload is acquired, in order: what a snapshot holds."""

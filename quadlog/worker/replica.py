@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-INBOX: Final = 16
-"""Batches of a tail that may wait here: beyond them the tail waits."""
+BATCHES: Final = 16
+"""What the tail has read and the replica has not heard yet: beyond them the tail waits."""
 
 AGAIN_S: Final = 0.002
 """Until the evaluator goes on that did not come to an end, or waits for reads to start."""
 
-BEAT_WINDOW_MS: Final = 5.0
-"""Between two heartbeats that tell of new effects: under load one of them tells of many."""
+BEAT_EACH_MS: Final = 2.0
+BEAT_MOST_MS: Final = 25.0
+"""Between two heartbeats, for each effect that the next one tells of, and at most: under load one of them
+tells of many.  A heartbeat is a produce request, and a record that every master here reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class Replica:
         self._more = False
         """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
-        self._inbox: queue.Queue[Asked | Heard | Stop] = queue.Queue(INBOX)
+        self._inbox: queue.SimpleQueue[Asked | Heard | Stop] = queue.SimpleQueue()
+        self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
         self._stopping = threading.Event()
@@ -137,6 +140,9 @@ class Replica:
     def hear(self, tail: str, records: Sequence[Record]) -> None:
         """Hand over what the tail read; waits while too much of it waits."""
         del tail
+        while not self._batches.acquire(timeout=1):
+            if self._stopping.is_set() or not self._thread.is_alive():
+                return
         self._inbox.put(Heard(records))
 
     def full(self) -> frozenset[str]:
@@ -195,6 +201,7 @@ class Replica:
                 case Asked(term=term):
                     self._take_over(term)
                 case Heard(records=records):
+                    self._batches.release()
                     self._heard += len(records)
                     for record in records:
                         self._hear(record)
@@ -217,20 +224,20 @@ class Replica:
 
     @property
     def _next_beat(self) -> float:
-        """At once after something was applied, if the last beat is not too fresh; else now and then."""
-        news = self.store.applied.index > self._beaten
-        return self._beat_at + (BEAT_WINDOW_MS if news else self._settings.heartbeat * 1000)
+        """Soon after something was applied, the sooner the less; else now and then."""
+        news = self.store.applied.index - self._beaten
+        pause = min(BEAT_EACH_MS * news, BEAT_MOST_MS) if news else self._settings.heartbeat * 1000
+        return self._beat_at + pause
 
     def _events(self) -> list[Asked | Heard | Stop]:
         events: list[Asked | Heard | Stop] = []
         try:
             wait = AGAIN_S if self._more else (self._next_beat - now().steady) / 1000
             events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))
-            while len(events) < INBOX:
+            while True:
                 events.append(self._inbox.get_nowait())
         except queue.Empty:
             return events
-        return events
 
     def _hear(self, record: Record) -> None:
         if record.topic == self._topics.agreed:
