@@ -11,22 +11,25 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.effect import effect_of, effect_on_graphs, signature_after
+from quadlog.core.effect import Change, effect_of, effect_on_graphs, signature_after
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
 from quadlog.core.operations import DeleteData, InsertData, Modify
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
-from quadlog.errors import UserError
+from quadlog.errors import StateError, UserError
 from quadlog.worker.ahead import Ahead, Decided, Steps
-from quadlog.worker.lines import with_change
+from quadlog.worker.lines import changes_of, with_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pyoxigraph import Quad
+
     from quadlog.core.model import Fence, LoggedEntry
     from quadlog.core.operations import DataOperation, Operation
     from quadlog.quadstore import Applied, QuadStore
+    from quadlog.worker.limits import Watch
 
 AHEAD: Final = 2000
 """Effects published and not yet read back, at most: bounds the memory for them."""
@@ -45,8 +48,15 @@ GATE_S: Final = 0.02
 class Evaluator:
     """Evaluates from a given state on, until it is fenced off."""
 
-    def __init__(self, store: QuadStore, fence: Fence, say: Callable[[Effect, LoggedEntry], None]) -> None:
+    def __init__(
+        self,
+        store: QuadStore,
+        fence: Fence,
+        say: Callable[[Effect, LoggedEntry], None],
+        watch: Watch | None = None,
+    ) -> None:
         """Begin behind what `store` has applied: all effects that stand before `fence`."""
+        self._watch = watch
         applied: Applied = store.applied
         self._fence, self._say = fence, say
         self._store: Final = store
@@ -71,7 +81,7 @@ class Evaluator:
         for entry in entries:
             if entry.index <= self.index:
                 continue
-            if len(self._ahead) >= AHEAD or self._ahead.weight > LARGE:
+            if self.is_full:
                 return False
             operations = self._operations(entry)
             if not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations):
@@ -80,6 +90,11 @@ class Evaluator:
                 left -= 1
             self._evaluate(entry, operations)
         return False
+
+    @property
+    def is_full(self) -> bool:
+        """Has more to be read back before more is decided?"""
+        return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
 
     def _goes_ahead(self, operations: Sequence[Operation]) -> bool:
         """Whether a WHERE among them needs more in the store than what is shown."""
@@ -92,17 +107,41 @@ class Evaluator:
         return self._parsed[1]
 
     def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> None:
+        if self._watch is not None:
+            self._watch.begin(entry.index)
         steps, reason = self._decide(entry, operations)
+        if self._watch is not None:
+            self._watch.end()
         change, rest = steps.net()
+        self._conclude(entry, change, rest, reason, steps.records)
+
+    def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
+        """Publish what a trial computed of the next entry.
+
+        Raises:
+            StateError: it was computed against another state.
+
+        """
+        [change] = changes_of([effect])
+        self._conclude(entry, change, change, effect.reason, [])
+        if (self.index, self._chain, self._quads) != (effect.index, effect.chain, effect.quads):
+            message = f"the trial of entry {entry.index} began from another state than this worker is in"
+            raise StateError(message)
+
+    def reject(self, entry: LoggedEntry, reason: str) -> None:
+        """Publish that the next entry does nothing, and why."""
+        self._conclude(entry, Change(), Change(), reason, [])
+
+    def _conclude(
+        self, entry: LoggedEntry, change: Change, rest: Change, reason: str | None, records: list[Quad]
+    ) -> None:
         before = self._signature
         after = signature_after(before, change)
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
         self.index, self._signature = entry.index, after
         self._quads += change.growth
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
-        self._ahead.decide(
-            entry.index, Decided(change=change, chain=self._chain, rest=rest, records=steps.records)
-        )
+        self._ahead.decide(entry.index, Decided(change=change, chain=self._chain, rest=rest, records=records))
         effect = Effect(
             index=entry.index,
             id=entry.id,
