@@ -8,6 +8,7 @@ takes over learns from the log who is suspected.
 
 from __future__ import annotations
 
+import os
 import queue
 import shutil
 import subprocess
@@ -128,7 +129,7 @@ class Trial:
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
         store.copy_to(directory)
-        arguments = (str(directory), fence.term.hex(), str(fence.attempt), fence.worker)
+        arguments = (str(directory), fence.term.hex(), str(fence.attempt), fence.worker, str(os.getpid()))
         self._process = subprocess.Popen(  # noqa: S603  our own command
             (sys.executable, "-m", "quadlog.worker.trial", *arguments),
             stdin=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -12,16 +13,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog import codec
 from quadlog.core.model import Outcome
 from quadlog.errors import StateError
 from quadlog.settings import MIB
-from quadlog.worker import suspects
 from quadlog.worker.limits import Limits, Watch
+from quadlog.worker.trial import READY, receive, send
 from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
 from tests.integration.test_forms import Generator, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from quadlog.worker.suspects import Trial
 
 START = "INSERT DATA { " + " ".join(f"<urn:s{n}> <urn:p> {n} ." for n in range(60)) + " }"
 ONE = "INSERT { ?s <urn:q> 1 } WHERE { ?s <urn:p> 7 }"
@@ -117,7 +121,7 @@ def test_what_kills_the_trial_is_rejected(tmp_path: Path, log: Log) -> None:
     assert decided(worker, log, 3) == [FINE, rejected("evaluator-crash"), FINE]
 
 
-def _trial_of(worker: Worker) -> suspects.Trial:
+def _trial_of(worker: Worker) -> Trial:
     until(
         worker, lambda: worker.replica._suspects is not None and worker.replica._suspects._trial is not None
     )
@@ -178,3 +182,25 @@ def test_the_watch_ends_what_is_above_its_limits(
     assert ended
     assert len(held) == 200 * MIB
     assert reason in capsys.readouterr().out
+
+
+def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
+    """Also in the middle of an evaluation that has no end."""
+    entries = log.agree(START), log.agree(ENDLESS)
+    work = tmp_path / "entries"
+    with work.open("wb") as out:
+        for entry in entries:
+            send(out, codec.encode_entry(entry))
+    trial = f"{sys.executable} -m quadlog.worker.trial {tmp_path / 'store'} {TERM.hex()} 1 w1 $$"
+    script = f"{trial} <{work} & echo $!; wait"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        process = Path(f"/proc/{int(shell.stdout.readline())}")
+        ready, effect = receive(shell.stdout), receive(shell.stdout)
+        time.sleep(0.5)
+        assert (ready, effect is not None, process.exists()) == (READY, True, True)
+        shell.kill()
+    deadline = time.monotonic() + 5
+    while process.exists() and process.joinpath("stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
