@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import agreement_alone, baselines, stages
+from tests.bench import agreement_alone, applying, baselines, stages
 from tests.bench.cluster import Cluster
 from tests.bench.report import Report
 from tests.bench.workload import Workload
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 ALONE = 1 / 6
 """A part alone is measured for this share of a run's time: it does not vary as much."""
+
+APPLIED = 300
+"""Updates for a second of measuring parts alone: each is evaluated, and followed four times."""
 
 IN_FLIGHT = (1, 64)
 
@@ -74,6 +77,7 @@ def measure(plan: Plan, ready: Path, console: Console) -> Report:
         for workload in Workload:
             place = Path(directory) / workload
             report.baselines.append(baselines.plain_updates(place, workload, seconds=alone_s))
+        report.applying = applying.measure(Path(directory), updates=round(alone_s * APPLIED))
     return report
 
 

@@ -86,3 +86,15 @@ class Baseline:
     p50_ms: float
     cpu_ms: float
     """Of this process, for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applying:
+    """Updates a second of one worker alone, and of pyoxigraph alone."""
+
+    workload: str
+    plain: float
+    """pyoxigraph's own `update`."""
+    evaluated: float
+    followed: Mapping[int, float]
+    """By the number of effects that are there at once."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tests.bench.figures import Baseline, Run
+    from tests.bench.figures import Applying, Baseline, Run
     from tests.bench.stages import Trace
 
 THREADS = 12
@@ -34,11 +34,12 @@ class Report:
     runs: dict[int, list[Run]] = field(default_factory=dict[int, "list[Run]"])
     """By number of clients."""
     baselines: list[Baseline] = field(default_factory=list["Baseline"])
+    applying: list[Applying] = field(default_factory=list["Applying"])
     traces: list[Trace] = field(default_factory=list["Trace"])
 
     def show(self, console: Console) -> None:
         """Print the tables."""
-        for table in (self._cluster(), self._threads(), self._stages(), self._alone()):
+        for table in (self._cluster(), self._threads(), self._stages(), self._alone(), self._applying()):
             console.print(table)
         for clients, runs in self.runs.items():
             for number, run in enumerate(runs, 1):
@@ -99,6 +100,18 @@ class Report:
             table.add_column(column, justify="right" if column else "left")
         for one in self.baselines:
             table.add_row(one.name, f"{one.rate:.0f}", f"{one.p50_ms:.2f}", f"{one.cpu_ms:.3f}")
+        return table
+
+    def _applying(self) -> Table:
+        table = Table(title="one worker alone: updates a second, and as a share of pyoxigraph's own")
+        batches = self.applying[0].followed if self.applying else ()
+        follows = (f"follows, {batch} at once" for batch in batches)
+        for column in ("", "pyoxigraph update", "evaluates", *follows):
+            table.add_column(column, justify="right" if column else "left")
+        for one in self.applying:
+            rates = (one.evaluated, *one.followed.values())
+            shares = (f"{rate:.0f} ({rate / one.plain:.2f})" for rate in rates)
+            table.add_row(one.workload, f"{one.plain:.0f}", *shares)
         return table
 
     def write(self, path: Path) -> None:

@@ -56,6 +56,10 @@ def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
         assert sum(run["threads_ms"].values()) == pytest.approx(sum(run["cpu_ms"].values()))
         assert run["generator_cpu"] < 0.5
         assert run["rate"] * run["seconds"] == pytest.approx(run["updates"])
+    for one in told["applying"]:
+        assert set(one["followed"]) == {"1", "10", "100", "1000"}
+        assert min(one["plain"], one["evaluated"], *one["followed"].values()) > 0
+    assert len(told["applying"]) == 3
     # Everything counted was logged, and what was not counted are the warm-up and the traces.
     assert before + done + 6 < cluster.wait_until_equal() < before + 2 * done + 6
     assert set(told["stages"]) == {name for name, _ in STAGES}
