@@ -1,0 +1,80 @@
+"""Time, chance, new blank nodes and "any three of them": decided once, whoever decides and however often it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.book import Book, check_exactly_once, one_log, resolve, write
+from tests.e2e.cluster import Cluster, objects, recount
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECONDS = 60
+KILLS = 5
+CLIENTS = 12
+
+FORMS = (
+    """INSERT { SELF <urn:at> ?t ; <urn:is> ?u, ?v, ?r }
+    WHERE { BIND(NOW() AS ?t) BIND(UUID() AS ?u) BIND(STRUUID() AS ?v) BIND(RAND() AS ?r) }""",
+    "INSERT DATA { SELF <urn:has> _:x, [ <urn:of> _:x ] . _:x <urn:is> 1 }",
+    "INSERT { ?s <urn:chosen> SELF } WHERE { SELECT ?s { ?s <urn:at> ?t } LIMIT 3 }",
+    "INSERT { [] <urn:from> ?s ; <urn:with> _:b . _:b <urn:for> SELF } WHERE { SELECT ?s { ?s <urn:is> ?o } LIMIT 2 }",
+    """DELETE { ?s <urn:chosen> ?o } INSERT { SELF <urn:freed> ?b }
+    WHERE { { SELECT ?s ?o { ?s <urn:chosen> ?o } LIMIT 2 } BIND(BNODE() AS ?b) }""",
+    """INSERT { SELF <urn:sample> ?x } WHERE { SELECT (SAMPLE(?o) AS ?x) { ?s <urn:is> ?o } } ;
+    DELETE { ?s <urn:has> ?o } WHERE { { SELECT ?s ?o { ?s <urn:has> ?o } LIMIT 1 } FILTER(RAND() < 0.5) }""",
+)
+
+
+def text_of(number: int) -> str:
+    return FORMS[number % len(FORMS)].replace("SELF", f"<urn:chance:{number}>")
+
+
+@pytest.mark.timeout(400)
+def test_all_three_data_centres_decide_the_same_while_evaluators_die(tmp_path: Path) -> None:
+    texts = {f"chance-{number}": text_of(number) for number in range(100_000)}
+    with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
+        cluster, book, killed = Cluster(lab), Book(texts=texts), list[str]()
+
+        async def kills() -> None:
+            loop = asyncio.get_running_loop()
+            for _ in range(KILLS):
+                await asyncio.sleep(SECONDS / (KILLS + 2))
+                victim = await loop.run_in_executor(None, evaluating, cluster)
+                await loop.run_in_executor(None, lab.kill, victim)
+                killed.append(victim)
+                await asyncio.sleep(1)
+                await loop.run_in_executor(None, lab.start, victim)
+
+        async def everything() -> None:
+            await asyncio.gather(write(book, cluster.masters, clients=CLIENTS, seconds=SECONDS), kills())
+
+        asyncio.run(everything())
+        states = resolve(book, cluster)
+        index = cluster.wait_until_equal()
+        check_exactly_once(book, states, one_log(cluster))
+        recounted = {recount(url)[0] for url in cluster.workers.values()}
+        assert recounted == {worker["signature"] for n in range(3) for worker in cluster.status(n)["workers"]}
+        assert len(recounted) == 1
+        print(f"{index} entries, {len(book.acknowledged)} acknowledged; killed: {', '.join(killed)}")
+        assert len(killed) == KILLS
+        assert index > 500
+        assert len(set(objects(cluster.masters[0], "<urn:chance:0>"))) == 4, "a time and three by chance"
+
+
+def evaluating(cluster: Cluster) -> str:
+    """Id of the worker that evaluates, once there is one."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for number in range(len(cluster.masters)):
+            for worker in cluster.status(number)["workers"]:
+                if worker["evaluating"] and worker["state"] == "serving":
+                    return str(worker["id"])
+        time.sleep(0.05)
+    raise AssertionError("nobody evaluates")
