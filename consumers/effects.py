@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.core.model import Effect, Fence, Outcome
-from quadlog.envelope import ATTEMPT, CHUNKS, INDEX, MIRRORED, OUTCOME
+from quadlog.core.model import GENESIS, Effect, Fence, Handover, Outcome
+from quadlog.envelope import ATTEMPT, CHUNKS, EVALUATED_IN, HANDOVER, INDEX, MIRRORED, OUTCOME, TERM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 class EffectsConsumer:
-    """Fences in order, and of the effects those that count.
+    """Handovers and fences in order, and of the effects those that count.
 
-    The first complete effect of the next index wins, if it is the newest attempt's and stands on the
-    effects before it.  All else is void: an old evaluator that woke up, a copy, a branch.
+    The first complete effect of the next index wins, if it is of the newest handover's term and the
+    newest attempt in it, and stands on the effects before it.  All else is void: an old evaluator that
+    woke up, here or in another data centre, a copy, a branch.
     """
 
-    def __init__(self, *, index: int, signature: bytes, term: bytes, attempt: int) -> None:
+    def __init__(self, *, index: int, signature: bytes, term: bytes, attempt: int, handover: int = 0) -> None:
         """Go on behind what is applied.
 
         Args:
@@ -30,20 +31,28 @@ class EffectsConsumer:
             signature: signature after it.
             term: of the newest fence heard.
             attempt: of the newest fence heard.
+            handover: index of the entry that gave the term; 0: the view did.
 
         """
         self.index, self.signature = index, signature
         self.term, self.attempt = term, attempt
+        self._handovers = {term: handover}
         self.void: Counter[str] = Counter()
         """Effects that did not count, by reason."""
         self._chunks = codec.Chunks()
 
-    def hear(self, record: Record) -> Effect | Fence | None:
+    def handover_of(self, term: bytes) -> int:
+        """Index of the entry that gave a term; 0: the view did."""
+        return self._handovers.get(term, 0)
+
+    def hear(self, record: Record) -> Effect | Fence | Handover | None:
         """What this record completes, if it counts."""
         said = self._chunks.join(record.value)
         match said:
+            case Handover():
+                return said if self._hands_over(said) else None
             case Fence():
-                if said.attempt <= self.attempt:
+                if not self._begins(said):
                     self.void["old fence"] += 1
                     return None
                 self.term, self.attempt = said.term, said.attempt
@@ -52,6 +61,19 @@ class EffectsConsumer:
                 return said if self._counts(said) else None
             case _:
                 return None
+
+    def _hands_over(self, handover: Handover) -> bool:
+        """Two masters may say one, and either may say it twice."""
+        if handover.index <= self.handover_of(self.term):
+            return False
+        self.term = handover.term
+        self._handovers[handover.term] = handover.index
+        return True
+
+    def _begins(self, fence: Fence) -> bool:
+        """Attempts rise, from term to term; the view's own term is that of its first fence."""
+        is_first = self.term == GENESIS
+        return (is_first or fence.term == self.term) and fence.attempt > self.attempt
 
     def _counts(self, effect: Effect) -> bool:
         reason = (
@@ -73,41 +95,60 @@ class EffectsConsumer:
 
 
 class EffectsLedger:
-    """Effects as a master follows them, by their headers: how far they are whole, what was rejected."""
+    """Effects as a master follows them, by their headers: how far they are whole, what was rejected, whose count."""
 
-    def __init__(self, *, index: int = 0, attempt: int = 0, mirrored: int = -1) -> None:
+    def __init__(self, *, duty: Handover, index: int = 0, attempt: int = 0) -> None:
         """Go on behind what the own data centre's topic holds.
 
         Args:
             index: of its last effect.
             attempt: of its newest record.
-            mirrored: offset of the record that its last one is a copy of.
+            duty: the newest handover heard; of index 0 before the first one.
 
         """
-        self.index, self.attempt, self.mirrored = index, attempt, mirrored
-
-    @classmethod
-    def at_end(cls, records: Sequence[Record]) -> EffectsLedger:
-        """What the last records of the own topic tell."""
-        ledger = cls()
-        for record in records:
-            ledger.hear(record)
-            ledger.mirrored = max(ledger.mirrored, int(record.header(MIRRORED) or -1))
-        return ledger
+        self.index, self.attempt, self.duty = index, attempt, duty
+        self.duty_at = -1
+        """Offset of the newest handover, if it was heard since the start."""
 
     def hear(self, record: Record) -> tuple[int, str] | None:
         """Index and reason of a rejection, if this record is one that counts."""
+        if record.header(HANDOVER) is not None:
+            self._hand_over(record)
+        elif self._counts(record) and record.header(OUTCOME) == Outcome.REJECTED.encode():
+            effect = codec.decode(record.value)
+            reason = effect.reason if isinstance(effect, Effect) else None
+            return self.index, reason or "no reason was given"
+        return None
+
+    def _counts(self, record: Record) -> bool:
+        """Is an effect whole with this record, the next one of this term and attempt?"""
         attempt, index = record.header(ATTEMPT), record.header(INDEX)
+        if self.duty.index and record.header(TERM) != self.duty.term.hex().encode():
+            return False
         if attempt is None or int(attempt) < self.attempt:
-            return None
+            return False
         self.attempt = int(attempt)
         if index is None or int(index) <= self.index:
-            return None
+            return False
         if record.header(CHUNKS) != b"1" and not codec.is_last_chunk(record.value):
-            return None
+            return False
         self.index = int(index)
-        if record.header(OUTCOME) != Outcome.REJECTED.encode():
-            return None
-        effect = codec.decode(record.value)
-        reason = effect.reason if isinstance(effect, Effect) else None
-        return self.index, reason or "no reason was given"
+        return True
+
+    def _hand_over(self, record: Record) -> None:
+        said = codec.decode(record.value)
+        if isinstance(said, Handover) and said.index > self.duty.index:
+            self.duty, self.duty_at = said, record.offset
+
+
+def mirrored_in(records: Sequence[Record], *, evaluated_in: str | None = None) -> int:
+    """Offset of the record that the last copy among these is a copy of; -1 if none of them is a copy.
+
+    `evaluated_in`: only copies of what a worker of that data centre said.
+    """
+    offsets = (
+        int(record.header(MIRRORED) or -1)
+        for record in records
+        if evaluated_in is None or record.header(EVALUATED_IN) == evaluated_in.encode()
+    )
+    return max(offsets, default=-1)

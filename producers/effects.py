@@ -6,19 +6,30 @@ from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.core.model import Outcome
-from quadlog.envelope import ATTEMPT, CHUNKS, INDEX, MIRRORED, OUTCOME, headers
+from quadlog.envelope import (
+    ATTEMPT,
+    CHUNKS,
+    EVALUATED_IN,
+    HANDOVER,
+    INDEX,
+    MIRRORED,
+    OUTCOME,
+    TERM,
+    headers,
+)
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Effect, Fence
-    from quadlog.ports import Outlet, Record
+    from quadlog.core.model import Effect, Fence, Handover
+    from quadlog.ports import Acked, Outlet, Record
 
 
 class EffectsProducer:
     """Says effects and fences: the evaluating worker's part."""
 
-    def __init__(self, outlet: Outlet, topic: str, worker: str) -> None:
-        """`worker`: who evaluates."""
+    def __init__(self, outlet: Outlet, topic: str, worker: str, dc: str) -> None:
+        """`worker`: who evaluates, in this data centre."""
         self._outlet, self._topic, self._worker = outlet, topic, worker
+        self._dc = dc.encode()
 
     def say(self, effect: Effect, *, at: int, traceparent: str = "") -> None:
         """Send one effect; it counts once it is read back."""
@@ -42,6 +53,8 @@ class EffectsProducer:
                 (ATTEMPT, str(effect.attempt).encode()),
                 (OUTCOME, effect.outcome.encode()),
                 (CHUNKS, str(len(values)).encode()),
+                (TERM, effect.term.hex().encode()),
+                (EVALUATED_IN, self._dc),
             ],
         )
 
@@ -52,22 +65,44 @@ class EffectsProducer:
             self._topic,
             key=b"fence",
             values=[codec.encode_fence(fence)],
-            headers=[*envelope, (ATTEMPT, str(fence.attempt).encode())],
+            headers=[
+                *envelope,
+                (ATTEMPT, str(fence.attempt).encode()),
+                (TERM, fence.term.hex().encode()),
+                (EVALUATED_IN, self._dc),
+            ],
         )
 
 
 class EffectsMirror:
-    """Copies the evaluating data centre's effects, record by record, into the own one's topic."""
+    """What a master writes to its own data centre's effects: copies, record by record, and handovers."""
 
-    def __init__(self, outlet: Outlet, topic: str) -> None:
+    def __init__(self, outlet: Outlet, topic: str, master: str) -> None:
         """`topic`: the own data centre's effects."""
-        self._outlet, self._topic = outlet, topic
+        self._outlet, self._topic, self._master = outlet, topic, master
 
-    def copy(self, record: Record) -> None:
+    def hand_over(self, handover: Handover, *, at: int) -> None:
+        """Say whose effects count from here on."""
+        envelope = headers(
+            event=f"handover/{handover.index}", source=self._master, kind="quadlog.handover", at=at
+        )
+        self._outlet.produce(
+            self._topic,
+            key=b"handover",
+            values=[codec.encode_handover(handover)],
+            headers=[
+                *envelope,
+                (HANDOVER, str(handover.index).encode()),
+                (TERM, handover.term.hex().encode()),
+            ],
+        )
+
+    def copy(self, record: Record, acked: Acked | None = None) -> None:
         """Send a copy that says what it is a copy of."""
         self._outlet.produce(
             self._topic,
             key=record.key,
             values=[record.value],
             headers=[*record.headers, (MIRRORED, str(record.offset).encode())],
+            acked=acked,
         )

@@ -26,9 +26,13 @@ class Applied:
     effects_offset: int = 0
     term: bytes = GENESIS
     attempt: int = 0
+    handover: int = 0
+    """Index of the entry that gave the term; 0: the view did."""
 
     @staticmethod
-    def after(effect: Effect, *, agreed_offset: int = 0, effects_offset: int = 0) -> Applied:
+    def after(
+        effect: Effect, *, agreed_offset: int = 0, effects_offset: int = 0, handover: int = 0
+    ) -> Applied:
         """What a store has applied with this effect; the offsets are those behind the records."""
         return Applied(
             index=effect.index,
@@ -40,6 +44,7 @@ class Applied:
             effects_offset=effects_offset,
             term=effect.term,
             attempt=effect.attempt,
+            handover=handover,
         )
 
     def encode(self) -> str:
@@ -49,7 +54,7 @@ class Applied:
         True
         """
         numbers = (
-            self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt
+            self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt, self.handover
         )  # fmt: skip
         total = self.signature.to_bytes(32, "big")
         texts = (b64encode(v).decode() for v in (total, self.chain, self.effects_chain, self.term))
@@ -57,9 +62,9 @@ class Applied:
 
     @staticmethod
     def decode(text: str) -> Applied:
-        """The inverse of ``encode``."""
-        numbers, values = text.split(",")[:5], text.split(",")[5:]
-        index, quads, agreed_offset, effects_offset, attempt = map(int, numbers)
+        """The inverse of ``encode``; stores of earlier versions know of no handover."""
+        numbers, values = text.split(",")[:-4], text.split(",")[-4:]
+        index, quads, agreed_offset, effects_offset, attempt, *handover = map(int, numbers)
         total, chain, effects_chain, term = map(b64decode, values)
         return Applied(
             index=index,
@@ -71,4 +76,5 @@ class Applied:
             effects_offset=effects_offset,
             term=term,
             attempt=attempt,
+            handover=handover[0] if handover else 0,
         )

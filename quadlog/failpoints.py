@@ -30,6 +30,8 @@ class Failpoint(StrEnum):
     """The post is in Kafka; what it promised is remembered on disk only."""
     HALF_MIRROR = "half-mirror"
     """A copy of an effect or of a peer's payload is in Kafka; the next one is not."""
+    BEFORE_HANDOVER = "before-handover"
+    """It is agreed that another data centre evaluates; the effects do not say so yet."""
     AFTER_EVALUATE = "after-evaluate"
     """An effect is computed, and perhaps in the evaluating worker's store; Kafka does not know it."""
     AFTER_PUBLISH = "after-publish"

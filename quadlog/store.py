@@ -1,6 +1,6 @@
 """RocksDB stops here: what a master must remember.
 
-    meta        counter, sequence, incarnation, effects; positions in topics (``at:`` + topic)
+    meta        counter, sequence, incarnation, effects, duty; positions in topics (``at:`` + topic)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 what waits, and what the agreed topic has not got yet
     log         index -> chain + pair                  the synchronised queue, without bodies
@@ -12,6 +12,7 @@ Numbers are big-endian: RocksDB iterates keys as bytes.
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import struct
@@ -22,7 +23,7 @@ from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch, Writ
 
 from quadlog import codec
 from quadlog.core.messages import POST_LIMIT, Durable
-from quadlog.core.model import START, Pair, Point
+from quadlog.core.model import START, Handover, Pair, Point
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Taken:
     """Index and attempt of the last effect heard."""
     rejected: Mapping[int, str]
     """Index to reason, of rejections heard."""
+    duty: tuple[Handover, Handover] | None = None
+    """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
 
 
 class MasterStore:
@@ -135,6 +138,8 @@ class MasterStore:
         batch.put(b"counter", _INDEX.pack(save.counter), meta)
         batch.put(b"sequence", _INDEX.pack(save.sequence), meta)
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
+        if taken.duty is not None:
+            batch.put(b"duty", _packed(taken.duty), meta)
         for topic, offset in taken.positions.items():
             batch.put(b"at:" + topic.encode(), _INDEX.pack(offset), meta)
         for index, reason in taken.rejected.items():
@@ -231,7 +236,23 @@ class MasterStore:
         value = cast("Any", self._families["meta"].get(b"effects"))
         return (0, 0) if value is None else _EFFECTS.unpack(value)
 
+    def duty(self) -> tuple[Handover, Handover] | None:
+        """Who is to evaluate: as agreed, and as the effects heard tell; None before anything was saved."""
+        value: bytes | None = self._families["meta"].get(b"duty")
+        return None if value is None else _unpacked(value)
+
     def rejection(self, index: int) -> str | None:
         """Why the entry at an index was rejected, if it was."""
         value: bytes | None = self._families["rejected"].get(_INDEX.pack(index))
         return None if value is None else value.decode()
+
+
+def _packed(duties: Iterable[Handover]) -> bytes:
+    return json.dumps([(duty.index, duty.term.hex(), duty.dc) for duty in duties]).encode()
+
+
+def _unpacked(value: bytes) -> tuple[Handover, Handover]:
+    agreed, heard = (
+        Handover(index=index, term=bytes.fromhex(term), dc=dc) for index, term, dc in json.loads(value)
+    )
+    return agreed, heard

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 from consumers.effects import EffectsLedger
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
+from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
+from quadlog.core.model import Handover
 from quadlog.master.bodies import Bodies
 from quadlog.master.chores import Chores, Reach
+from quadlog.master.copies import Copies
 from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk
+from quadlog.master.duty import Duty
 from quadlog.master.events import Published
 from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
@@ -39,7 +43,9 @@ def lone_node(
     """The node of `agreement`'s master; topics are `payloads`, `agreed` and `<master>.rounds`."""
     master = agreement.node
     bodies = Bodies(store)
-    ledger = EffectsLedger(index=0, attempt=0, mirrored=-1)
+    mirror = EffectsMirror(outlet, "effects", master)
+    duty = Handover(index=0, term=agreement.view.id, dc="dc1")
+    ledger = EffectsLedger(duty=duty)
 
     def chores(node: Node) -> Chores:
         return Chores(
@@ -49,12 +55,23 @@ def lone_node(
                 payload=bodies.__getitem__,
                 written=lambda index: node.put(Published(index)),
             ),
-            mirror=None,
+            copies=Copies(mirror, dc="dc1", home="effects"),
+            duty=Duty(
+                dc="dc1",
+                dcs=["dc1"],
+                agreed=duty,
+                ledger=ledger,
+                crew=node.crew,
+                hand_over=lambda handover: mirror.hand_over(handover, at=0),
+                propose=lambda *_: None,
+            ),
             ledger=ledger,
             crew=node.crew,
             peers={},
-            effects="effects",
-            reach=Reach(appoint=None, mirrored=lambda: -1, settle=lambda: None, rewind=lambda *_: None),
+            sources={},
+            reach=Reach(
+                appoint=lambda *_: None, mirrored=lambda _: -1, settle=lambda: None, rewind=lambda *_: None
+            ),
         )
 
     node = Node(
@@ -69,6 +86,7 @@ def lone_node(
             rounds=frozenset(f"{name}.rounds" for name in agreement.view.members),
             agreed="agreed",
             effects="effects",
+            sources=frozenset(),
             status="status",
         ),
         ledger=ledger,
@@ -80,5 +98,5 @@ def lone_node(
         settle=lambda: None,
         failed=failed,
     )
-    node.chores.tend({}, 0.0)
+    node.chores.tend({}, 0.0, last_index=0)
     return node

@@ -6,16 +6,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.effects import effect_of, joined
-from quadlog.codec.posts import fence_of, heartbeat_of, post_of
+from quadlog.codec.posts import fence_of, handover_of, heartbeat_of, post_of
 from quadlog.codec.transactions import entry_of, payload_of
-from quadlog.codec.wire import EFFECT, EFFECT_1, ENTRY, FENCE, HEARTBEAT, PAYLOAD, POST, POST_1, read
-from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Post
+from quadlog.codec.wire import (
+    EFFECT,
+    EFFECT_1,
+    ENTRY,
+    FENCE,
+    HANDOVER,
+    HEARTBEAT,
+    PAYLOAD,
+    POST,
+    POST_1,
+    read,
+)
+from quadlog.core.model import Effect, Fence, Handover, Heartbeat, LoggedEntry, Payload, Post
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Said = Payload | Post | LoggedEntry | Effect | Fence | Heartbeat
+Said = Payload | Post | LoggedEntry | Effect | Fence | Handover | Heartbeat
 """Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
@@ -26,6 +37,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     EFFECT: effect_of,
     FENCE: fence_of,
     HEARTBEAT: heartbeat_of,
+    HANDOVER: handover_of,
 }
 
 

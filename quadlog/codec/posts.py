@@ -1,11 +1,11 @@
-"""Posts, fences and heartbeats: one record each."""
+"""Posts, fences, handovers and heartbeats: one record each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import FENCE, HEARTBEAT, POST, write
-from quadlog.core.model import Ask, Fence, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
+from quadlog.codec.wire import FENCE, HANDOVER, HEARTBEAT, POST, write
+from quadlog.core.model import Ask, Fence, Handover, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,6 +76,11 @@ def encode_fence(fence: Fence) -> bytes:
     return write(FENCE, {"term": fence.term, "attempt": fence.attempt, "worker": fence.worker})
 
 
+def encode_handover(handover: Handover) -> bytes:
+    """The record of one handover."""
+    return write(HANDOVER, {"index": handover.index, "term": handover.term, "dc": handover.dc})
+
+
 def encode_heartbeat(beat: Heartbeat) -> bytes:
     """The record of one heartbeat."""
     return write(
@@ -101,6 +106,11 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
     applied = Point(record.pop("applied_index"), record.pop("applied_chain"))
     record["state"] = WorkerState(record["state"])
     return Heartbeat(applied=applied, **record)
+
+
+def handover_of(record: dict[str, Any]) -> Handover:
+    """What a handover's record says."""
+    return Handover(**record)
 
 
 def fence_of(record: dict[str, Any]) -> Fence:

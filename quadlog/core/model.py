@@ -289,6 +289,17 @@ class Fence:
     worker: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """The duty to evaluate goes to another data centre: what other terms write after this is void."""
+
+    index: int
+    """Of the EVALUATOR entry that says so; 0: the view's own term, from its beginning."""
+    term: bytes
+    """Chain hash of that entry."""
+    dc: str
+
+
 class WorkerState(StrEnum):
     """What a worker says of itself."""
 

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from consumers.effects import EffectsLedger
-    from producers.effects import EffectsMirror
+    from quadlog.core.model import Handover
+    from quadlog.master.copies import Copies
     from quadlog.master.crew import Crew
+    from quadlog.master.duty import Duty
     from quadlog.master.intake import Intake
     from quadlog.master.lead import Lead
     from quadlog.master.scribe import Scribe
@@ -31,10 +33,11 @@ LOOK_MS: Final = 250.0
 class Reach:
     """What taking over needs of the world."""
 
-    appoint: Callable[[str], None] | None
-    """Asks the worker at a URL to evaluate; None outside the evaluating data centre."""
-    mirrored: Callable[[], int]
-    """Offset of the effect record that the own topic's last copy is of; Unavailable if Kafka does not tell."""
+    appoint: Callable[[str, Handover], None]
+    """Asks the worker at a URL to evaluate, in a term."""
+    mirrored: Callable[[str], int]
+    """Offset of the record in this topic that the own topic's last copy of one is of, -1 if it is not known;
+    Unavailable if Kafka does not tell."""
     settle: Callable[[], None]
     """Waits until all that was said is acknowledged."""
     rewind: Callable[[str, int], None]
@@ -52,11 +55,12 @@ class Chores:
         *,
         lead: Lead,
         scribe: Scribe,
-        mirror: EffectsMirror | None,
+        copies: Copies,
+        duty: Duty,
         ledger: EffectsLedger,
         crew: Crew,
         peers: Mapping[str, Intake],
-        effects: str,
+        sources: Mapping[str, int],
         reach: Reach,
     ) -> None:
         """Begin by standing by.
@@ -64,27 +68,32 @@ class Chores:
         Args:
             lead: whose turn it is.
             scribe: writes the agreed topic.
-            mirror: copies effects; None in the evaluating data centre: its worker writes there itself.
+            copies: of effects.
+            duty: which data centre evaluates.
             ledger: how far effects are heard and copied.
             crew: the workers here.
             peers: payloads topics of other data centres.
-            effects: the evaluating data centre's topic.
+            sources: topics that effects are copied from, and the offset of the last record that was.
             reach: what taking over needs.
 
         """
         self.scribe: Final = scribe
         self.leads = False
-        self._lead, self._mirror, self._ledger, self._crew = lead, mirror, ledger, crew
-        self._peers, self._effects, self._reach = peers, effects, reach
+        self.copies: Final = copies
+        self.duty: Final = duty
+        self._lead, self._ledger, self._crew = lead, ledger, crew
+        self._peers, self._reach = peers, reach
         self._looked_at = float("-inf")
-        self._rewound = False
+        self._copied = dict(sources)
+        self._rewound: set[str] = set()
 
-    def tend(self, heard_at: Mapping[str, float], moment: float) -> None:
+    def tend(self, heard_at: Mapping[str, float], moment: float, *, last_index: int) -> None:
         """See now and then whose turn it is, and that a worker evaluates.
 
         Args:
             heard_at: when other masters were heard last.
             moment: milliseconds of the steady clock, as those.
+            last_index: of the last agreed entry.
 
         """
         if moment - self._looked_at < LOOK_MS:
@@ -93,9 +102,12 @@ class Chores:
         mine = self._lead.is_mine(heard_at, moment)
         if mine != self.leads:
             self._change(mine=mine)
-        if self.leads and self._reach.appoint and (worker := self._crew.to_appoint(moment)):
+        if not self.leads:
+            return
+        self.duty.tend(moment, last_index=last_index)
+        if self.duty.is_here and (worker := self._crew.to_appoint(moment)):
             log.info("asking a worker to evaluate", worker=worker.beat.worker)
-            self._reach.appoint(worker.beat.url)
+            self._reach.appoint(worker.beat.url, self.duty.agreed)
 
     def _change(self, *, mine: bool) -> None:
         """Take over, or stand by.  What cannot be taken over now is tried again at the next look."""
@@ -111,21 +123,24 @@ class Chores:
 
     def _take_up_copying(self) -> None:
         """What the other master heard and did not copy is read again, from where its copies end."""
-        if self._mirror is not None:
-            self._ledger.mirrored = self._reach.mirrored()
-            self._rewound = True
-            self._reach.rewind(self._effects, self._ledger.mirrored + 1)
+        for topic in self._copied:
+            # Where the duty is here, nothing but a handover was to be copied: it stands there or later.
+            self._copied[topic] = max(self._reach.mirrored(topic), self._ledger.duty_at - 1)
+            self._rewound.add(topic)
+            self._reach.rewind(topic, self._copied[topic] + 1)
         for topic, intake in self._peers.items():
             if intake.awaited is not None:
                 self._reach.rewind(topic, intake.awaited)
 
     def copy(self, record: Record) -> None:
-        """An effect or a fence of the evaluating data centre: into the own topic, once, in order."""
-        if self._mirror is None or not self.leads or record.offset <= self._ledger.mirrored:
+        """A record of a source: into the own topic, once, in order."""
+        topic, offset = record.topic, record.offset
+        if not self.leads or topic not in self._copied or offset <= self._copied[topic]:
             return
-        if self._rewound and record.offset > self._ledger.mirrored + 1:
+        if topic in self._rewound and offset > self._copied[topic] + 1:
             return  # read before the topic was rewound: it comes again
-        self._rewound = False
-        self._mirror.copy(record)
-        visit(Failpoint.HALF_MIRROR, self._reach.settle)
-        self._ledger.mirrored = record.offset
+        self._rewound.discard(topic)
+        if self.copies.wants(record):
+            self.copies.send(record)
+            visit(Failpoint.HALF_MIRROR, self._reach.settle)
+        self._copied[topic] = offset

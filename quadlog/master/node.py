@@ -64,7 +64,9 @@ class Ears:
     agreed: str
     """Heard only where other masters of the data centre write to it too."""
     effects: str
-    """Of the evaluating data centre."""
+    """Of the home of the effects, followed everywhere."""
+    sources: frozenset[str]
+    """Effects that are copied from: the home's; in the home, those of all others."""
     status: str
 
 
@@ -117,7 +119,8 @@ class Node:
         self._ended = threading.Event()
         self._bodies: Final = bodies
         self._published: list[tuple[bytes, bytes]] = []
-        self._effects_at = store.position(ears.effects) or 0
+        self._effects_at = {topic: store.position(topic) or 0 for topic in {ears.effects, *ears.sources}}
+        self._duty_saved = store.duty()
         self.chores: Final = chores(self)
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
@@ -149,7 +152,7 @@ class Node:
 
     def _run(self) -> None:
         try:
-            self.chores.tend(self.agreement.heard_at, now().steady)
+            self._tend(now().steady)
             while self._turn():
                 pass
         except Exception as error:
@@ -170,8 +173,11 @@ class Node:
         if ready := self.agreement.ready():
             self._perform(ready)
         self.desk.settle(decided=self._ledger.index, applied=self.crew.applied())
-        self.chores.tend(self.agreement.heard_at, moment.steady)
+        self._tend(moment.steady)
         return True
+
+    def _tend(self, moment: float) -> None:
+        self.chores.tend(self.agreement.heard_at, moment, last_index=self.agreement.last.index)
 
     def _waiting_events(self) -> list[Event]:
         """All that is there; waits for the first one until the agreement or the duty has to be seen to."""
@@ -226,8 +232,12 @@ class Node:
             return
         if not self.desk.wait(transaction_id, waiter) or transaction_id in self.agreement.queue:
             return  # an id never runs twice: whoever asks again waits for the first
+        self.submit(payload)
+
+    def submit(self, payload: Payload) -> None:
+        """Make a transaction of this master durable; then it is ordered.  On the node's thread."""
         self._own.sent()
-        self._admission.sent(size)
+        self._admission.sent(len(payload.body))
         self._mouths.payloads.say(payload, lambda offset: self.put(Durable(payload, offset)))
 
     def _hear_if_ours(self, record: Record) -> None:
@@ -251,7 +261,7 @@ class Node:
         elif topic == self._ears.status:
             if isinstance(beat := status.hear(record), Heartbeat):
                 self.crew.hear(beat, now().steady)
-        elif topic == self._ears.effects:
+        elif topic in self._effects_at:
             self._follow_effects(record)
         elif topic == self._ears.agreed:
             self._note_published(agreed.held_with(record))
@@ -286,16 +296,17 @@ class Node:
             self._bodies.add(payload)
 
     def _follow_effects(self, record: Record) -> None:
-        rejection = self._ledger.hear(record)
-        if rejection:
+        if record.topic == self._ears.effects and (rejection := self._ledger.hear(record)):
             index, reason = rejection
             self.desk.rejected[index] = reason
-        self.chores.copy(record)
-        self._effects_at = record.offset + 1
+        if record.topic in self._ears.sources:
+            self.chores.copy(record)
+        self._effects_at[record.topic] = record.offset + 1
 
     # --- performing -----------------------------------------------------------------------------------
 
     def _perform(self, ready: Ready) -> None:
+        self.chores.duty.note(ready.entries)
         perform(ready, save=self._save, publish=self._publish, post=self._post, settle=self._settle)
         self.desk.agreed(ready.entries, self._bodies)
         if ids := {entry.pair.id for entry in ready.entries}:
@@ -306,19 +317,25 @@ class Node:
 
     def _save(self, save: Save) -> None:
         positions = {topic: intake.position for topic, intake in self._ears.payloads.items()}
-        positions[self._ears.effects] = self._effects_at
+        for topic, heard in self._effects_at.items():
+            positions[topic] = self.chores.copies.position(topic, heard)
+        duty = self.chores.duty.agreed, self._ledger.duty
         unpublished = {entry.pair.key for entry in save.entries}
         rejected = self.desk.rejected
         self.store.save(
             save,
             payloads=self._bodies,
             taken=Taken(
-                positions=positions, effects=(self._ledger.index, self._ledger.attempt), rejected=rejected
+                positions=positions,
+                effects=(self._ledger.index, self._ledger.attempt),
+                rejected=rejected,
+                duty=duty if duty != self._duty_saved else None,
             ),
             unneeded=[*self._published, *(key for key in save.released if key not in unpublished)],
         )
         self._bodies.saved()
         self._published, self.desk.rejected = [], {}
+        self._duty_saved = duty
 
     def _publish(self, entry: Entry) -> None:
         self.chores.scribe.write(entry)

@@ -9,7 +9,7 @@ import httpx
 import structlog
 
 from consumers import agreed
-from consumers.effects import EffectsLedger
+from consumers.effects import EffectsLedger, mirrored_in
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
@@ -17,20 +17,24 @@ from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
 from quadlog import failpoints
 from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
+from quadlog.clock import wall
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import GENESIS, Entry, View, first_view
+from quadlog.core.model import GENESIS, Entry, Handover, first_view
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import Bodies
 from quadlog.master.chores import Chores, Reach
+from quadlog.master.copies import Copies
 from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk
+from quadlog.master.duty import Duty, move_of
 from quadlog.master.events import Published
 from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.scribe import Scribe
+from quadlog.master.updates import new_id
 from quadlog.server import Server
 from quadlog.store import MasterStore
 from quadlog.topics import Topics
@@ -69,7 +73,8 @@ class MasterProcess:
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self.server.fail)
         self.view: Final = first_view(self._dc_of)
         self._payloads_end = self._agreed_end = 0  # ends of topics at this start
-        self.evaluating_dc: Final = self._dc_of[min(self.view.members)]
+        self.home: Final = self._dc_of[min(self.view.members)]
+        """Its effects are followed and copied everywhere."""
         self.node: Final = self._make_node()
         self.tails: Final = {dc: self._tail(dc) for dc in self._kafka_of}
 
@@ -91,6 +96,8 @@ class MasterProcess:
     def _make_node(self) -> Node:
         settings, store, topics = self.settings, self.store, self.topics
         index, attempt = store.effects()
+        first = Handover(index=0, term=self.view.id, dc=self.home)
+        agreed_duty, duty = store.duty() or (first, first)
         agreement = Agreement(
             node=settings.node_id,
             incarnation=store.incarnation,
@@ -105,8 +112,7 @@ class MasterProcess:
             rounds=RoundsProducer(self.outlet, topics.rounds),
         )
         bodies, ears = Bodies(store), self._make_ears()
-        self._mirrored_at_start = self._mirrored()
-        ledger = EffectsLedger(index=index, attempt=attempt, mirrored=self._mirrored_at_start)
+        ledger = EffectsLedger(index=index, attempt=attempt, duty=duty)
         crew = Crew(timeout_ms=settings.worker_timeout * 1000)
         return Node(
             agreement=agreement,
@@ -118,14 +124,20 @@ class MasterProcess:
             crew=crew,
             admission=Admission(max_waiting=settings.max_waiting),
             bodies=bodies,
-            chores=lambda node: self._make_chores(node, ears, ledger, bodies),
+            chores=lambda node: self._make_chores(node, ears, ledger, bodies, agreed_duty),
             settle=self.outlet.flush,
             failed=self.server.fail,
         )
 
-    def _make_chores(self, node: Node, ears: Ears, ledger: EffectsLedger, bodies: Bodies) -> Chores:
+    def _make_chores(
+        self, node: Node, ears: Ears, ledger: EffectsLedger, bodies: Bodies, duty: Handover
+    ) -> Chores:
         settings, topics = self.settings, self.topics
-        evaluates_here = settings.dc == self.evaluating_dc
+        mirror = EffectsMirror(self.outlet, topics.effects, settings.node_id)
+
+        def propose(moved: Handover, dc: str) -> None:
+            node.submit(move_of(moved, dc, node=settings.node_id, node_dc=settings.dc, new_id=new_id()))
+
         return Chores(
             lead=Lead(settings.node_id, self._masters_here, patience_ms=2.5 * settings.idle_round * 1000),
             scribe=Scribe(
@@ -133,27 +145,42 @@ class MasterProcess:
                 payload=bodies.__getitem__,
                 written=lambda index: node.put(Published(index)),
             ),
-            mirror=None if evaluates_here else EffectsMirror(self.outlet, topics.effects),
+            copies=Copies(mirror, dc=settings.dc, home=ears.effects),
+            duty=Duty(
+                dc=settings.dc,
+                dcs=[self.home, *sorted(dc for dc in self._kafka_of if dc != self.home)],
+                agreed=duty,
+                ledger=ledger,
+                crew=node.crew,
+                hand_over=lambda handover: mirror.hand_over(handover, at=wall()),
+                propose=propose,
+            ),
             ledger=ledger,
             crew=node.crew,
             peers={topic: intake for topic, intake in ears.payloads.items() if topic != ears.own_payloads},
-            effects=ears.effects,
+            sources={topic: self._mirrored(topic) for topic in ears.sources},
             reach=Reach(
-                appoint=self._appoint if evaluates_here else None,
+                appoint=self._appoint,
                 mirrored=self._mirrored,
                 settle=self.outlet.flush,
                 rewind=self._rewind,
             ),
         )
 
-    def _mirrored(self) -> int:
-        """Where the copies of effects end, as the own topic says."""
+    def _mirrored(self, topic: str) -> int:
+        """Where the copies of a topic's effects end, as the own one says; -1 if it does not."""
+        mirrored = -1
         for count in (1, EFFECTS_READ_BACK):  # nearly always the very last one is a copy
             _, effects = end_of(self.settings.kafka, self.topics.effects, count=count, timeout=5)
-            mirrored = EffectsLedger.at_end(effects).mirrored
+            mirrored = mirrored_in(effects, evaluated_in=self._evaluated_in(topic))
             if mirrored >= 0:
                 break
         return mirrored
+
+    def _evaluated_in(self, source: str) -> str | None:
+        """What tells copies of a source from others: all data centres' effects come through the home's."""
+        dcs = (dc for dc in self._peer_dcs() if Topics(self.settings.repository, dc).effects == source)
+        return next(dcs) if self.settings.dc == self.home else None
 
     def _rewind(self, topic: str, offset: int) -> None:
         for dc, tail in self.tails.items():
@@ -179,7 +206,11 @@ class MasterProcess:
             payloads=intakes,
             rounds=frozenset(Topics(settings.repository, dc).rounds for dc in self._kafka_of),
             agreed=own.agreed,
-            effects=Topics(settings.repository, self.evaluating_dc).effects,
+            effects=Topics(settings.repository, self.home).effects,
+            sources=frozenset(
+                Topics(settings.repository, dc).effects
+                for dc in (self._peer_dcs() if settings.dc == self.home else [self.home])
+            ),
             status=own.status,
         )
 
@@ -210,8 +241,8 @@ class MasterProcess:
         others = [m for m, where in self._dc_of.items() if where == dc and m != self.settings.node_id]
         if others:  # else there is nobody there but this master
             offsets[topics.rounds] = last(ROUNDS_READ_BACK * (len(others) + (dc == self.settings.dc)))
-        if dc == self.evaluating_dc:
-            offsets[topics.effects] = self._effects_from(topics.effects)
+        if self.home in {dc, self.settings.dc}:
+            offsets[topics.effects] = self._saved(topics.effects)
         return offsets
 
     def _own_offsets(self, topics: Topics) -> dict[str, int]:
@@ -225,11 +256,6 @@ class MasterProcess:
     def _own_until(self) -> dict[str, int]:
         """A master that is alone in its data centre wrote all of its payloads: acknowledgements tell of new ones."""
         return {} if self._has_company else {self.topics.payloads: self._payloads_end}
-
-    def _effects_from(self, topic: str) -> int:
-        """What was heard and saved need not be mirrored yet: only the own topic tells where the copies end."""
-        saved = self._saved(topic)
-        return saved if self.settings.dc == self.evaluating_dc else min(saved, self._mirrored_at_start + 1)
 
     def _saved(self, topic: str) -> int:
         position = self.store.position(topic)
@@ -281,17 +307,12 @@ class MasterProcess:
 
     # --- asking a worker to evaluate --------------------------------------------------------------
 
-    def _appoint(self, url: str) -> None:
-        duty = {"dc": self.settings.dc, "term": term(self.view).hex()}
-        self.server.call_soon(lambda: _ask_to_evaluate(url, duty))
+    def _appoint(self, url: str, duty: Handover) -> None:
+        body: dict[str, str | int] = {"dc": duty.dc, "term": duty.term.hex(), "handover": duty.index}
+        self.server.call_soon(lambda: _ask_to_evaluate(url, body))
 
 
-def term(view: View) -> bytes:
-    """What installing a view gives its evaluating worker: the right to say effects."""
-    return view.id
-
-
-async def _ask_to_evaluate(url: str, duty: dict[str, str]) -> None:
+async def _ask_to_evaluate(url: str, duty: dict[str, str | int]) -> None:
     with contextlib.suppress(httpx.HTTPError):  # it is asked again until its fence is heard
         async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
             await client.post(f"{url}/evaluate", json=duty)

@@ -24,6 +24,11 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "repository": settings.repository,
         "role": "read-write",
         "leads": node.chores.leads,
+        "duty": {
+            "dc": node.chores.duty.agreed.dc,
+            "handover": node.chores.duty.agreed.index,
+            "here": node.chores.duty.is_here,
+        },
         "view": {"epoch": view.epoch, "members": list(view.members), "id": view.id.hex()},
         "agreed_index": last.index,
         "agreed_chain": last.chain.hex(),

@@ -15,6 +15,7 @@ from quadlog.errors import Forbidden, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_query, text_of
 from quadlog.quadquery import Dataset
 from quadlog.worker.readers import Readers
+from quadlog.worker.replica import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,11 +63,11 @@ def make_app(replica: Replica) -> Starlette:
         return JSONResponse(_status(replica))
 
     async def evaluate(request: Request) -> Response:
-        dc, term = _duty_of(await read_query(request))
+        dc, asked = _duty_of(await read_query(request))
         if dc != replica.dc:
             message = f"this worker is in {replica.dc}; the duty was for {dc}: its effects would be void here"
             raise Forbidden(message)
-        replica.ask_to_evaluate(term)
+        replica.ask_to_evaluate(asked)
         return Response(status_code=202)
 
     return Starlette(
@@ -94,16 +95,16 @@ def _index(applied: Applied) -> dict[str, str]:
     return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 
-def _duty_of(body: bytes) -> tuple[str, bytes]:
+def _duty_of(body: bytes) -> tuple[str, Asked]:
     try:
         duty = json.loads(body)
-        dc, term = str(duty["dc"]), bytes.fromhex(duty["term"])
-    except (ValueError, TypeError, KeyError):
-        dc, term = "", b""
-    if len(term) != HASH_SIZE:
-        message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex"}}'
+        dc, asked = str(duty["dc"]), Asked(bytes.fromhex(duty["term"]), int(duty.get("handover", 0)))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        dc, asked = "", Asked(b"")
+    if len(asked.term) != HASH_SIZE:
+        message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index}}'
         raise UserError(message)
-    return dc, term
+    return dc, asked
 
 
 async def _refuse(request: Request) -> Response:

@@ -202,6 +202,8 @@ class Evaluator:
 
 
 def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
+    if entry.kind is Kind.EVALUATOR:
+        return ()
     if entry.kind is not Kind.TX:
         return f"{entry.kind} entries are not known to this version"
     try:

@@ -34,7 +34,7 @@ def run(settings: WorkerSettings) -> int:
         settings=settings,
         topics=topics,
         store=store,
-        effects=EffectsProducer(outlet, topics.effects, settings.node_id),
+        effects=EffectsProducer(outlet, topics.effects, settings.node_id, settings.dc),
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
         settle=outlet.flush,

@@ -13,7 +13,7 @@ from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.clock import Turns, now
 from quadlog.core.effect import signature_after
-from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Point, WorkerState
+from quadlog.core.model import Effect, Fence, Handover, Heartbeat, LoggedEntry, Point, WorkerState
 from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.quadstore import Applied
@@ -50,9 +50,10 @@ tells of many.  A heartbeat is a produce request, and a record that every master
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A master asks this worker to evaluate, in this term."""
+    """A master asks this worker to evaluate, in this term, behind this handover (0: none)."""
 
     term: bytes
+    handover: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,10 @@ class Replica:
             signature=applied.signature.to_bytes(32, "big"),
             term=applied.term,
             attempt=applied.attempt,
+            handover=applied.handover,
         )
+        self._asked: Asked | None = None
+        """Asked for a term whose handover is not heard yet."""
         self._backlog = Backlog()
         self._fence: Fence | None = None
         """This worker's own fence, from when it is written."""
@@ -155,9 +159,9 @@ class Replica:
         """Topics to hear no more of for now: entries wait for effects, effects never for long."""
         return self._no_more_entries if self._backlog.is_full else frozenset()
 
-    def ask_to_evaluate(self, term: bytes) -> None:
+    def ask_to_evaluate(self, asked: Asked) -> None:
         """A master asks this worker to evaluate."""
-        self._inbox.put(Asked(term))
+        self._inbox.put(asked)
 
     def void_effects(self) -> dict[str, int]:
         """Effects that did not count, by reason."""
@@ -207,8 +211,8 @@ class Replica:
             match event:
                 case Stop():
                     return False
-                case Asked(term=term):
-                    self._take_over(term)
+                case Asked():
+                    self._take_over(event)
                 case Heard(records=records):
                     self._batches.release()
                     self._heard += len(records)
@@ -258,17 +262,33 @@ class Replica:
                 self._backlog.add_effect(effect, record.offset + 1)
             case Fence() as fence:
                 self._meet(fence)
+            case Handover() as handover:
+                self._hand_over(handover)
             case None:
                 pass
 
     # --- duty ---------------------------------------------------------------------------------------
 
-    def _take_over(self, term: bytes) -> None:
-        """Write a fence; the duty begins where it is read back, behind all that stands before it."""
+    def _take_over(self, asked: Asked) -> None:
+        """Write a fence; the duty begins where it is read back, behind all that stands before it.
+
+        Not before the handover is heard: what stands before that counts, and a fence would make it void.
+        """
         if self._evaluator is not None or self._duty is not None:
             return
-        self._fence = Fence(term=term, attempt=self._effects.attempt + 1, worker=self._settings.node_id)
+        if asked.handover != self._effects.handover_of(self._effects.term):
+            self._asked = asked
+            return
+        self._fence = Fence(term=asked.term, attempt=self._effects.attempt + 1, worker=self._settings.node_id)
         self._say_effects.fence(self._fence, at=now().wall)
+
+    def _hand_over(self, handover: Handover) -> None:
+        """From here on another data centre evaluates, or this one in a new term."""
+        log.info("handover", dc=handover.dc, index=handover.index)
+        self._retire()
+        asked, self._asked = self._asked, None
+        if asked is not None and asked.term == handover.term:
+            self._take_over(asked)
 
     def _meet(self, fence: Fence) -> None:
         """The newest fence says who evaluates; whoever did so before stops."""
@@ -333,7 +353,12 @@ class Replica:
         last = pairs[-1]
         self.store.apply(
             [decided.rest for decided in all_decided],
-            Applied.after(last.effect, agreed_offset=last.agreed_offset, effects_offset=last.effects_offset),
+            Applied.after(
+                last.effect,
+                agreed_offset=last.agreed_offset,
+                effects_offset=last.effects_offset,
+                handover=self._effects.handover_of(last.effect.term),
+            ),
             anticipated=[record for decided in all_decided for record in decided.records],
         )
         visit(Failpoint.AFTER_APPLY)

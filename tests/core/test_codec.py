@@ -18,6 +18,7 @@ from quadlog.core.model import (
     Ask,
     Effect,
     Fence,
+    Handover,
     Heartbeat,
     Kind,
     LoggedEntry,
@@ -120,6 +121,7 @@ posts = st.builds(
     given_up=st.lists(names, max_size=3).map(tuple),
 )
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
+handovers = st.builds(Handover, index=longs, term=hashes, dc=names)
 heartbeats = st.builds(
     Heartbeat,
     worker=names,
@@ -133,10 +135,12 @@ heartbeats = st.builds(
     quads=longs,
     sent=moments,
 )
-anything: st.SearchStrategy[Said] = st.one_of(payloads, entries, effects, posts, fences, heartbeats)
+anything: st.SearchStrategy[Said] = st.one_of(
+    payloads, entries, effects, posts, fences, handovers, heartbeats
+)
 
 
-def encode(said: Said) -> list[bytes]:
+def encode(said: Said) -> list[bytes]:  # noqa: PLR0911  one for each
     """The records of anything that can be said."""
     match said:
         case Payload():
@@ -149,6 +153,8 @@ def encode(said: Said) -> list[bytes]:
             return [codec.encode_post(said)]
         case Fence():
             return [codec.encode_fence(said)]
+        case Handover():
+            return [codec.encode_handover(said)]
         case Heartbeat():
             return [codec.encode_heartbeat(said)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from consumers.agreed import AgreedConsumer, held_with
-from consumers.effects import EffectsConsumer, EffectsLedger
+from consumers.effects import EffectsConsumer, EffectsLedger, mirrored_in
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
@@ -19,6 +19,7 @@ from quadlog.core.model import (
     START,
     Effect,
     Fence,
+    Handover,
     Kind,
     LoggedEntry,
     Outcome,
@@ -146,6 +147,8 @@ def test_another_history_stops_the_worker() -> None:
 # --- the effects topic --------------------------------------------------------------------------------
 
 TERM = hash_of(b"term")
+FIRST = Handover(index=0, term=TERM, dc="dc1")
+MOVED = Handover(index=5, term=hash_of(b"the fifth entry"), dc="dc2")
 
 
 def signature(index: int, branch: str = "") -> bytes:
@@ -184,7 +187,7 @@ def fence(attempt: int, worker: str = "w1") -> Fence:
 
 def effects_topic(*said: Effect | Fence) -> list[Record]:
     topic = Topic()
-    producer = EffectsProducer(topic, "effects", "w1")
+    producer = EffectsProducer(topic, "effects", "w1", "dc1")
     for one in said:
         if isinstance(one, Effect):
             producer.say(one, at=0)
@@ -197,7 +200,7 @@ def new_consumer() -> EffectsConsumer:
     return EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0)
 
 
-def counting(consumer: EffectsConsumer, records: Iterable[Record]) -> list[Effect | Fence]:
+def counting(consumer: EffectsConsumer, records: Iterable[Record]) -> list[Effect | Fence | Handover]:
     return [said for record in records if (said := consumer.hear(record))]
 
 
@@ -276,11 +279,71 @@ def test_a_restart_goes_on_behind_what_is_applied() -> None:
     assert consumer.void == {"heard already": 2}
 
 
+def handed_over(topic: Topic, *handovers: Handover) -> None:
+    mirror = EffectsMirror(topic, "effects", "m1")
+    for handover in handovers:
+        mirror.hand_over(handover, at=0)
+
+
+def moved_topic() -> Topic:
+    """Two effects, a handover, the old evaluator's next words, the new one's fence and effects."""
+    topic = Topic()
+    here, there = (
+        EffectsProducer(topic, "effects", "w1", "dc1"),
+        EffectsProducer(topic, "effects", "w2", "dc2"),
+    )
+    here.fence(fence(1), at=0)
+    for index in (1, 2):
+        here.say(effect(index), at=0)
+    handed_over(topic, MOVED)
+    here.say(effect(3, branch="old"), at=0)
+    here.fence(fence(2), at=0)
+    here.say(effect(3, attempt=2, branch="old"), at=0)
+    there.fence(replace(fence(2), term=MOVED.term), at=0)
+    handed_over(topic, MOVED, FIRST)
+    there.say(replace(effect(3, attempt=2), term=MOVED.term), at=0)
+    return topic
+
+
+def test_behind_a_handover_only_its_term_counts() -> None:
+    """Said twice it is one; an older one is none."""
+    consumer = new_consumer()
+    new = replace(effect(3, attempt=2), term=MOVED.term)
+    assert counting(consumer, moved_topic().records) == [
+        fence(1), effect(1), effect(2), MOVED, replace(fence(2), term=MOVED.term), new,
+    ]  # fmt: skip
+    assert consumer.void == {"old attempt": 2, "old fence": 1}
+    assert (consumer.handover_of(TERM), consumer.handover_of(MOVED.term)) == (0, 5)
+
+
+def test_a_restart_hears_the_handover_behind_what_is_applied() -> None:
+    consumer = EffectsConsumer(index=2, signature=signature(2), term=TERM, attempt=1)
+    assert counting(consumer, moved_topic().records)[0] == MOVED
+    consumer = EffectsConsumer(index=3, signature=signature(3), term=MOVED.term, attempt=2, handover=5)
+    assert counting(consumer, moved_topic().records) == []
+
+
+def test_a_fence_of_another_term_is_void_without_a_handover() -> None:
+    consumer = new_consumer()
+    elsewhere = replace(fence(2), term=MOVED.term)
+    assert counting(consumer, effects_topic(fence(1), elsewhere, effect(1))) == [fence(1), effect(1)]
+
+
+def test_the_ledger_follows_a_handover() -> None:
+    ledger = EffectsLedger(duty=FIRST)
+    records = moved_topic().records
+    for record in records[:-1]:
+        ledger.hear(record)
+    assert (ledger.index, ledger.duty, ledger.duty_at) == (2, MOVED, 3), "what the old evaluator said is void"
+    ledger.hear(records[-1])
+    assert (ledger.index, ledger.attempt, ledger.duty) == (3, 2, MOVED)
+
+
 # --- a master's ledger ----------------------------------------------------------------------------------
 
 
 def test_the_ledger_follows_by_headers() -> None:
-    ledger = EffectsLedger()
+    ledger = EffectsLedger(duty=FIRST)
     assert [ledger.hear(record) for record in effects_topic(fence(1), effect(1), effect(2))] == [None] * 3
     assert (ledger.index, ledger.attempt) == (2, 1)
     for record in effects_topic(effect(2), effect(1)):
@@ -289,7 +352,7 @@ def test_the_ledger_follows_by_headers() -> None:
 
 
 def test_the_ledger_passes_over_an_old_attempt() -> None:
-    ledger = EffectsLedger()
+    ledger = EffectsLedger(duty=FIRST)
     for record in effects_topic(fence(1), effect(1), fence(2), effect(2, attempt=1), effect(3, attempt=1)):
         ledger.hear(record)
     assert (ledger.index, ledger.attempt) == (1, 2)
@@ -297,15 +360,15 @@ def test_the_ledger_passes_over_an_old_attempt() -> None:
 
 def test_the_ledger_tells_of_rejections_once() -> None:
     rejected = effect(1, outcome=Outcome.REJECTED, lines=0)
-    ledger = EffectsLedger()
+    ledger = EffectsLedger(duty=FIRST)
     records = effects_topic(fence(1), rejected, rejected)
     assert [ledger.hear(record) for record in records] == [None, (1, "the shape S failed"), None]
-    assert EffectsLedger(index=1, attempt=1).hear(records[1]) is None
+    assert EffectsLedger(duty=FIRST, index=1, attempt=1).hear(records[1]) is None
 
 
 def test_a_large_effect_is_there_with_its_last_chunk() -> None:
     """Until then nobody can apply it, and its evaluator may die."""
-    ledger = EffectsLedger()
+    ledger = EffectsLedger(duty=FIRST)
     records = effects_topic(fence(1), effect(1, lines=1200))
     for record in records[:-1]:
         ledger.hear(record)
@@ -317,12 +380,12 @@ def test_a_large_effect_is_there_with_its_last_chunk() -> None:
 def test_a_mirror_says_what_it_copied() -> None:
     source = effects_topic(fence(1), effect(1), effect(2))
     topic = Topic()
-    mirror = EffectsMirror(topic, "copy")
+    mirror = EffectsMirror(topic, "copy", "m1")
     for record in source[:2]:
         mirror.copy(record)
     assert [(r.key, r.value) for r in topic.records] == [(r.key, r.value) for r in source[:2]]
-    assert EffectsLedger.at_end(topic.records).mirrored == source[1].offset
-    assert EffectsLedger.at_end([]).mirrored == -1
+    assert mirrored_in(topic.records) == source[1].offset
+    assert mirrored_in([]) == -1
     assert counting(new_consumer(), topic.records) == [fence(1), effect(1)]
 
 

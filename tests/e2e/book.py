@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import httpx
 
 from quadlog import codec
-from quadlog.core.model import LoggedEntry, Payload, id_of_key
+from quadlog.core.model import Kind, LoggedEntry, Payload, id_of_key
 from tests.bench.generator import Connection
 from tests.e2e.cluster import HTTP, records
 
@@ -55,9 +56,10 @@ class Book:
         self.reasons[reason] += 1
 
 
-async def write(book: Book, masters: Sequence[str], *, clients: int) -> None:
+async def write(book: Book, masters: Sequence[str], *, clients: int, seconds: float = float("inf")) -> None:
     """Closed loops.  A write is tried again after a definite no; after silence its client goes on."""
-    keys = iter(book.texts)
+    until = time.monotonic() + seconds
+    keys = takewhile(lambda _: time.monotonic() < until, book.texts)
 
     async def client(number: int) -> None:
         url = masters[number % len(masters)]
@@ -102,11 +104,12 @@ async def _hang_up(connection: Connection | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """An entry of the agreed topic."""
+    """An entry of the agreed topic; `text` is an update if it is a client's."""
 
     index: int
     id: bytes
     text: str
+    kind: Kind = Kind.TX
 
 
 def agreed_log(kafka: str, dc: str) -> list[Logged]:
@@ -115,7 +118,7 @@ def agreed_log(kafka: str, dc: str) -> list[Logged]:
     for record in records(kafka, f"main.{dc}.agreed"):
         entry = codec.decode(record.value() or b"")
         assert isinstance(entry, LoggedEntry)
-        found = Logged(entry.index, entry.id, entry.body.decode())
+        found = Logged(entry.index, entry.id, entry.body.decode(), entry.kind)
         assert log.setdefault(entry.index, found) == found, "one index, two entries"
     assert list(log) == list(range(1, len(log) + 1))
     return list(log.values())
@@ -148,6 +151,7 @@ def check_exactly_once(book: Book, states: Mapping[str, str], log: Sequence[Logg
     """Every acknowledged write stands in the log once, where it was said to stand; of the others, the applied."""
     index_of = {entry.id: entry.index for entry in log}
     assert len(index_of) == len(log), "an id stands in the log twice"
+    index_of = {entry.id: entry.index for entry in log if entry.kind is Kind.TX}
     for key, index in book.acknowledged.items():
         assert index_of.pop(id_of_key("main", key)) == index, key
     for key, state in states.items():

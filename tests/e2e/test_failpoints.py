@@ -8,6 +8,7 @@
 | before-post | dies | dies | . | . |
 | after-post | dies | dies | . | . |
 | half-mirror | dies (payloads) | dies (payloads, effects) | . | . |
+| before-handover | in `test_duty.py` | . | . | . |
 | after-evaluate | . | . | dies | . |
 | after-publish | . | . | dies | . |
 | after-apply | . | . | dies | dies |

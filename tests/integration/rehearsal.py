@@ -21,7 +21,7 @@ from quadlog.ports import Record
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
-from quadlog.worker.replica import Replica
+from quadlog.worker.replica import Asked, Replica
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,7 @@ class Worker:
             settings=settings,
             topics=TOPICS,
             store=self.store,
-            effects=EffectsProducer(log, TOPICS.effects, name),
+            effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
             status=StatusProducer(log, TOPICS.status),
             failed=print,
         )
@@ -123,7 +123,7 @@ class Worker:
 
     def take_over(self) -> None:
         """Become the evaluating worker, with all that was said before applied."""
-        self.replica._take_over(TERM)
+        self.replica._take_over(Asked(TERM))
         self.catch_up()
 
     def catch_up(self) -> None:

@@ -18,6 +18,7 @@ from quadlog.core.model import Outcome
 from quadlog.errors import StateError
 from quadlog.settings import MIB
 from quadlog.worker.limits import Limits, Watch
+from quadlog.worker.replica import Asked
 from quadlog.worker.trial import READY, receive, send
 from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
 from tests.integration.test_forms import Generator, state_of
@@ -51,7 +52,7 @@ def successor(path: Path, log: Log, *texts: str, limits: Limits | None = None) -
     if limits is not None:
         worker.replica._limits = limits  # type: ignore[misc]
     worker.hear(TOPICS.effects)
-    worker.replica._take_over(TERM)
+    worker.replica._take_over(Asked(TERM))
     worker.hear(TOPICS.agreed)
     worker.hear(TOPICS.effects)
     return worker

@@ -1,0 +1,142 @@
+"""The duty: which data centre evaluates.
+
+It begins in the *home* of the effects, the data centre of the lowest member id, whose effects topic all others
+copy.  When no worker is left there to evaluate, its master proposes an EVALUATOR entry that names the next data
+centre.  Once that is agreed, the home's master writes a handover into the home's topic: of what stands behind it
+only effects of the new term count, in every copy.  Then a worker there takes over, and the home copies what it says.
+
+The handover is the one place where one term ends and the next begins, so an evaluator of the old term may wake up
+whenever it likes.  Only the data centre that has the duty proposes to give it away: a peer cannot tell a dead
+evaluator from one that is busy with a large update.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.clock import wall
+from quadlog.core.model import Handover, Kind, Payload, Transaction, payload_digest
+from quadlog.failpoints import Failpoint, visit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from consumers.effects import EffectsLedger
+    from quadlog.core.model import Entry
+    from quadlog.master.crew import Crew
+
+log = structlog.get_logger()
+
+AGAIN_MS: Final = 1000.0
+"""Until what was said and not heard is said again."""
+
+UNHEARD_MS: Final = 3000.0
+"""How long a data centre of which no worker was heard yet waits for one."""
+
+JSON: Final = "application/json"
+
+LONGEST_MS: Final = 60_000.0
+"""Between two moves while nobody evaluates anywhere: each is an entry in the log."""
+
+
+class Duty:
+    """As agreed, and as the effects tell.  Owned by the node's thread; times are steady milliseconds."""
+
+    def __init__(
+        self,
+        *,
+        dc: str,
+        dcs: Sequence[str],
+        agreed: Handover,
+        ledger: EffectsLedger,
+        crew: Crew,
+        hand_over: Callable[[Handover], None],
+        propose: Callable[[Handover, str], None],
+    ) -> None:
+        """Go on.
+
+        Args:
+            dc: this data centre.
+            dcs: all of them, the home first.
+            agreed: the newest that is agreed.
+            ledger: follows the home's effects.
+            crew: the workers here.
+            hand_over: says it in the own topic.
+            propose: proposes that a duty goes on to another data centre.
+
+        """
+        self.agreed = agreed
+        self._dc, self._dcs, self._ledger, self._crew = dc, dcs, ledger, crew
+        self._hand_over, self._propose = hand_over, propose
+        self._said_at = self._proposed_at = float("-inf")
+        self._lone_since: float | None = None
+        self._decided, self._moves = ledger.index, 0
+
+    @property
+    def is_here(self) -> bool:
+        """Is a worker of this data centre to evaluate, as agreed and as the effects tell?"""
+        return self._ledger.duty == self.agreed and self.agreed.dc == self._dc
+
+    def note(self, entries: Iterable[Entry]) -> None:
+        """Entries are agreed.  A move counts if it moves what is the newest then: two masters may propose at once."""
+        for entry in entries:
+            if entry.kind is not Kind.EVALUATOR:
+                continue
+            dc, term = entry.options.get("dc", ""), entry.options.get("term", "")
+            if dc in self._dcs and term == self.agreed.term.hex():
+                self.agreed = Handover(index=entry.index, term=entry.chain, dc=dc)
+                self._moves += 1
+                self._said_at = self._proposed_at = float("-inf")
+                log.info("another data centre is to evaluate", dc=dc, index=entry.index)
+
+    def tend(self, moment: float, *, last_index: int) -> None:
+        """Say and propose what there is to be said; for the master that leads.
+
+        Args:
+            moment: now.
+            last_index: of the last agreed entry.
+
+        """
+        if self._ledger.duty != self.agreed:
+            if self._dc == self._dcs[0] and moment - self._said_at >= AGAIN_MS:
+                self._said_at = moment
+                visit(Failpoint.BEFORE_HANDOVER)
+                self._hand_over(self.agreed)
+        elif self._is_lost(moment, last_index) and moment - self._proposed_at >= LONGEST_MS:
+            self._proposed_at = moment
+            following = self._dcs[(self._dcs.index(self._dc) + 1) % len(self._dcs)]
+            log.warning("no worker is left here to evaluate", next=following)
+            self._propose(self.agreed, following)
+
+    def _is_lost(self, moment: float, last_index: int) -> bool:
+        """Is there something to evaluate, and nobody here for long enough?"""
+        if self._ledger.index > self._decided:
+            self._decided, self._moves = self._ledger.index, 0
+        waits = self._ledger.index < last_index
+        if self._dc != self.agreed.dc or len(self._dcs) == 1 or not waits or self._crew.live(moment):
+            self._lone_since = None
+            return False
+        if self._lone_since is None:
+            self._lone_since = moment
+        patience = 0.0 if self._crew.all() else UNHEARD_MS
+        if self._moves >= len(self._dcs):  # nobody evaluates anywhere
+            patience = min(AGAIN_MS * 2 ** (self._moves - len(self._dcs)), LONGEST_MS)
+        return moment - self._lone_since >= patience
+
+
+def move_of(duty: Handover, dc: str, *, node: str, node_dc: str, new_id: bytes) -> Payload:
+    """The payload of the entry that moves a duty to another data centre."""
+    options = {"dc": dc, "term": duty.term.hex()}
+    body, created = json.dumps(options).encode(), wall()
+    digest = payload_digest(origin=node, created=created, media_type=JSON, traceparent="", body=body)
+    return Payload(
+        transaction=Transaction(id=new_id, digest=digest, kind=Kind.EVALUATOR, options=options),
+        origin=node,
+        origin_dc=node_dc,
+        created=created,
+        media_type=JSON,
+        body=body,
+    )
