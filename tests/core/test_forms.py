@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple, Variable
 
-from quadlog.core.operations import Clear, Create, Drop, Every, Modify, Operation, TripleTemplate
+from quadlog.core.operations import (
+    Clear,
+    Create,
+    Drop,
+    Every,
+    Modify,
+    Operation,
+    Send,
+    Transfer,
+    TripleTemplate,
+)
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import Term, filled_in
 from quadlog.core.update import parse_update
@@ -35,6 +45,13 @@ ON_GRAPHS = {
     "DROP ALL ;": Drop(target=Every.ALL, silent=False),
     "CREATE GRAPH <urn:g>": Create(graph=G, silent=False),
     "CREATE SILENT GRAPH <urn:g> # all": Create(graph=G, silent=True),
+    "ADD <urn:g> TO <urn:h>": Send(transfer=Transfer.ADD, source=G, target=H, silent=False),
+    "PREFIX x: <urn:> copy silent graph x:g to default": Send(
+        transfer=Transfer.COPY, source=G, target=DefaultGraph(), silent=True
+    ),
+    "MOVE DEFAULT # from\n TO # to\n GRAPH <urn:g>": Send(
+        transfer=Transfer.MOVE, source=DefaultGraph(), target=G, silent=False
+    ),
 }
 
 
@@ -122,6 +139,10 @@ REFUSED = {
     "CREATE GRAPH ?g": "line 1, column",
     "DROP GRAPH DEFAULT": "line 1, column",
     "CREATE ALL": "line 1, column",
+    "ADD GRAPH DEFAULT TO <urn:g>": "line 1, column",
+    "COPY ALL TO <urn:g>": "line 1, column",
+    "MOVE <urn:g> <urn:h>": "line 1, column",
+    "MOVE <urn:g> TO SILENT <urn:h>": "line 1, column",
     "INSERT {} WHERE {} USING <urn:g>": "line 1, column",
     "WITH <urn:g> DELETE WHERE { ?s ?p ?o }": "line 1, column",
     "WITH <urn:g> INSERT DATA {}": "line 1, column",
@@ -136,6 +157,7 @@ def test_wrong_syntax_is_refused_with_line_and_column(text: str, where: str) -> 
 
 @pytest.mark.parametrize("text", [
     "CLEAR GRAPH <urn:quadlog:state:x>", "DROP SILENT GRAPH <urn:quadlog:state:x>",
+    "ADD <urn:quadlog:state:x> TO DEFAULT", "MOVE DEFAULT TO <urn:quadlog:state:x>",
     "CREATE GRAPH <urn:quadlog:state:x>", "WITH <urn:quadlog:state:x> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
     "INSERT {} USING <urn:quadlog:state:x> WHERE {}", "INSERT {} USING NAMED <urn:quadlog:state:x> WHERE {}",
     "INSERT { GRAPH <urn:quadlog:state:x> { ?s ?p ?o } } WHERE { ?s ?p ?o }",

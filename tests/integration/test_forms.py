@@ -68,8 +68,15 @@ class Generator:
 
     def operation(self) -> str:
         self._labels += 1
-        forms = (self.insert_data, self.delete_data, self.modify, self.delete_where, self.on_graphs)
-        return self.chance.choices(forms, (4, 2, 7, 1, 2))[0]()
+        forms = (
+            self.insert_data,
+            self.delete_data,
+            self.modify,
+            self.delete_where,
+            self.on_graphs,
+            self.send,
+        )
+        return self.chance.choices(forms, (8, 4, 14, 2, 4, 3))[0]()
 
     def pick(self, *options: str) -> str:
         return self.chance.choice(options)
@@ -134,6 +141,12 @@ class Generator:
         named = f"GRAPH {self.pick(*GRAPHS)}"
         target = self.pick(named, named, named, "DEFAULT", "NAMED", "ALL")
         return self.pick(f"CLEAR {silent}{target}", f"DROP {silent}{target}", f"CREATE {silent}{named}")
+
+    def send(self) -> str:
+        def graph() -> str:
+            return self.pick("DEFAULT", self.pick("", "GRAPH ") + self.pick(*GRAPHS))
+
+        return f"{self.pick('ADD', 'MOVE', 'COPY')} {self.pick('', 'SILENT ')}{graph()} TO {graph()}"
 
 
 NO_BLANKS = """DELETE { ?s ?p ?o } WHERE { ?s ?p ?o FILTER(isBlank(?s) || isBlank(?o) || isTRIPLE(?o)) } ;
