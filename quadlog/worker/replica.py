@@ -21,6 +21,7 @@ from quadlog.worker.ahead import Decided
 from quadlog.worker.backlog import Backlog
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.lines import changes_of
+from quadlog.worker.loader import Limits, Loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,6 +59,11 @@ class Heard:
     """Records that the tail read."""
 
     records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the evaluator waits for to be loaded is there, or never will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,8 @@ class Replica:
         self._more = False
         """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
-        self._inbox: queue.SimpleQueue[Asked | Heard | Stop] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Asked | Heard | Loaded | Stop] = queue.SimpleQueue()
+        self._loader = Loader(Limits.of(settings), lambda: self._inbox.put(Loaded()))
         self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
@@ -200,6 +207,8 @@ class Replica:
                     return False
                 case Asked(term=term):
                     self._take_over(term)
+                case Loaded():
+                    pass  # the evaluator goes on, below
                 case Heard(records=records):
                     self._batches.release()
                     self._heard += len(records)
@@ -229,8 +238,8 @@ class Replica:
         pause = min(BEAT_EACH_MS * news, BEAT_MOST_MS) if news else self._settings.heartbeat * 1000
         return self._beat_at + pause
 
-    def _events(self) -> list[Asked | Heard | Stop]:
-        events: list[Asked | Heard | Stop] = []
+    def _events(self) -> list[Asked | Heard | Loaded | Stop]:
+        events: list[Asked | Heard | Loaded | Stop] = []
         try:
             wait = AGAIN_S if self._more else (self._next_beat - now().steady) / 1000
             events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))
@@ -269,7 +278,7 @@ class Replica:
 
     def _evaluate(self) -> None:
         if self._duty is not None and self._evaluator is None and not self._backlog.has_effects:
-            self._evaluator = Evaluator(self.store, self._duty, self._publish)
+            self._evaluator = Evaluator(self.store, self._duty, self._publish, self._loader)
         self._more = self._evaluator is not None and self._evaluator.evaluate(self._backlog.entries())
 
     def _retire(self) -> None:

@@ -1,0 +1,111 @@
+"""LOAD: the documents of one entry, fetched and read in a thread of their own.
+
+Meanwhile the worker applies, answers reads and sends heartbeats as ever.  What waits is the evaluation of
+this entry and of those behind it, in the whole cluster: for `load-timeout`, and as long as it takes to
+read what came in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import httpx
+import structlog
+from pyoxigraph import Quad
+
+from quadlog.worker.documents import DocumentError, quads_of
+from quadlog.worker.fetch import Document, Limits, fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from quadlog.core.operations import Load
+
+__all__ = ["Limits", "Loaded", "Loader"]
+
+log = structlog.get_logger()
+
+Loaded: TypeAlias = tuple[Quad, ...] | str
+"""The quads of a document, or why there are none."""
+
+
+class Loader:
+    """Loads for one entry at a time: the next one that is to be evaluated."""
+
+    def __init__(self, limits: Limits, done: Callable[[], None]) -> None:
+        """`done` is called in another thread, once for each entry that was asked for."""
+        self._limits: Final = limits
+        self._done: Final = done
+        self._job: _Job | None = None
+
+    def loaded(self, tx_id: bytes, loads: Sequence[Load]) -> Mapping[int, Loaded] | None:
+        """What a transaction loads, by operation; None until `done` was called."""
+        if self._job is None or self._job.tx_id != tx_id:
+            self._job = _Job(tx_id, loads, self._limits)
+            threading.Thread(target=self._job.run, args=(self._done,), name="loader", daemon=True).start()
+        return self._job.result
+
+    def forget(self) -> None:
+        """It was evaluated."""
+        self._job = None
+
+
+class _Job:
+    """The documents of one entry."""
+
+    def __init__(self, tx_id: bytes, loads: Sequence[Load], limits: Limits) -> None:
+        self.tx_id: Final = tx_id
+        self.result: Mapping[int, Loaded] | None = None
+        """Set once, when all of it is there."""
+        self._loads, self._limits = loads, limits
+
+    def run(self, done: Callable[[], None]) -> None:
+        asyncio.run(self._work(done))
+
+    async def _work(self, done: Callable[[], None]) -> None:
+        # Said in here: the loop ends later where it waits for a name server that does not answer.
+        try:
+            fetched = await self._fetch()
+            self.result = {load.number: self._read(load, fetched[load.number]) for load in self._loads}
+        except Exception as error:  # whatever it is, the log has to go on
+            log.exception("what a transaction loads cannot be loaded", id=self.tx_id.hex())
+            self.result = dict.fromkeys((load.number for load in self._loads), f"it failed: {error!r}")
+        done()
+
+    async def _fetch(self) -> dict[int, Document | str]:
+        """One after the other: the first one may use all of the time and the size."""
+        fetched: dict[int, Document | str] = {}
+        left = self._limits.size
+        try:
+            async with (
+                asyncio.timeout(self._limits.seconds),
+                httpx.AsyncClient(trust_env=False, timeout=self._limits.seconds) as client,
+            ):
+                for load in self._loads:
+                    try:
+                        document = await fetch(client, load.source.value, self._limits, size=left)
+                    except (DocumentError, httpx.HTTPError) as error:
+                        fetched[load.number] = str(error) or type(error).__name__
+                    else:
+                        fetched[load.number] = document
+                        left -= len(document.body)
+        except TimeoutError:
+            pass
+        late = f"not there within load-timeout of the worker ({self._limits.seconds:g} s)"
+        return {load.number: fetched.get(load.number, late) for load in self._loads}
+
+    def _read(self, load: Load, document: Document | str) -> Loaded:
+        if isinstance(document, str):
+            return document
+        try:
+            return quads_of(
+                load,
+                tx_id=self.tx_id,
+                body=document.body,
+                media_type=document.media_type,
+                base=document.base,
+            )
+        except DocumentError as error:
+            return str(error)
