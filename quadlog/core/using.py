@@ -39,10 +39,11 @@ class Using:
         """
         if GRAPH not in options and NAMED not in options:
             return None
-        default, named = (
-            tuple(NamedNode(iri) for iri in options.get(name, "").split()) for name in (GRAPH, NAMED)
-        )
-        return cls(default=default, named=named)
+        return cls(default=_graphs(options.get(GRAPH)), named=_graphs(options.get(NAMED)))
+
+
+def _graphs(option: str | None) -> tuple[NamedNode, ...]:
+    return () if option is None else tuple(map(NamedNode, option.split(" ")))
 
 
 def options_of(default: Iterable[str], named: Iterable[str]) -> dict[str, str]:

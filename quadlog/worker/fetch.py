@@ -21,8 +21,8 @@ ACCEPT: Final = (
     "application/n-triples, text/turtle, application/rdf+xml;q=0.9, application/trig;q=0.8,"
     " application/n-quads;q=0.8, application/ld+json;q=0.7"
 )
-_HIDDEN_STEP = re.compile(r"(?i)/(\.|%2e){1,2}(/|$)|%2f|%5c|\\")
-"""A way up that a server may follow out of what is allowed."""
+_HIDDEN_STEP = re.compile(r"(?i)/(\.|%(25)*2e){1,2}(/|;|%(25)*3b|$)|%(25)*(2f|5c)|\\")
+"""A way up that a server may find in a path, and follow out of what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +78,7 @@ async def fetch(client: httpx.AsyncClient, iri: str, limits: Limits, *, size: in
         DocumentError: it is not allowed, not there, or too large.
 
     """
-    try:
-        url, base = httpx.URL(iri), iri
-    except httpx.InvalidURL as error:
-        raise DocumentError(f"no URL that can be fetched: {error}") from None
+    url, base = url_of(iri), iri
     for _ in range(REDIRECTS + 1):
         limits.check(url)
         # identity: what is small here should not be large when it is unpacked.
@@ -96,6 +93,14 @@ async def fetch(client: httpx.AsyncClient, iri: str, limits: Limits, *, size: in
             body = await _body(answer, size, limits)
             return Document(body=body, media_type=answer.headers.get("content-type", ""), base=base)
     raise DocumentError(f"more than {REDIRECTS} redirects, the last one to {url}")
+
+
+def url_of(iri: str) -> httpx.URL:
+    """What to ask for; DocumentError if nobody can be asked."""
+    try:
+        return httpx.URL(iri)
+    except httpx.InvalidURL as error:
+        raise DocumentError(f"no URL that can be fetched: {error}") from None
 
 
 async def _body(answer: httpx.Response, size: int, limits: Limits) -> bytes:

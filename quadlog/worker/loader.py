@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import httpx
@@ -16,7 +17,7 @@ import structlog
 from pyoxigraph import Quad
 
 from quadlog.worker.documents import DocumentError, quads_of
-from quadlog.worker.fetch import Document, Limits, fetch
+from quadlog.worker.fetch import Document, Limits, fetch, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,16 +36,18 @@ class Loader:
     """Loads for one entry at a time: the next one that is to be evaluated."""
 
     def __init__(self, limits: Limits, done: Callable[[], None]) -> None:
-        """`done` is called in another thread, once for each entry that was asked for."""
+        """`done` is called in another thread."""
         self._limits: Final = limits
         self._done: Final = done
         self._job: _Job | None = None
 
     def loaded(self, tx_id: bytes, loads: Sequence[Load]) -> Mapping[int, Loaded] | None:
-        """What a transaction loads, by operation; None until `done` was called."""
+        """What a transaction loads, by operation; None: `done` is called when it is there."""
         if self._job is None or self._job.tx_id != tx_id:
             self._job = _Job(tx_id, loads, self._limits)
-            threading.Thread(target=self._job.run, args=(self._done,), name="loader", daemon=True).start()
+            if self._job.result is None:
+                run = partial(self._job.run, self._done)
+                threading.Thread(target=run, name="loader", daemon=True).start()
         return self._job.result
 
     def forget(self) -> None:
@@ -57,9 +60,11 @@ class _Job:
 
     def __init__(self, tx_id: bytes, loads: Sequence[Load], limits: Limits) -> None:
         self.tx_id: Final = tx_id
-        self.result: Mapping[int, Loaded] | None = None
-        """Set once, when all of it is there."""
         self._loads, self._limits = loads, limits
+        # What may not be fetched costs no thread: anybody may ask for it.
+        self._refused = {load.number: why for load in loads if (why := _refusal(load, limits))}
+        self.result: Mapping[int, Loaded] | None = self._refused if len(self._refused) == len(loads) else None
+        """Set once, when all of it is there."""
 
     def run(self, done: Callable[[], None]) -> None:
         asyncio.run(self._work(done))
@@ -76,7 +81,7 @@ class _Job:
 
     async def _fetch(self) -> dict[int, Document | str]:
         """One after the other: the first one may use all of the time and the size."""
-        fetched: dict[int, Document | str] = {}
+        fetched: dict[int, Document | str] = dict(self._refused)
         left = self._limits.size
         try:
             async with (
@@ -84,6 +89,8 @@ class _Job:
                 httpx.AsyncClient(trust_env=False, timeout=self._limits.seconds) as client,
             ):
                 for load in self._loads:
+                    if load.number in fetched:
+                        continue
                     try:
                         document = await fetch(client, load.source.value, self._limits, size=left)
                     except (DocumentError, httpx.HTTPError) as error:
@@ -109,3 +116,11 @@ class _Job:
             )
         except DocumentError as error:
             return str(error)
+
+
+def _refusal(load: Load, limits: Limits) -> str | None:
+    try:
+        limits.check(url_of(load.source.value))
+    except DocumentError as error:
+        return str(error)
+    return None

@@ -24,7 +24,7 @@ from quadlog.topics import Topics
 from quadlog.worker.replica import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from quadlog.ports import Acked, Headers
@@ -47,9 +47,11 @@ class Log:
         for value in values:
             self.records[topic].append(Record(topic, len(self.records[topic]), key, value, headers))
 
-    def agree(self, text: str, created: int = 1_700_000_000_000, **options: str) -> LoggedEntry:
-        """One more entry; options with underscores for hyphens."""
-        options = {name.replace("_", "-"): value for name, value in options.items()}
+    def agree(
+        self, text: str, created: int = 1_700_000_000_000, options: Mapping[str, str] | None = None
+    ) -> LoggedEntry:
+        """One more entry."""
+        options = options or {}
         self._index = index = self._index + 1
         transaction = Transaction(
             id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=Kind.TX, options=options

@@ -13,7 +13,7 @@ from pyoxigraph import Store
 from quadlog.core.model import Effect, Outcome
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.integration.test_forms import exact, same, state_of
-from tests.integration.web import Web, running_web
+from tests.web import Web, running_web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,6 +116,8 @@ def test_what_is_not_allowed_is_not_fetched(tmp_path: Path, web: Web) -> None:
         f"{web.url}/open/../shut/a.ttl",
         f"{web.url}/open/%2e%2E/shut/a.ttl",
         f"{web.url}/open/x%2F..%2f../shut/a.ttl",
+        f"{web.url}/open/..;x/shut/a.ttl",
+        f"{web.url}/open/%252e%252e/shut/a.ttl",
         f"http://127.0.0.1:{port + 1}/open/a.ttl",
         f"http://127.0.0.1:{port}@127.0.0.1:{port}/open/a.ttl",
         f"https://127.0.0.1:{port}/open/a.ttl",
