@@ -169,7 +169,7 @@ class WorkerSettings(NodeSettings):
     load_from: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """What LOAD may fetch: beginnings of IRIs, each up to a `/`.  A worker stands inside the operator's network."""
     load_timeout: Annotated[float, Field(gt=0)] = 10.0
-    """Seconds in which all that one update LOADs has to be there: later updates wait for it."""
+    """Seconds in which all that one update LOADs has to be fetched and read: later updates wait for it."""
 
     @field_validator("load_from")
     @classmethod

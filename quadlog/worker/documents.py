@@ -1,20 +1,22 @@
-"""What a fetched document says, as quads that a store would hold."""
+"""What a fetched document says, as N-Quads of what a store would hold."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyoxigraph as ox
-from pyoxigraph import BlankNode, Literal, Quad, RdfFormat, Triple
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, RdfFormat, Triple
 
+from quadlog.core.sparql.caution import MAX_NESTING
 from quadlog.core.sparql.terms import BlankNodes, Literals
 
 if TYPE_CHECKING:
-    from pyoxigraph import DefaultGraph, NamedNode
+    from collections.abc import Iterator
 
-    from quadlog.core.operations import Load
+    from quadlog.core.template import Term
 
 _NO_WORD = frozenset(("", "text/plain", "application/octet-stream"))
 """Content types that servers give to what they do not know."""
@@ -24,25 +26,31 @@ class DocumentError(Exception):
     """It cannot be loaded, and why."""
 
 
-def quads_of(load: Load, *, tx_id: bytes, body: bytes, media_type: str, base: str) -> tuple[Quad, ...]:
-    """The quads of a document, in its graph; without blank nodes that any other document has.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a server answered."""
 
-    Args:
-        load: what asked for it.
-        tx_id: of the transaction; new labels follow from it, the operation, and where a node first appears.
-        body: the document.
-        media_type: its Content-Type.
-        base: where it was in the end.
+    body: bytes
+    media_type: str
+    base: str
+    """Where it was in the end."""
+
+
+def lines_of(document: Document, graph: NamedNode | DefaultGraph, nodes: BlankNodes) -> Iterator[str]:
+    """The quads of a document in a graph, a line each; its blank nodes are new, by where they first appear.
 
     Raises:
-        DocumentError: of no known format, or not well-formed, or with named graphs.
+        DocumentError: of no known format, or not well-formed, or with named graphs, or nested too deeply.
 
     """
-    known = format_of(media_type, base)
-    terms = _Terms(BlankNodes(tx_id, load.number))
+    known = format_of(document.media_type, document.base)
+    terms = _Terms(nodes)
+    end = " .\n" if isinstance(graph, DefaultGraph) else f" {graph} .\n"
     try:
-        found = ox.parse(body, known, base_iri=base, without_named_graphs=True)
-        return tuple(dict.fromkeys(terms.quad(quad, load.graph) for quad in found))
+        for quad in ox.parse(document.body, known, base_iri=document.base, without_named_graphs=True):
+            value = terms.value(quad.object)
+            text = f"<<( {value} )>>" if isinstance(value, Triple) else str(value)
+            yield f"{terms.subject(quad.subject)} {quad.predicate} {text}{end}"
     except (SyntaxError, ValueError) as error:
         raise DocumentError(f"not well-formed {known.name}: {error}") from None
 
@@ -71,21 +79,22 @@ class _Terms:
         self._renamed: dict[BlankNode, BlankNode] = {}
         self._literals = Literals()
 
-    def quad(self, quad: Quad | Triple, graph: NamedNode | DefaultGraph) -> Quad:
-        triple = self._triple(quad)
-        return Quad(triple.subject, triple.predicate, triple.object, graph)
+    def subject(self, term: NamedNode | BlankNode | Triple) -> NamedNode | BlankNode:
+        """Of a triple, at any depth."""
+        assert not isinstance(term, Triple), "RDF 1.2 has triples as objects only"
+        return self._node(term) if isinstance(term, BlankNode) else term
 
-    def _triple(self, triple: Quad | Triple) -> Triple:
-        subject, value = triple.subject, triple.object
-        if isinstance(subject, BlankNode):
-            subject = self._node(subject)
-        if isinstance(value, BlankNode):
-            value = self._node(value)
-        elif isinstance(value, Triple):
-            value = self._triple(value)
-        elif isinstance(value, Literal) and value.language is None:
-            value = self._literals.typed(value.value, value.datatype)
-        return Triple(subject, triple.predicate, value)
+    def value(self, term: Term, depth: int = 0) -> Term:
+        """The object of a triple, which may be one itself."""
+        if isinstance(term, Literal):
+            return self._literals.typed(term.value, term.datatype) if term.language is None else term
+        if isinstance(term, BlankNode):
+            return self._node(term)
+        if isinstance(term, NamedNode):
+            return term
+        if depth == MAX_NESTING:
+            raise DocumentError(f"its triple terms are nested deeper than {MAX_NESTING} levels")
+        return Triple(self.subject(term.subject), term.predicate, self.value(term.object, depth + 1))
 
     def _node(self, node: BlankNode) -> BlankNode:
         # By their order: the parser gives nodes without a label one that is chance.

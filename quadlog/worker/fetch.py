@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 import httpx
 
 from quadlog.errors import SetupError
-from quadlog.worker.documents import DocumentError
+from quadlog.worker.documents import Document, DocumentError
 
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
@@ -60,15 +60,6 @@ class Limits:
                 f"load-from of the workers does not allow {text}: it names beginnings of what LOAD may fetch"
             )
             raise DocumentError(message)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """What a server answered."""
-
-    body: bytes
-    media_type: str
-    base: str
 
 
 async def fetch(client: httpx.AsyncClient, iri: str, limits: Limits, *, size: int) -> Document:

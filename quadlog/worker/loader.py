@@ -1,13 +1,13 @@
-"""LOAD: the documents of one entry, fetched and read in a thread of their own.
+"""LOAD: the documents of one entry, fetched and read beside everything else.
 
 Meanwhile the worker applies, answers reads and sends heartbeats as ever.  What waits is the evaluation of
-this entry and of those behind it, in the whole cluster: for `load-timeout`, and as long as it takes to
-read what came in time.
+this entry and of those behind it, in the whole cluster: for `load-timeout` at most.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -16,8 +16,9 @@ import httpx
 import structlog
 from pyoxigraph import Quad
 
-from quadlog.worker.documents import DocumentError, quads_of
-from quadlog.worker.fetch import Document, Limits, fetch, url_of
+from quadlog.worker.documents import DocumentError
+from quadlog.worker.fetch import Limits, fetch, url_of
+from quadlog.worker.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Loaded", "Loader"]
 
 log = structlog.get_logger()
+
+EXPANSION: Final = 4
+"""How much longer than `max-transaction-size` a document's quads may be, as N-Quads: prefixes make much of little."""
 
 Loaded: TypeAlias = tuple[Quad, ...] | str
 """The quads of a document, or why there are none."""
@@ -72,50 +76,36 @@ class _Job:
     async def _work(self, done: Callable[[], None]) -> None:
         # Said in here: the loop ends later where it waits for a name server that does not answer.
         try:
-            fetched = await self._fetch()
-            self.result = {load.number: self._read(load, fetched[load.number]) for load in self._loads}
+            self.result = await self._load()
         except Exception as error:  # whatever it is, the log has to go on
             log.exception("what a transaction loads cannot be loaded", id=self.tx_id.hex())
             self.result = dict.fromkeys((load.number for load in self._loads), f"it failed: {error!r}")
         done()
 
-    async def _fetch(self) -> dict[int, Document | str]:
+    async def _load(self) -> Mapping[int, Loaded]:
         """One after the other: the first one may use all of the time and the size."""
-        fetched: dict[int, Document | str] = dict(self._refused)
-        left = self._limits.size
-        try:
+        limits = self._limits
+        late = f"not there within load-timeout of the worker ({limits.seconds:g} s)"
+        loaded: dict[int, Loaded] = {load.number: late for load in self._loads}
+        loaded.update(self._refused)
+        left = limits.size
+        with contextlib.suppress(TimeoutError):
             async with (
-                asyncio.timeout(self._limits.seconds),
-                httpx.AsyncClient(trust_env=False, timeout=self._limits.seconds) as client,
+                asyncio.timeout(limits.seconds) as time,
+                httpx.AsyncClient(trust_env=False, timeout=limits.seconds) as client,
             ):
                 for load in self._loads:
-                    if load.number in fetched:
+                    if load.number in self._refused:
                         continue
                     try:
-                        document = await fetch(client, load.source.value, self._limits, size=left)
-                    except (DocumentError, httpx.HTTPError) as error:
-                        fetched[load.number] = str(error) or type(error).__name__
-                    else:
-                        fetched[load.number] = document
+                        document = await fetch(client, load.source.value, limits, size=left)
                         left -= len(document.body)
-        except TimeoutError:
-            pass
-        late = f"not there within load-timeout of the worker ({self._limits.seconds:g} s)"
-        return {load.number: fetched.get(load.number, late) for load in self._loads}
-
-    def _read(self, load: Load, document: Document | str) -> Loaded:
-        if isinstance(document, str):
-            return document
-        try:
-            return quads_of(
-                load,
-                tx_id=self.tx_id,
-                body=document.body,
-                media_type=document.media_type,
-                base=document.base,
-            )
-        except DocumentError as error:
-            return str(error)
+                        seconds = (time.when() or 0.0) - asyncio.get_running_loop().time()
+                        most = EXPANSION * limits.size
+                        loaded[load.number] = read(load, self.tx_id, document, seconds=seconds, most=most)
+                    except (DocumentError, httpx.HTTPError) as error:
+                        loaded[load.number] = str(error) or type(error).__name__
+        return loaded
 
 
 def _refusal(load: Load, limits: Limits) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 from pyoxigraph import Store
 
 from quadlog.core.model import Effect, Outcome
+from quadlog.worker.replica import Loaded
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.integration.test_forms import exact, same, state_of
 from tests.web import Web, running_web
@@ -163,6 +164,16 @@ def test_size_is_that_of_all_documents_together(tmp_path: Path, web: Web) -> Non
     assert pair.run(f"{two} ; {two}").outcome is Outcome.APPLIED
 
 
+def test_what_is_written_short_may_not_be_too_long(tmp_path: Path, web: Web) -> None:
+    """A prefix of 200 bytes makes 40,000 of 1,000."""
+    text = f"@prefix x: <urn:{'x' * 200}:> . x:s x:p " + ", ".join(f"x:{n}" for n in range(100)) + "."
+    web.documents["/short"] = ("text/turtle", text.encode())
+    for size, outcome in ((4_096, Outcome.REJECTED), (16_384, Outcome.APPLIED)):
+        path = tmp_path / str(size)
+        pair = Pair(path, load_from=f"{web.url}/", max_transaction_size=size)
+        assert pair.run(f"LOAD <{web.url}/short>").outcome is outcome
+
+
 def _drip(request: BaseHTTPRequestHandler) -> None:
     """Headers that never end, a byte at a time: no wait for one of them is long."""
     try:
@@ -180,6 +191,38 @@ def test_time_is_that_of_all_documents_together(tmp_path: Path, web: Web) -> Non
     text = f"LOAD SILENT <{web.url}/all.ttl> ; LOAD <{web.url}/drip> ; LOAD SILENT <{web.url}/all.ttl>"
     assert "load-timeout" in (pair.run(text).reason or "")
     assert 0.4 < time.monotonic() - began < 2
+
+
+XML = b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="urn:x:">'
+KILLERS = {
+    "triple terms": (
+        "text/turtle",
+        b"<urn:s> a " + b"<<( <urn:s> a " * 20_000 + b"1" + b")>>" * 20_000 + b".",
+    ),
+    "deep triple terms": (
+        "text/turtle",
+        b"<urn:s> a " + b"<<( <urn:s> a " * 500 + b"1" + b")>>" * 500 + b".",
+    ),
+    "objects": ("application/ld+json", b'{"urn:p":' * 20_000 + b"1" + b"}" * 20_000),
+    "lists": ("application/ld+json", b'{"urn:p":' + b'{"@list":[' * 20_000 + b"1" + b"]}" * 20_000 + b"}"),
+    "elements": (
+        "application/rdf+xml",
+        XML + b"<r:Description><x:p>" * 200_000 + b"</x:p></r:Description>" * 200_000 + b"</r:RDF>",
+    ),
+}
+
+
+@pytest.mark.parametrize("document", KILLERS.values(), ids=KILLERS)
+def test_what_kills_or_hangs_its_reader_is_rejected(
+    tmp_path: Path, web: Web, document: tuple[str, bytes]
+) -> None:
+    web.documents["/killer"] = document
+    pair = Pair(tmp_path, load_from=f"{web.url}/", load_timeout=2)
+    began = time.monotonic()
+    effect = pair.run(f"INSERT DATA {{ <urn:s> <urn:p> 1 }} ; LOAD <{web.url}/killer>")
+    assert effect.outcome is Outcome.REJECTED
+    assert time.monotonic() - began < 6
+    assert pair.run("INSERT DATA { <urn:s> <urn:p> 1 }").outcome is Outcome.APPLIED
 
 
 def test_while_it_loads_everything_else_goes_on(tmp_path: Path, web: Web) -> None:
@@ -203,7 +246,9 @@ def test_while_it_loads_everything_else_goes_on(tmp_path: Path, web: Web) -> Non
     assert b"true" in b"".join(_ask(worker, "ASK { ?s <urn:first> 1 }"))
     assert not worker.replica._more  # it does not look again and again
     free.set()
-    wait_for_effects(worker, 3)
+    assert isinstance(worker.replica._inbox.get(timeout=20), Loaded)  # this wakes it
+    worker.turn()
+    assert len(log.effects()) == 3
     worker.catch_up()
     assert b"true" in b"".join(_ask(worker, "ASK { ?s <urn:after> 1 }"))
 
