@@ -1,7 +1,8 @@
 """Reading a document in a process of its own: some kill their reader, or keep it busy for ever.
 
-200,000 nested elements of RDF/XML take minutes, 20,000 nested objects of JSON-LD or triple terms overflow
-the stack.  A worker that read them itself would die or hang, and so would its successors.
+20,000 nested triple terms or 4,000 nested lists of JSON-LD overflow the stack, and RDF/XML takes quadratic
+time in its depth: 12 s for 40,000 elements.  A worker that read them itself would die or hang, and so
+would its successors.
 """
 
 from __future__ import annotations
