@@ -7,11 +7,20 @@ Keys are the classic ones of an enterprise RDF cluster (`node-id`, `master-url`,
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
@@ -21,6 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MIB = 1024 * 1024
+
+
+def _listed(value: object) -> object:
+    """A list as an environment variable has it: with blanks in between."""
+    return tuple(value.split()) if isinstance(value, str) else value
 
 
 def _kebab(name: str) -> str:
@@ -56,6 +70,8 @@ class NodeSettings(BaseSettings):
     port: Annotated[int, Field(ge=1, le=65535)]
     kafka: str
     """Bootstrap servers of this data centre's own Kafka."""
+    max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
+    """Bytes of one update's text (above it: 413), and of all that one update LOADs."""
     log_level: str = "info"
     failpoint: str = ""
     """Where a test lets this process die, see `quadlog.failpoints`."""
@@ -110,8 +126,6 @@ class MasterSettings(NodeSettings):
 
     master_url: str
     peer: dict[str, Peer] = Field(default_factory=dict)
-    max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
-    """Bytes of one update's text; above it: 413."""
     max_waiting: Annotated[int, Field(ge=1)] = 100_000
     """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
     max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB
@@ -156,3 +170,17 @@ class WorkerSettings(NodeSettings):
     """Seconds that the evaluation of one update may take; above it: rejected."""
     update_memory: Annotated[int, Field(ge=64 * MIB)] = 2048 * MIB
     """Bytes of memory that the evaluation of one update may take; above it: rejected."""
+    load_from: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    """What LOAD may fetch: beginnings of IRIs, each up to a `/`.  A worker stands inside the operator's network."""
+    load_timeout: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds in which all that one update LOADs has to be fetched and read: later updates wait for it."""
+
+    @field_validator("load_from")
+    @classmethod
+    def _end_where_names_end(cls, beginnings: tuple[str, ...]) -> tuple[str, ...]:
+        for beginning in beginnings:
+            # `http://host` would also be the beginning of `http://host.example/`.
+            if re.fullmatch(r"https?://[^/?#@\\\s]+/([^?#\s]*/)?", beginning) is None:
+                message = f"{beginning!r} does not begin with http:// or https:// and a host, or does not end with /"
+                raise ValueError(message)
+        return beginnings

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, assert_never
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
 from quadlog.core import signature
-from quadlog.core.operations import Clear, Create, DeleteData, Drop, Every, InsertData
+from quadlog.core.operations import Clear, Create, DeleteData, Drop, Every, InsertData, Send, Transfer
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:
@@ -101,8 +101,15 @@ def effect_of(operations: Iterable[DataOperation], state: State) -> Change:
     )
 
 
+def effect_of_load(graph: NamedNode | DefaultGraph, quads: Sequence[Quad], state: State) -> Change:
+    """The change of LOAD INTO ``graph``, whose document said ``quads``: the graph is there in any case."""
+    if quads or isinstance(graph, DefaultGraph) or state.has_graph(graph):
+        return effect_of([InsertData(quads=tuple(quads))], state)
+    return Change(emptied=(graph,))
+
+
 def effect_on_graphs(operation: GraphOperation, state: State) -> Change:
-    """The change of CLEAR, DROP or CREATE; UserError where pyoxigraph's ``update`` fails."""
+    """The change of an operation on whole graphs; UserError where pyoxigraph's ``update`` fails."""
     match operation:
         case Create():
             if not state.has_graph(operation.graph):
@@ -110,6 +117,8 @@ def effect_on_graphs(operation: GraphOperation, state: State) -> Change:
             if operation.silent:
                 return Change()
             raise UserError(f"CREATE: the graph {operation.graph} already exists")
+        case Send():
+            return _sent(operation, state)
         case Clear() | Drop():
             graphs = list(_meant(operation, state))
         case _:
@@ -122,6 +131,34 @@ def effect_on_graphs(operation: GraphOperation, state: State) -> Change:
         return Change(deleted=deleted, emptied=full)
     return Change(
         deleted=deleted, filled=_in_order(graph for graph in named if not quads[graph]), dropped=full
+    )
+
+
+def _sent(operation: Send, state: State) -> Change:
+    """As pyoxigraph has it: from a graph to itself nothing happens, and only MOVE misses its source."""
+    source, target, transfer = operation.source, operation.target, operation.transfer
+    if source == target:
+        return Change()
+    missing = isinstance(source, NamedNode) and not state.has_graph(source)
+    if missing and transfer is Transfer.MOVE and not operation.silent:
+        raise UserError(f"MOVE: the graph {source} does not exist")
+    sent = list(state.quads_in(source))
+    there = {Quad(quad.subject, quad.predicate, quad.object, target) for quad in sent}
+    if transfer is Transfer.ADD:
+        return effect_of([InsertData(quads=tuple(there))], state)
+    had = set(state.quads_in(target))
+    # Graphs with what they had, and whether they are there afterwards.
+    graphs: list[tuple[NamedNode | DefaultGraph, bool, bool]] = [(target, bool(had), bool(there))]
+    gone = had - there
+    if transfer is Transfer.MOVE:
+        graphs.append((source, bool(sent), False))
+        gone.update(sent)
+    named = [(graph, full, stays) for graph, full, stays in graphs if isinstance(graph, NamedNode)]
+    return Change(
+        deleted=_in_order(gone),
+        inserted=_in_order(there - had),
+        filled=_in_order(graph for graph, full, _ in named if not full and state.has_graph(graph)),
+        dropped=_in_order(graph for graph, full, stays in named if full and not stays),
     )
 
 

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 HASH_SIZE: Final = 32
 GENESIS: Final = bytes(HASH_SIZE)
 """Chain hash before the first entry."""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def hash_of(*parts: bytes) -> bytes:
@@ -176,15 +178,18 @@ class Entry:
 
 def chain_hash(previous: bytes, transaction: Transaction, timestamp: int) -> bytes:
     """Chain hash of the entry that `transaction` becomes; never of the epoch that agreed it."""
-    options = (part.encode() for item in sorted(transaction.options.items()) for part in item)
     return hash_of(
         previous,
         transaction.kind.encode(),
         transaction.id,
         timestamp.to_bytes(8, "big"),
         transaction.digest,
-        *options,
+        *_parts(transaction.options),
     )
+
+
+def _parts(options: Mapping[str, str]) -> Iterator[bytes]:
+    return (part.encode() for item in sorted(options.items()) for part in item)
 
 
 def effects_chain(previous: bytes, entry_chain: bytes, outcome: str, signature_after: bytes) -> bytes:
@@ -207,20 +212,34 @@ class Payload:
 
     @property
     def body_hash(self) -> bytes:
-        """Tells a retry from another body under the same Idempotency-Key: 16 bytes."""
-        return body_hash(self.body)
+        """Tells a retry from another request under the same Idempotency-Key: 16 bytes."""
+        return body_hash(self.body, self.transaction.options)
 
 
-def payload_digest(*, origin: str, created: int, media_type: str, traceparent: str, body: bytes) -> bytes:
+def payload_digest(
+    *,
+    origin: str,
+    created: int,
+    media_type: str,
+    traceparent: str,
+    body: bytes,
+    options: Mapping[str, str] = _NONE,
+) -> bytes:
     """Digest of a payload, whole: what is agreed under it is the same bytes in every data centre."""
     return hash_of(
-        created.to_bytes(8, "big"), origin.encode(), media_type.encode(), traceparent.encode(), body
+        created.to_bytes(8, "big"),
+        origin.encode(),
+        media_type.encode(),
+        traceparent.encode(),
+        body,
+        *_parts(options),
     )
 
 
-def body_hash(body: bytes) -> bytes:
-    """16 bytes that stand for a body where two of them are compared."""
-    return blake2b(body, digest_size=16).digest()
+def body_hash(body: bytes, options: Mapping[str, str] = _NONE) -> bytes:
+    """16 bytes that stand for a body and what it is to mean, where two of them are compared."""
+    asked = hash_of(body, *_parts(options)) if options else body
+    return blake2b(asked, digest_size=16).digest()
 
 
 def id_of_key(repository: str, key: str) -> bytes:

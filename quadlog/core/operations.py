@@ -104,6 +104,37 @@ class Create:
     silent: bool
 
 
+class Transfer(Enum):
+    """What becomes of two graphs when the quads of one go to the other."""
+
+    ADD = "ADD"
+    """Both keep what they have."""
+    COPY = "COPY"
+    """The other one loses what it had before."""
+    MOVE = "MOVE"
+    """And the first one goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """``ADD``, ``COPY`` or ``MOVE``: the quads of one graph are in another one afterwards."""
+
+    transfer: Transfer
+    source: NamedNode | DefaultGraph
+    target: NamedNode | DefaultGraph
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """``LOAD``: what a document says is in a graph afterwards."""
+
+    number: int
+    source: NamedNode
+    graph: NamedNode | DefaultGraph
+    silent: bool
+
+
 DataOperation: TypeAlias = InsertData | DeleteData
-GraphOperation: TypeAlias = Clear | Drop | Create
-Operation: TypeAlias = DataOperation | Modify | GraphOperation
+GraphOperation: TypeAlias = Clear | Drop | Create | Send
+Operation: TypeAlias = DataOperation | Modify | GraphOperation | Load

@@ -11,10 +11,11 @@ from quadlog.errors import UserError
 
 if TYPE_CHECKING:
     from quadlog.core.operations import Operation
+    from quadlog.core.using import Using
 
 
-def parse_update(text: str, *, tx_id: bytes) -> tuple[Operation, ...]:
-    """The operations of an update, as a function of text and transaction id alone.
+def parse_update(text: str, *, tx_id: bytes, using: Using | None = None) -> tuple[Operation, ...]:
+    """The operations of an update, as a function of text, dataset and transaction id alone.
 
     Terms are as oxigraph stores them, and blank nodes get labels derived from the id.
 
@@ -23,11 +24,12 @@ def parse_update(text: str, *, tx_id: bytes) -> tuple[Operation, ...]:
 
     Raises:
         SyntaxRefused: not SPARQL; with line and column.
+        UserError: it names a dataset, and has got one already.
         Unsupported: SPARQL, but not (wholly) understood.
         Forbidden: it names a reserved graph.
     """
     try:
-        operations = tuple(FormParser(text, tx_id).operations())
+        operations = tuple(FormParser(text, tx_id, using).operations())
     except UserError:
         # The authority has the better message and the last word on what is SPARQL, unless the
         # text could crash it.

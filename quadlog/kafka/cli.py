@@ -46,7 +46,8 @@ def setup() -> None:
         installation = prepare(say)
     console.print(
         f"Java {installation.java.version}, {len(installation.jars.kafka)} jars for Kafka and "
-        f"{len(installation.jars.spark)} for Spark in {installation.jars.home}",
+        f"{len(installation.jars.spark)} for Spark, {len(installation.jars.w3c)} of the W3C's tests in "
+        f"{installation.jars.home}",
         soft_wrap=True,
         markup=False,
     )

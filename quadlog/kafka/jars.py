@@ -1,4 +1,4 @@
-"""Kafka's jars and Spark's Kafka connectors, resolved once into a cache of this user.
+"""Kafka's jars, Spark's Kafka connectors and the W3C's tests of SPARQL, resolved once into a cache of this user.
 
 The resolver is the Ivy that ships inside pyspark, with its own default settings: no
 registry's address appears here.  Layout of the cache, shared between checkouts:
@@ -7,6 +7,7 @@ registry's address appears here.  Layout of the cache, shared between checkouts:
     ivy/                           Ivy's own downloads
     jars-<key>/kafka/*.jar         a broker's and the console tools' class path
     jars-<key>/spark/*.jar         what Spark needs beyond what pyspark brings
+    jars-<key>/w3c/*.jar           the W3C's test suites as RDF4J ships them: files, no classes
     jars-<key>/versions.json       the marker: coordinates, file names and sizes
 """
 
@@ -49,6 +50,7 @@ COORDINATES = {
         f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{SPARK}",
         f"org.apache.spark:spark-avro_2.13:{SPARK}",
     ],
+    "w3c": ["org.eclipse.rdf4j:rdf4j-sparql-testsuite:5.1.0:alone"],
 }
 """organisation:module:version; `alone` takes no dependencies."""
 ATTEMPTS = 2
@@ -64,6 +66,7 @@ class Jars:
     home: Path
     kafka: tuple[Path, ...]
     spark: tuple[Path, ...]
+    w3c: tuple[Path, ...]
 
 
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
@@ -125,7 +128,7 @@ def _read(home: Path) -> Jars | None:
         paths = {kind: tuple(home / kind / name for name in sorted(files)) for kind, files in sizes.items()}
         if any(path.stat().st_size != sizes[kind][path.name] for kind in paths for path in paths[kind]):
             return None
-        return Jars(home=home, kafka=paths["kafka"], spark=paths["spark"])
+        return Jars(home=home, kafka=paths["kafka"], spark=paths["spark"], w3c=paths["w3c"])
     except (OSError, ValueError, KeyError):
         return None
 

@@ -11,16 +11,17 @@ from starlette.responses import Response
 
 from quadlog.answers import error_response
 from quadlog.clock import now, wall
-from quadlog.core.model import Payload, Transaction, body_hash, id_of_key, payload_digest
+from quadlog.core.model import Payload, Transaction, id_of_key, payload_digest
 from quadlog.core.update import parse_update
+from quadlog.core.using import GRAPH, NAMED, Using, options_of
 from quadlog.envelope import text_id
-from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, Unsupported, UserError
+from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, UserError
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -62,13 +63,13 @@ class Updates:
             return await self._answer(request, lease)
 
     async def _answer(self, request: Request, lease: Lease) -> Response:
-        body = await self._update_of(request, lease)
+        body, options = await self._update_of(request, lease)
         transaction_id = self._id_of(request)
-        await _check(body, transaction_id)
+        await _check(body, transaction_id, options)
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
-        payload = self._payload(transaction_id, body, _traceparent(request))
+        payload = self._payload(transaction_id, body, options, _traceparent(request))
         try:
             answer = await self._outcome(payload)
         except QuadlogError as error:
@@ -81,17 +82,19 @@ class Updates:
             },
         )
 
-    async def _update_of(self, request: Request, lease: Lease) -> bytes:
+    async def _update_of(self, request: Request, lease: Lease) -> tuple[bytes, dict[str, str]]:
+        """The text, and what its parameters make of it."""
         limit = self._settings.max_transaction_size
-        _refuse_using(request.query_params)
+        given = {name: request.query_params.getlist(name) for name in (GRAPH, NAMED)}
         media_type = media_type_of(request)
         if media_type == SPARQL_UPDATE:
-            return await read_body(request, limit, lease.grow)
+            options = _options(given)
+            return await read_body(request, limit, lease.grow), options
         if media_type == FORM:
             # A form may write every byte as three.
             raw = await read_body(request, limit * 3, lease.grow)
             form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
-            _refuse_using(form)
+            options = _options(given, form)
             updates = form.get("update", [])
             if len(updates) != 1:
                 message = f"a form needs exactly one 'update', this one has {len(updates)}"
@@ -99,7 +102,7 @@ class Updates:
             body = updates[0].encode()
             if len(body) > limit:
                 raise TooLarge(too_large(limit))
-            return body
+            return body, options
         message = f"an update comes as {SPARQL_UPDATE} or as {FORM} with 'update'; this is '{media_type or 'nothing'}'"
         raise UnsupportedMediaType(message)
 
@@ -114,7 +117,9 @@ class Updates:
             raise UserError(message)
         return id_of_key(self._settings.repository, key)
 
-    def _payload(self, transaction_id: bytes, body: bytes, traceparent: str) -> Payload:
+    def _payload(
+        self, transaction_id: bytes, body: bytes, options: Mapping[str, str], traceparent: str
+    ) -> Payload:
         created = wall()
         digest = payload_digest(
             origin=self._settings.node_id,
@@ -122,9 +127,10 @@ class Updates:
             media_type=SPARQL_UPDATE,
             traceparent=traceparent,
             body=body,
+            options=options,
         )
         return Payload(
-            transaction=Transaction(id=transaction_id, digest=digest),
+            transaction=Transaction(id=transaction_id, digest=digest, options=options),
             origin=self._settings.node_id,
             origin_dc=self._settings.dc,
             created=created,
@@ -144,7 +150,7 @@ class Updates:
             if not future.done():  # else its client has gone, or was told to ask again
                 future.set_result(result)
 
-        waiter = Waiter(body_hash=body_hash(payload.body), tell=tell)
+        waiter = Waiter(body_hash=payload.body_hash, tell=tell)
         self._node.put(Offered(payload, waiter))
         try:
             result = await asyncio.wait_for(future, self._settings.request_timeout)
@@ -180,19 +186,22 @@ def _traceparent(request: Request) -> str:
     return given if TRACEPARENT.fullmatch(given) else ""
 
 
-def _refuse_using(parameters: Container[str]) -> None:
-    for name in ("using-graph-uri", "using-named-graph-uri"):
-        if name in parameters:
-            message = f"the parameter {name} is not supported yet"
-            raise Unsupported(message)
+def _options(*parameters: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The dataset that parameters name, in the URL or in a form."""
+    default, named = ([iri for given in parameters for iri in given.get(name, ())] for name in (GRAPH, NAMED))
+    return options_of(default, named)
 
 
-async def _check(body: bytes, transaction_id: bytes) -> None:
+async def _check(body: bytes, transaction_id: bytes, options: Mapping[str, str]) -> None:
     """Refuse what is not SPARQL, or not supported, before it is logged."""
+
+    def check() -> None:
+        parse_update(text_of(body), tx_id=transaction_id, using=Using.of(options))
+
     if len(body) > LONG_TEXT:
-        await asyncio.to_thread(lambda: parse_update(text_of(body), tx_id=transaction_id))
+        await asyncio.to_thread(check)
     else:
-        parse_update(text_of(body), tx_id=transaction_id)
+        check()
 
 
 def _failure(error: QuadlogError, transaction_id: bytes) -> Response:

@@ -11,18 +11,19 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.effect import Change, effect_of, effect_on_graphs, signature_after
+from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs, signature_after
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
-from quadlog.core.operations import DeleteData, InsertData, Modify
+from quadlog.core.operations import DeleteData, InsertData, Load, Modify
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
+from quadlog.core.using import Using
 from quadlog.errors import StateError, UserError
 from quadlog.worker.ahead import Ahead, Decided, Steps
 from quadlog.worker.lines import changes_of, with_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyoxigraph import Quad
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from quadlog.core.operations import DataOperation, Operation
     from quadlog.quadstore import Applied, QuadStore
     from quadlog.worker.limits import Watch
+    from quadlog.worker.loader import Loaded, Loader
 
 AHEAD: Final = 2000
 """Effects published and not yet read back, at most: bounds the memory for them."""
@@ -44,6 +46,9 @@ TURN: Final = 64
 GATE_S: Final = 0.02
 """How long to wait for reads that are about to start; then the worker does something else first."""
 
+LONG_REASON: Final = 2_000
+"""Characters of a reason, at most: it may quote an IRI of megabytes, and stands in one record."""
+
 
 class Evaluator:
     """Evaluates from a given state on, until it is fenced off."""
@@ -53,6 +58,7 @@ class Evaluator:
         store: QuadStore,
         fence: Fence,
         say: Callable[[Effect, LoggedEntry], None],
+        loader: Loader,
         watch: Watch | None = None,
     ) -> None:
         """Begin behind what `store` has applied: all effects that stand before `fence`."""
@@ -61,6 +67,9 @@ class Evaluator:
         self._fence, self._say = fence, say
         self._store: Final = store
         self._ahead: Final = Ahead(store)
+        self._loader: Final = loader
+        self._loaded: Mapping[int, Loaded] = {}
+        """What the entry that is evaluated LOADs, by operation."""
         self._parsed: tuple[int, Sequence[Operation] | str] = (0, ())
         self.index = applied.index
         self._signature, self._quads = applied.signature, applied.quads
@@ -84,17 +93,30 @@ class Evaluator:
             if self.is_full:
                 return False
             operations = self._operations(entry)
+            if not self._has_loaded(entry, operations):
+                return False  # it makes itself heard when it is done
             if not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations):
                 if not left or (self._goes_ahead(operations) and not self._store.gate.close(GATE_S)):
                     return True
                 left -= 1
             self._evaluate(entry, operations)
+            self._loaded = {}
+            self._loader.forget()
         return False
 
     @property
     def is_full(self) -> bool:
         """Has more to be read back before more is decided?"""
         return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
+
+    def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+        """Whether all is there that an entry LOADs."""
+        loads = [operation for operation in operations if isinstance(operation, Load)]
+        if not loads:
+            return True
+        loaded = self._loader.loaded(entry.id, loads)
+        self._loaded = loaded or {}
+        return loaded is not None
 
     def _goes_ahead(self, operations: Sequence[Operation]) -> bool:
         """Whether a WHERE among them needs more in the store than what is shown."""
@@ -149,7 +171,7 @@ class Evaluator:
             term=self._fence.term,
             attempt=self._fence.attempt,
             outcome=outcome,
-            reason=reason,
+            reason=None if reason is None else reason[:LONG_REASON],
             quads=self._quads,
             signature_before=before.to_bytes(32, "big"),
             signature_after=after.to_bytes(32, "big"),
@@ -177,6 +199,9 @@ class Evaluator:
 
     def _step(self, entry: LoggedEntry, operation: Operation, steps: Steps) -> None:
         """One operation that is more than data."""
+        if isinstance(operation, Load):
+            self._load(operation, steps)
+            return
         if not isinstance(operation, Modify):
             assert not isinstance(operation, (InsertData, DeleteData)), "data are taken in runs"
             steps.take(effect_on_graphs(operation, steps.state))
@@ -186,6 +211,13 @@ class Evaluator:
         text, functions = settled(operation.where.text, seed=seed, created=entry.created)
         solutions = self._store.solutions(replace(operation.where, text=text), functions)
         steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
+
+    def _load(self, load: Load, steps: Steps) -> None:
+        loaded = self._loaded[load.number]
+        if not isinstance(loaded, str):
+            steps.take(effect_of_load(load.graph, loaded, steps.state))
+        elif not load.silent:
+            raise UserError(f"LOAD {load.source}: {loaded}")
 
     def decided(self, effect: Effect) -> Decided | None:
         """What is known of an effect that was read back, if it is the own one."""
@@ -207,7 +239,7 @@ def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
     if entry.kind is not Kind.TX:
         return f"{entry.kind} entries are not known to this version"
     try:
-        return parse_update(entry.body.decode(), tx_id=entry.id)
+        return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))
     except (UserError, UnicodeDecodeError) as error:
         return str(error)
 

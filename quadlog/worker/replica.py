@@ -22,6 +22,7 @@ from quadlog.worker.backlog import Backlog
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.limits import Limits, Watch, begin_anew
 from quadlog.worker.lines import changes_of
+from quadlog.worker.loader import Loader, LoadLimits
 from quadlog.worker.suspects import Suspects
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Heard:
     """Records that the tail read."""
 
     records: Sequence[Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the evaluator waits for to be loaded is there, or never will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,9 @@ class Replica:
         self._more = False
         """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
-        self._inbox: queue.SimpleQueue[Asked | Heard | Stop] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Asked | Heard | Loaded | Stop] = queue.SimpleQueue()
+        self._load_limits: Final = LoadLimits.of(settings)
+        self._loader = Loader(self._load_limits, lambda: self._inbox.put(Loaded()))
         self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
@@ -213,6 +221,8 @@ class Replica:
                     return False
                 case Asked():
                     self._take_over(event)
+                case Loaded():
+                    pass  # the evaluator goes on, below
                 case Heard(records=records):
                     self._batches.release()
                     self._heard += len(records)
@@ -242,8 +252,8 @@ class Replica:
         pause = min(BEAT_EACH_MS * news, BEAT_MOST_MS) if news else self._settings.heartbeat * 1000
         return self._beat_at + pause
 
-    def _events(self) -> list[Asked | Heard | Stop]:
-        events: list[Asked | Heard | Stop] = []
+    def _events(self) -> list[Asked | Heard | Loaded | Stop]:
+        events: list[Asked | Heard | Loaded | Stop] = []
         try:
             wait = AGAIN_S if self._more else (self._next_beat - now().steady) / 1000
             events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))
@@ -308,13 +318,14 @@ class Replica:
 
     def _begin(self, duty: Fence) -> None:
         """What stands in the log and has no effect may be what ended the worker before."""
-        self._evaluator = Evaluator(self.store, duty, self._publish, self._watch)
+        self._evaluator = Evaluator(self.store, duty, self._publish, self._loader, self._watch)
         waiting = [entry.index for entry in self._backlog.entries()]
         self._suspects = Suspects(
             self.store,
             duty,
             until=max(waiting, default=0),
             limits=self._limits,
+            load_limits=self._load_limits,
             directory=self._settings.data_dir / "trial",
         )
 

@@ -24,7 +24,7 @@ from quadlog.clock import now
 from quadlog.core.model import Effect
 from quadlog.errors import StateError
 from quadlog.worker.limits import memory_of
-from quadlog.worker.trial import READY, receive, send
+from quadlog.worker.trial import READY, Asked, receive, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.model import Fence, LoggedEntry
     from quadlog.quadstore import QuadStore
+    from quadlog.worker.fetch import LoadLimits
     from quadlog.worker.limits import Limits
 
 log = structlog.get_logger()
@@ -67,7 +68,14 @@ class Suspects:
     """Owned by the replica's thread."""
 
     def __init__(
-        self, store: QuadStore, fence: Fence, *, until: int, limits: Limits, directory: Path
+        self,
+        store: QuadStore,
+        fence: Fence,
+        *,
+        until: int,
+        limits: Limits,
+        load_limits: LoadLimits,
+        directory: Path,
     ) -> None:
         """Suspect all entries up to an index.
 
@@ -76,11 +84,12 @@ class Suspects:
             fence: of the worker that took over.
             until: index of the last suspect.
             limits: for the evaluation of one of them.
+            load_limits: of what one of them LOADs.
             directory: where a copy of the store may be; on the store's own file system.
 
         """
         self._store, self._fence, self._until = store, fence, until
-        self._limits, self._directory = limits, directory
+        self._limits, self._load_limits, self._directory = limits, load_limits, directory
         self._trial: Trial | None = None
 
     def turn(self, judge: Judge, entries: Iterable[LoggedEntry]) -> bool:
@@ -90,7 +99,7 @@ class Suspects:
             return False
         if self._trial is None:
             if self._store.applied.index == judge.index and not self._store.is_ahead:
-                self._trial = Trial(self._store, self._fence, self._directory)
+                self._trial = Trial(self._store, self._fence, self._load_limits, self._directory)
             return True
         new = dropwhile(lambda entry: entry.index <= judge.index, entries)
         suspects = [entry for entry in islice(new, HANDED) if entry.index <= self._until]
@@ -124,14 +133,14 @@ class Suspects:
 class Trial:
     """One process, as its worker sees it."""
 
-    def __init__(self, store: QuadStore, fence: Fence, directory: Path) -> None:
+    def __init__(self, store: QuadStore, fence: Fence, load: LoadLimits, directory: Path) -> None:
         """Start it on a copy of the store as it is now."""
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
         store.copy_to(directory)
-        arguments = (str(directory), fence.term.hex(), str(fence.attempt), fence.worker, str(os.getpid()))
+        asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid())
         self._process = subprocess.Popen(  # noqa: S603  our own command
-            (sys.executable, "-m", "quadlog.worker.trial", *arguments),
+            (sys.executable, "-m", "quadlog.worker.trial", asked.encode()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -1,28 +1,31 @@
 """A trial: the process in which suspects are evaluated.  It may die, hang or fill its memory: nobody else does.
 
-    python -m quadlog.worker.trial STORE TERM ATTEMPT WORKER PARENT
+    python -m quadlog.worker.trial ASKED
 
-STORE is a copy of the worker's store; it is changed, and of no use afterwards.  PARENT is the worker's process: the
-trial ends with it.  On standard input come
-entries, on standard output go their effects, in the records of the two topics, each behind its length in
-four bytes.  A length of zero says that the store is open.
+The store that is named in ASKED is a copy of the worker's; it is changed, and of no use afterwards.  The trial ends
+with the worker.  On standard input come entries, on standard output go their effects, in the records of the two
+topics, each behind its length in four bytes.  A length of zero says that the store is open.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import sys
 import threading
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Self
 
 from quadlog import codec
 from quadlog.core.model import Fence, LoggedEntry
 from quadlog.quadstore import Applied, QuadStore
 from quadlog.worker.evaluator import Evaluator
+from quadlog.worker.fetch import LoadLimits
 from quadlog.worker.limits import LOOK_S
+from quadlog.worker.loader import Loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,24 +61,52 @@ def receive(source: IO[bytes]) -> bytes | None:
     return value
 
 
-def main(path: str, term: str, attempt: str, worker: str, parent: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a trial has to know."""
+
+    store: str
+    fence: Fence
+    """Of the worker that it is held for."""
+    load: LoadLimits
+    parent: int
+    """Process id of that worker."""
+
+    def encode(self) -> str:
+        """As an argument of the command."""
+        return json.dumps(asdict(self) | {"fence": asdict(self.fence) | {"term": self.fence.term.hex()}})
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """The inverse of `encode`."""
+        values = json.loads(text)
+        fence, load = values["fence"], values["load"]
+        fence["term"], load["beginnings"] = bytes.fromhex(fence["term"]), tuple(load["beginnings"])
+        return cls(
+            store=values["store"], fence=Fence(**fence), load=LoadLimits(**load), parent=values["parent"]
+        )
+
+
+def main(asked: Asked) -> None:
     """Evaluate what comes, until nothing more does."""
-    threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
-    store = QuadStore.open(Path(path))
-    fence = Fence(term=bytes.fromhex(term), attempt=int(attempt), worker=worker)
+    threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
+    store = QuadStore.open(Path(asked.store))
     send(sys.stdout.buffer, [READY])
-    chunks = codec.Chunks()
+    chunks, loaded = codec.Chunks(), threading.Event()
 
     def say(effect: Effect, entry: LoggedEntry) -> None:
         del entry
         _apply(effect, evaluator, store)
         send(sys.stdout.buffer, codec.encode_effect(effect))
 
-    evaluator = Evaluator(store, fence, say)
+    evaluator = Evaluator(store, asked.fence, say, Loader(asked.load, loaded.set))
     while (value := receive(sys.stdin.buffer)) is not None:
         entry = chunks.join(value)
-        if isinstance(entry, LoggedEntry):
+        while isinstance(entry, LoggedEntry) and evaluator.index < entry.index:
+            loaded.clear()
             evaluator.evaluate([entry])
+            if evaluator.index < entry.index:
+                loaded.wait()
 
 
 def _end_with(parent: int) -> None:
@@ -94,4 +125,4 @@ def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Asked.decode(sys.argv[1]))

@@ -27,7 +27,9 @@ from quadlog.core.operations import (
     Every,
     GraphOperation,
     InsertData,
+    Send,
     Target,
+    Transfer,
 )
 from quadlog.core.overlay import Overlay
 from quadlog.errors import UserError
@@ -174,6 +176,13 @@ ON_GRAPHS = (
     st.builds(Clear, target=TARGETS, silent=st.just(value=True))
     | st.builds(Drop, target=TARGETS, silent=st.just(value=True))
     | st.builds(Create, graph=st.sampled_from([G1, G2]), silent=st.just(value=True))
+    | st.builds(
+        Send,
+        transfer=st.sampled_from(Transfer),
+        source=st.sampled_from([DefaultGraph(), G1, G2]),
+        target=st.sampled_from([DefaultGraph(), G1, G2]),
+        silent=st.just(value=True),
+    )
 )
 
 
@@ -182,11 +191,27 @@ def on_graphs(before: Model, operation: GraphOperation) -> Model:
     if isinstance(operation, Create):
         after.named.add(operation.graph)
         return after
+    if isinstance(operation, Send):
+        return sent(after, operation)
     gone = {quad for quad in after.quads if meant(operation.target, quad.graph_name)}
     after.quads -= gone
     if isinstance(operation, Drop):
         after.named = {graph for graph in after.named if not meant(operation.target, graph)}
     return after
+
+
+def sent(state: Model, operation: Send) -> Model:
+    """As pyoxigraph does it: drop the target, insert what the source has, drop the source."""
+    source, target = operation.source, operation.target
+    if source == target:
+        return state
+    arriving = tuple(Quad(q.subject, q.predicate, q.object, target) for q in state.quads_in(source))
+    if operation.transfer is not Transfer.ADD:
+        state = on_graphs(state, Drop(target=target, silent=True))
+    state = state.run([InsertData(quads=arriving)])
+    if operation.transfer is Transfer.MOVE:
+        state = on_graphs(state, Drop(target=source, silent=True))
+    return state
 
 
 def meant(target: Target, graph: object) -> bool:
@@ -207,7 +232,7 @@ def is_difference(change: Change, before: Model, after: Model) -> None:
 
 
 @given(STATES, ON_GRAPHS)
-def test_clear_drop_and_create(before: Model, operation: GraphOperation) -> None:
+def test_operations_on_whole_graphs(before: Model, operation: GraphOperation) -> None:
     is_difference(effect_on_graphs(operation, before), before, on_graphs(before, operation))
 
 
@@ -235,6 +260,10 @@ def test_changes_merge_to_the_difference_of_first_and_last(
         (Clear(target=G2, silent=False), "CLEAR: the graph <urn:g2> does not exist"),
         (Drop(target=G2, silent=False), "DROP: the graph <urn:g2> does not exist"),
         (Create(graph=G1, silent=False), "CREATE: the graph <urn:g1> already exists"),
+        (
+            Send(transfer=Transfer.MOVE, source=G2, target=G1, silent=False),
+            "MOVE: the graph <urn:g2> does not exist",
+        ),
     ],
 )
 def test_what_is_not_there_or_there_already_is_refused(operation: GraphOperation, reason: str) -> None:

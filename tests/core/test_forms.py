@@ -5,10 +5,23 @@ from __future__ import annotations
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple, Variable
 
-from quadlog.core.operations import Clear, Create, Drop, Every, Modify, Operation, TripleTemplate
+from quadlog.core.model import body_hash
+from quadlog.core.operations import (
+    Clear,
+    Create,
+    Drop,
+    Every,
+    Load,
+    Modify,
+    Operation,
+    Send,
+    Transfer,
+    TripleTemplate,
+)
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import Term, filled_in
 from quadlog.core.update import parse_update
+from quadlog.core.using import Using, options_of
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
 
 A, G, H = NamedNode("urn:a"), NamedNode("urn:g"), NamedNode("urn:h")
@@ -34,7 +47,18 @@ ON_GRAPHS = {
     "BASE <urn:x> DROP SILENT GRAPH <urn:g>": Drop(target=G, silent=True),
     "DROP ALL ;": Drop(target=Every.ALL, silent=False),
     "CREATE GRAPH <urn:g>": Create(graph=G, silent=False),
+    "LOAD <urn:a>": Load(number=0, source=A, graph=DefaultGraph(), silent=False),
+    "BASE <urn:x> PREFIX x: <urn:> LOAD # from\nsilent x:a into GRAPH <urn:g>;": Load(
+        number=0, source=A, graph=G, silent=True
+    ),
     "CREATE SILENT GRAPH <urn:g> # all": Create(graph=G, silent=True),
+    "ADD <urn:g> TO <urn:h>": Send(transfer=Transfer.ADD, source=G, target=H, silent=False),
+    "PREFIX x: <urn:> copy silent graph x:g to default": Send(
+        transfer=Transfer.COPY, source=G, target=DefaultGraph(), silent=True
+    ),
+    "MOVE DEFAULT # from\n TO # to\n GRAPH <urn:g>": Send(
+        transfer=Transfer.MOVE, source=DefaultGraph(), target=G, silent=False
+    ),
 }
 
 
@@ -122,6 +146,13 @@ REFUSED = {
     "CREATE GRAPH ?g": "line 1, column",
     "DROP GRAPH DEFAULT": "line 1, column",
     "CREATE ALL": "line 1, column",
+    "LOAD <urn:a> INTO <urn:g>": "line 1, column",
+    "LOAD <urn:a> INTO GRAPH DEFAULT": "line 1, column",
+    "LOAD GRAPH <urn:a>": "line 1, column",
+    "ADD GRAPH DEFAULT TO <urn:g>": "line 1, column",
+    "COPY ALL TO <urn:g>": "line 1, column",
+    "MOVE <urn:g> <urn:h>": "line 1, column",
+    "MOVE <urn:g> TO SILENT <urn:h>": "line 1, column",
     "INSERT {} WHERE {} USING <urn:g>": "line 1, column",
     "WITH <urn:g> DELETE WHERE { ?s ?p ?o }": "line 1, column",
     "WITH <urn:g> INSERT DATA {}": "line 1, column",
@@ -136,6 +167,8 @@ def test_wrong_syntax_is_refused_with_line_and_column(text: str, where: str) -> 
 
 @pytest.mark.parametrize("text", [
     "CLEAR GRAPH <urn:quadlog:state:x>", "DROP SILENT GRAPH <urn:quadlog:state:x>",
+    "LOAD <urn:a> INTO GRAPH <urn:quadlog:state:x>", "ADD <urn:quadlog:state:x> TO DEFAULT",
+    "MOVE DEFAULT TO <urn:quadlog:state:x>", "COPY GRAPH <urn:a> TO GRAPH <urn:quadlog:state:x>",
     "CREATE GRAPH <urn:quadlog:state:x>", "WITH <urn:quadlog:state:x> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
     "INSERT {} USING <urn:quadlog:state:x> WHERE {}", "INSERT {} USING NAMED <urn:quadlog:state:x> WHERE {}",
     "INSERT { GRAPH <urn:quadlog:state:x> { ?s ?p ?o } } WHERE { ?s ?p ?o }",
@@ -226,6 +259,52 @@ def test_now_may_stand_wherever_a_call_may(text: str) -> None:
     changed, _ = settled(text, seed=b"", created=0)
     assert "NOW" not in changed
     Store().query(changed)
+
+
+# --- the dataset of a request ---------------------------------------------------------------------------
+
+DATASET = Using(default=(G,), named=(H, A))
+
+
+@pytest.mark.parametrize("text", [
+    "INSERT { ?s ?p ?o } WHERE { ?s ?p ?o }", "DELETE {} INSERT {} WHERE {}", "DELETE WHERE { ?s ?p ?o }",
+])  # fmt: skip
+def test_a_request_gives_every_where_its_dataset(text: str) -> None:
+    operations = parse_update(f"CLEAR ALL ; {text} ; {text}", tx_id=b"tx", using=DATASET)
+    for operation in operations[1:]:
+        assert isinstance(operation, Modify)
+        assert (operation.where.default, operation.where.named) == ((G,), (H, A))
+        assert {quad.graph for quad in operation.deletes + operation.inserts} <= {DefaultGraph()}
+
+
+@pytest.mark.parametrize("text", [
+    "WITH <urn:g> DELETE {} WHERE {}", "INSERT {} USING <urn:g> WHERE {}",
+    "DELETE WHERE {} ; INSERT {} USING NAMED <urn:g> WHERE {}",
+])  # fmt: skip
+def test_a_dataset_is_given_once(text: str) -> None:
+    with pytest.raises(UserError, match=r"2\.2\.3") as error:
+        parse_update(text, tx_id=b"tx", using=DATASET)
+    assert error.value.status == 400
+
+
+def test_a_dataset_travels_as_options() -> None:
+    options = options_of(["urn:h", "urn:g", "urn:h"], ["urn:a"])
+    assert options == {"using-graph-uri": "urn:g urn:h", "using-named-graph-uri": "urn:a"}
+    assert Using.of(options) == Using(default=(G, H), named=(A,))
+    odd = NamedNode("urn:no\u00a0blank\u3000of\u2003ASCII")
+    assert Using.of(options_of([odd.value, "urn:g"], [])) == Using(default=(G, odd), named=())
+    assert Using.of(options_of([], ["urn:a"])) == Using(default=(), named=(A,))
+    assert Using.of(options_of([], [])) is None
+    assert (
+        len({body_hash(b"", o) for o in ({}, options, options_of(["urn:g"], []), options_of([], ["urn:g"]))})
+        == 4
+    )
+
+
+@pytest.mark.parametrize("iri", ["", "g", "<urn:g>", "urn:a b", "urn:a\n", "http://[", "urn:\x00"])
+def test_a_graph_of_a_dataset_is_an_absolute_iri(iri: str) -> None:
+    with pytest.raises(UserError, match="no absolute IRI"):
+        options_of(["urn:g"], ["urn:g", iri])
 
 
 # --- templates -----------------------------------------------------------------------------------------

@@ -107,6 +107,28 @@ def test_a_worker_needs_its_own_address(tmp_path: Path) -> None:
         WorkerSettings.load(file, {})
 
 
+def worker(tmp_path: Path, text: str, **environ: str) -> WorkerSettings:
+    file = tmp_path / "worker.toml"
+    file.write_text(text + MASTER.split("[peer.1]", maxsplit=1)[0].replace("master-url", "worker-url"))
+    return WorkerSettings.load(file, environ)
+
+
+def test_what_may_be_loaded_is_a_list_and_empty_by_default(tmp_path: Path) -> None:
+    assert worker(tmp_path, "").load_from == ()
+    here, there = "http://here:8080/", "https://there/data/"
+    assert worker(tmp_path, f'load-from = ["{here}", "{there}"]\n').load_from == (here, there)
+    assert worker(tmp_path, "", QUADLOG_LOAD_FROM=f" {here} {there}").load_from == (here, there)
+
+
+@pytest.mark.parametrize("beginning", [
+    "http://here", "http://here/data", "ftp://here/", "here/", "http:///", "*", "http://a@here/", "http://here/?q=/",
+    "http://here\\\\x/",
+])  # fmt: skip
+def test_what_may_be_loaded_ends_where_a_name_ends(tmp_path: Path, beginning: str) -> None:
+    with pytest.raises(SetupError, match="load-from"):
+        worker(tmp_path, f'load-from = ["http://here/", "{beginning}"]\n')
+
+
 def test_settings_do_not_change(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load(tmp_path).port = 1

@@ -222,12 +222,7 @@ def test_wrong_syntax_is_refused_with_line_and_column(text: str, where: str) -> 
 
 
 UNSUPPORTED = {
-    "LOAD <urn:x>": "LOAD",
-    "INSERT DATA {} ; LOAD SILENT <urn:x> INTO GRAPH <urn:g>": "LOAD",
     "INSERT { ?s a 1 } WHERE { SERVICE <urn:x> { ?s ?p ?o } }": "SERVICE",
-    "ADD <urn:g> TO <urn:h>": "ADD",
-    "MOVE DEFAULT TO <urn:h>": "MOVE",
-    "COPY <urn:g> TO DEFAULT": "COPY",
 }
 
 

@@ -8,13 +8,23 @@ import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.lab_helpers import running_lab
+from tests.web import Web, running_web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def web() -> Iterator[Web]:
+    """Documents that the cluster may LOAD: those in /open/."""
+    with running_web() as web:
+        yield web
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, web: Web) -> Iterator[Cluster]:
     """Three data centres with a broker, a master and two workers each."""
-    with running_lab(tmp_path_factory.mktemp("cluster") / "lab", dcs=3, workers=2) as lab:
+    directory = tmp_path_factory.mktemp("cluster") / "lab"
+    allowed = {"QUADLOG_LOAD_FROM": f"{web.url}/open/"}
+    with running_lab(directory, dcs=3, workers=2, environment=allowed) as lab:
         yield Cluster(lab)

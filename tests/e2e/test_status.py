@@ -40,6 +40,7 @@ def check_shape(value: Any, shape: Any, path: str) -> None:  # noqa: ANN401 - an
 
 
 def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
+    assert cluster.update(f"INSERT DATA {{ {name()} a 1 }}").status_code == 204  # all have heard each other
     index = cluster.wait_until_equal()
     ids = [master["id"] for master in cluster.lab.masters]
     for number, dc in enumerate(cluster.lab.dcs):

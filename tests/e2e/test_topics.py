@@ -269,7 +269,8 @@ def test_the_registry_of_every_master(cluster: Cluster) -> None:
             subjects = registry.get("/subjects").json()
             assert subjects == sorted(subjects)
             assert set(subjects) == {
-                f"quadlog.{name}" for name in ("Payload", "Post", "Entry", "Effect", "Fence", "Heartbeat")
+                f"quadlog.{name}"
+                for name in ("Payload", "Post", "Entry", "Effect", "Fence", "Handover", "Heartbeat")
             }
             for subject in subjects:
                 versions = registry.get(f"/subjects/{subject}/versions").json()

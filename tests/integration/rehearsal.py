@@ -24,7 +24,7 @@ from quadlog.topics import Topics
 from quadlog.worker.replica import Asked, Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from quadlog.ports import Acked, Headers
@@ -47,11 +47,14 @@ class Log:
         for value in values:
             self.records[topic].append(Record(topic, len(self.records[topic]), key, value, headers))
 
-    def agree(self, text: str, created: int = 1_700_000_000_000) -> LoggedEntry:
+    def agree(
+        self, text: str, created: int = 1_700_000_000_000, options: Mapping[str, str] | None = None
+    ) -> LoggedEntry:
         """One more entry."""
+        options = options or {}
         self._index = index = self._index + 1
         transaction = Transaction(
-            id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=Kind.TX, options={}
+            id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=Kind.TX, options=options
         )
         entry = LoggedEntry(
             index=index,
@@ -59,7 +62,7 @@ class Log:
             id=transaction.id,
             timestamp=index,
             digest=transaction.digest,
-            options={},
+            options=options,
             previous=self._last,
             chain=chain_hash(self._last, transaction, index),
             epoch=1,
@@ -83,20 +86,13 @@ class Log:
 class Worker:
     """One replica; nothing happens by itself."""
 
-    def __init__(self, path: Path, log: Log, name: str) -> None:
-        settings = WorkerSettings(
-            node_id=name,
-            dc="dc1",
-            repository="main",
-            kafka="127.0.0.1:1",
-            port=1,
-            data_dir=path,
-            worker_url="http://127.0.0.1:1",
-        )
+    def __init__(self, path: Path, log: Log, name: str, **settings: object) -> None:
+        common = {"node_id": name, "dc": "dc1", "kafka": "127.0.0.1:1", "port": 1, "data_dir": path}
+        all_of_it = common | {"worker_url": "http://127.0.0.1:1"} | settings
         self.log = log
         self.store = QuadStore.open(path / name)
         self.replica = Replica(
-            settings=settings,
+            settings=WorkerSettings.model_validate(all_of_it),
             topics=TOPICS,
             store=self.store,
             effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),

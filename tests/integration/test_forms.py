@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyoxigraph as ox
 from pyoxigraph import Store
 
 from quadlog import codec
 from quadlog.core.model import Effect, Outcome
+from quadlog.core.using import options_of
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.isomorphism import isomorphic
 
@@ -55,21 +56,52 @@ PATTERNS = (
 )
 
 
+DATASET = "#dataset#"
+"""Where USING may stand instead of the protocol's parameters."""
+
+
+class Update(NamedTuple):
+    """As the worker gets it, and as pyoxigraph alone does, which has no such parameters."""
+
+    text: str
+    twin: str
+    options: dict[str, str]
+
+
 class Generator:
     """Updates from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self._labels = 0
+        self._with_dataset = False
 
-    def update(self) -> str:
+    def update(self) -> Update:
         number = self.chance.choices((1, 2, 3, 4), (6, 3, 2, 1))[0]
-        return " ;\n".join(self.operation() for _ in range(number))
+        self._with_dataset = self.chance.random() < 0.1
+        text = " ;\n".join(self.operation() for _ in range(number))
+        if not self._with_dataset:
+            return Update(text, text, {})
+        default, named = (
+            sorted({self.pick(*GRAPHS) for _ in range(self.chance.randint(0, 2))}) for _ in "dn"
+        )
+        using = "".join(f"USING {graph} " for graph in default) + "".join(
+            f"USING NAMED {graph} " for graph in named
+        )
+        options = options_of([g[1:-1] for g in default], [g[1:-1] for g in named])
+        return Update(text.replace(DATASET, ""), text.replace(DATASET, using), options)
 
     def operation(self) -> str:
         self._labels += 1
-        forms = (self.insert_data, self.delete_data, self.modify, self.delete_where, self.on_graphs)
-        return self.chance.choices(forms, (4, 2, 7, 1, 2))[0]()
+        forms = (
+            self.insert_data,
+            self.delete_data,
+            self.modify,
+            self.delete_where,
+            self.on_graphs,
+            self.send,
+        )
+        return self.chance.choices(forms, (8, 4, 14, 2, 4, 3))[0]()
 
     def pick(self, *options: str) -> str:
         return self.chance.choice(options)
@@ -111,9 +143,10 @@ class Generator:
         return "".join(block() for _ in range(self.chance.randint(0, 2)))
 
     def modify(self) -> str:
-        with_ = f"WITH {self.pick(*GRAPHS)} " if self.chance.random() < 0.3 else ""
-        using = ""
-        while self.chance.random() < 0.25:
+        free = not self._with_dataset
+        with_ = f"WITH {self.pick(*GRAPHS)} " if free and self.chance.random() < 0.3 else ""
+        using = "" if free else DATASET
+        while free and self.chance.random() < 0.25:
             using += f"USING {self.pick('', 'NAMED ')}{self.pick(*GRAPHS)} "
         pattern = self.pick(*PATTERNS)
         # Where there are few solutions, so that the nodes stay few.
@@ -127,13 +160,22 @@ class Generator:
     def delete_where(self) -> str:
         inner = self.pick("?s <urn:p> ?o", "?s ?p 1", "<urn:a> ?p ?o . ?o ?q ?x", "<urn:b> <urn:p> <urn:a>")
         graph = self.pick("", "", "?g", *GRAPHS)
-        return f"DELETE WHERE {{ GRAPH {graph} {{ {inner} }} }}" if graph else f"DELETE WHERE {{ {inner} }}"
+        group = f"{{ GRAPH {graph} {{ {inner} }} }}" if graph else f"{{ {inner} }}"
+        if self._with_dataset:  # the short form has no place for its equivalent
+            return f"DELETE {group} {DATASET} WHERE {group}"
+        return f"DELETE WHERE {group}"
 
     def on_graphs(self) -> str:
         silent = self.pick("", "SILENT ")
         named = f"GRAPH {self.pick(*GRAPHS)}"
         target = self.pick(named, named, named, "DEFAULT", "NAMED", "ALL")
         return self.pick(f"CLEAR {silent}{target}", f"DROP {silent}{target}", f"CREATE {silent}{named}")
+
+    def send(self) -> str:
+        def graph() -> str:
+            return self.pick("DEFAULT", self.pick("", "GRAPH ") + self.pick(*GRAPHS))
+
+        return f"{self.pick('ADD', 'MOVE', 'COPY')} {self.pick('', 'SILENT ')}{graph()} TO {graph()}"
 
 
 NO_BLANKS = """DELETE { ?s ?p ?o } WHERE { ?s ?p ?o FILTER(isBlank(?s) || isBlank(?o) || isTRIPLE(?o)) } ;
@@ -176,11 +218,12 @@ def test_a_thousand_random_updates(tmp_path: Path) -> None:
     generator, log, twin = Generator(SEED), Log(), Store()
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
     evaluating.take_over()
-    rejected = ahead = most_blanks = 0
-    texts: list[str] = []
+    rejected = ahead = most_blanks = datasets = 0
     for number in range(UPDATES):
-        texts.append(NO_BLANKS if blank_nodes(twin) > MANY else generator.update())
-        log.agree(texts[-1])
+        many = blank_nodes(twin) > MANY
+        text, plain, options = Update(NO_BLANKS, NO_BLANKS, {}) if many else generator.update()
+        datasets += bool(options)
+        log.agree(text, options=options)
         evaluating.hear(TOPICS.agreed)
         evaluating.turn()
         ahead += evaluating.store.is_ahead
@@ -195,8 +238,8 @@ def test_a_thousand_random_updates(tmp_path: Path) -> None:
         step_by_step.hear(TOPICS.effects)
         step_by_step.turn()
         effect = _last(log)
-        assert effect.index == number + 1 == step_by_step.store.applied.index, texts[-1]
-        assert _runs(twin, texts[-1]) is (effect.outcome is Outcome.APPLIED), (texts[-1], effect.reason)
+        assert effect.index == number + 1 == step_by_step.store.applied.index, text
+        assert _runs(twin, plain) is (effect.outcome is Outcome.APPLIED), (text, effect.reason)
         rejected += effect.outcome is Outcome.REJECTED
         exact(effect, before, state_of(step_by_step))
         same(step_by_step, twin)
@@ -210,7 +253,9 @@ def test_a_thousand_random_updates(tmp_path: Path) -> None:
     late = Worker(tmp_path, log, "w3")
     late.catch_up()
     assert state_of(late) == state_of(evaluating)
-    print(f"{rejected} rejected, {ahead} times ahead of what is shown, {most_blanks} blank nodes at most")
+    print(f"{rejected} rejected, {datasets} with a dataset, {ahead} times ahead of what is shown")
+    print(f"{most_blanks} blank nodes at most")
+    assert datasets > UPDATES / 40
     assert rejected > UPDATES / 100
     assert ahead > UPDATES / 5
     assert most_blanks > 8

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Outcome
+from quadlog.core.model import Fence, Outcome
 from quadlog.errors import StateError
 from quadlog.settings import MIB
+from quadlog.worker import replica
+from quadlog.worker.fetch import LoadLimits
 from quadlog.worker.limits import Limits, Watch
-from quadlog.worker.replica import Asked
-from quadlog.worker.trial import READY, receive, send
+from quadlog.worker.trial import READY, Asked, receive, send
 from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.test_forms import Generator, state_of
+from tests.integration.test_forms import Generator, Update, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,19 +41,27 @@ def log() -> Log:
     return Log()
 
 
-def successor(path: Path, log: Log, *texts: str, limits: Limits | None = None) -> Worker:
+def agree(log: Log, said: Update | str) -> None:
+    """One more entry."""
+    if isinstance(said, str):
+        log.agree(said)
+    else:
+        log.agree(said.text, options=said.options)
+
+
+def successor(path: Path, log: Log, *texts: Update | str, limits: Limits | None = None) -> Worker:
     """A worker that takes over where START was applied and these texts were agreed."""
     first = Worker(path, log, "w1")
     first.take_over()
     log.agree(START)
     first.catch_up()
     for text in texts:
-        log.agree(text)
+        agree(log, text)
     worker = Worker(path, log, "w2")
     if limits is not None:
         worker.replica._limits = limits  # type: ignore[misc]
     worker.hear(TOPICS.effects)
-    worker.replica._take_over(Asked(TERM))
+    worker.replica._take_over(replica.Asked(TERM))
     worker.hear(TOPICS.agreed)
     worker.hear(TOPICS.effects)
     return worker
@@ -89,8 +98,9 @@ def test_suspects_that_do_nothing_wrong_have_their_effects(tmp_path: Path, log: 
     twin_log = Log()
     twin = Worker(tmp_path, twin_log, "twin")
     twin.take_over()
-    for text in (START, *texts):
-        twin_log.agree(text)
+    agree(twin_log, START)
+    for said in texts:
+        agree(twin_log, said)
     twin.catch_up()
     assert [replace(effect, attempt=0, term=b"") for effect in log.effects()] == [
         replace(effect, attempt=0, term=b"") for effect in twin_log.effects()
@@ -192,9 +202,12 @@ def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
     with work.open("wb") as out:
         for entry in entries:
             send(out, codec.encode_entry(entry))
-    trial = f"{sys.executable} -m quadlog.worker.trial {tmp_path / 'store'} {TERM.hex()} 1 w1 $$"
-    script = f"{trial} <{work} & echo $!; wait"
-    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as shell:
+    fence, load = Fence(term=TERM, attempt=1, worker="w1"), LoadLimits(beginnings=(), seconds=1, size=1)
+    asked = Asked(store=str(tmp_path / "store"), fence=fence, load=load, parent=0).encode()
+    trial = f"{sys.executable} -m quadlog.worker.trial"
+    script = f'{trial} "$(echo "$0" | sed s/PID/$$/)" <{work} & echo $!; wait'
+    command = ["sh", "-c", script, asked.replace('"parent": 0', '"parent": PID')]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as shell:
         assert shell.stdout is not None
         process = Path(f"/proc/{int(shell.stdout.readline())}")
         ready, effect = receive(shell.stdout), receive(shell.stdout)

@@ -8,45 +8,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyoxigraph import DefaultGraph, NamedNode, Variable
+from pyoxigraph import DefaultGraph, Variable
 
 from quadlog.core.operations import (
     Clear,
     Create,
     DeleteData,
     Drop,
-    Every,
     InsertData,
+    Load,
     Modify,
+    Send,
+    Transfer,
     TripleTemplate,
     Where,
 )
 from quadlog.core.sparql.blocks import DataParser, TemplateParser
 from quadlog.core.sparql.caution import weigh
+from quadlog.core.sparql.graphs import GraphNames
 from quadlog.core.sparql.prologue import Prologue
-from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.reader import Reader
 from quadlog.core.sparql.reserved import refuse_reserved_names
 from quadlog.core.sparql.terms import BlankNodes, Literals
 from quadlog.core.sparql.tokens import place
-from quadlog.errors import Unsupported
+from quadlog.errors import Unsupported, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from quadlog.core.operations import Operation, QuadTemplate, Slot, Target
+    from pyoxigraph import NamedNode
+
+    from quadlog.core.operations import Operation, QuadTemplate, Slot
+    from quadlog.core.using import Using
 
 _BRACES = {"{": 1, "}": -1}
-_OTHER_FORMS = frozenset(("LOAD", "ADD", "MOVE", "COPY"))
 
 
 class FormParser:
     """Reads an update; blank nodes get labels derived from the transaction's id."""
 
-    def __init__(self, text: str, tx_id: bytes) -> None:
-        """Start before the first operation."""
+    def __init__(self, text: str, tx_id: bytes, using: Using | None) -> None:
+        """Start before the first operation; ``using`` is the dataset that every WHERE is given."""
         self._reader = Reader(text)
         self._prologue = Prologue()
+        self._graphs = GraphNames(self._reader, self._prologue.names)
+        self._using = using
         self._literals = Literals()
         self._tx_id = tx_id
         self._number = 0
@@ -68,14 +74,14 @@ class FormParser:
                 return
 
     def _operation(self) -> Operation:
-        reader = self._reader
-        form, start = reader.word(), reader.start
+        reader, graphs = self._reader, self._graphs
+        form = reader.word()
         match form:
             case "INSERT" | "DELETE":
                 return self._insert_or_delete(form)
             case "WITH":
                 reader.advance()
-                graph = self._graph()
+                graph = graphs.graph()
                 form = reader.word()
                 if form not in {"INSERT", "DELETE"}:
                     reader.lost("where DELETE or INSERT was expected")
@@ -83,17 +89,33 @@ class FormParser:
                 return self._modify(form, graph)
             case "CLEAR" | "DROP":
                 reader.advance()
-                silent, target = self._silent(), self._target()
+                silent, target = graphs.take("SILENT"), graphs.target()
                 return (Clear if form == "CLEAR" else Drop)(target=target, silent=silent)
             case "CREATE":
                 reader.advance()
-                silent = self._silent()
-                self._word("GRAPH")
-                return Create(graph=self._graph(), silent=silent)
+                silent = graphs.take("SILENT")
+                graphs.expect("GRAPH")
+                return Create(graph=graphs.graph(), silent=silent)
+            case "ADD" | "MOVE" | "COPY" | "LOAD":
+                reader.advance()
+                return self._load() if form == "LOAD" else self._send(Transfer(form))
             case _:
-                if form in _OTHER_FORMS:
-                    self._unsupported(form, start)
                 return reader.lost("where an operation was expected")
+
+    def _send(self, transfer: Transfer) -> Send:
+        silent = self._graphs.take("SILENT")
+        source = self._graphs.graph_or_default()
+        self._graphs.expect("TO")
+        return Send(transfer=transfer, source=source, target=self._graphs.graph_or_default(), silent=silent)
+
+    def _load(self) -> Load:
+        graphs = self._graphs
+        silent, source = graphs.take("SILENT"), graphs.iri()
+        graph: NamedNode | DefaultGraph = DefaultGraph()
+        if graphs.take("INTO"):
+            graphs.expect("GRAPH")
+            graph = graphs.graph()
+        return Load(number=self._number, source=source, graph=graph, silent=silent)
 
     def _insert_or_delete(self, form: str) -> Operation:
         reader = self._reader
@@ -129,15 +151,16 @@ class FormParser:
             inserts = self._template(graph, form="INSERT")
         default: list[NamedNode] = []
         named: list[NamedNode] = []
-        while reader.word() == "USING":
-            reader.advance()
-            into = default
-            if reader.word() == "NAMED":
-                reader.advance()
-                into = named
-            into.append(self._graph())
-        self._word("WHERE")
+        while self._graphs.take("USING"):
+            into = named if self._graphs.take("NAMED") else default
+            into.append(self._graphs.graph())
+        self._graphs.expect("WHERE")
         group = self._group()
+        if self._using is not None and (default or named or graph is not None):
+            raise UserError(
+                "USING and WITH cannot stand in an update that comes with using-graph-uri or"
+                " using-named-graph-uri (SPARQL 1.1 Protocol, 2.2.3)"
+            )
         if default or named:
             return self._modified(deletes, inserts, group, tuple(default), tuple(named))
         return self._modified(deletes, inserts, group, None if graph is None else (graph,))
@@ -151,6 +174,8 @@ class FormParser:
         named: tuple[NamedNode, ...] | None = None,
     ) -> Modify:
         variables = tuple(dict.fromkeys(_variables((*deletes, *inserts))))
+        if self._using is not None:
+            default, named = self._using.default, self._using.named
         columns = " ".join(f"?{name}" for name in variables) or "*"
         text = f"{self._prologue.text}SELECT {columns} WHERE {group}"
         where = Where(text=text, variables=variables, default=default, named=named)
@@ -192,43 +217,6 @@ class FormParser:
         if weight.service:
             raise Unsupported("SERVICE is not supported yet")
         refuse_reserved_names(group, self._prologue.names)
-
-    def _silent(self) -> bool:
-        silent = self._reader.word() == "SILENT"
-        if silent:
-            self._reader.advance()
-        return silent
-
-    def _target(self) -> Target:
-        word = self._reader.word()
-        if word == "GRAPH":
-            self._reader.advance()
-            return self._graph()
-        if word not in {"DEFAULT", "NAMED", "ALL"}:
-            self._reader.lost("where GRAPH, DEFAULT, NAMED or ALL was expected")
-        self._reader.advance()
-        return DefaultGraph() if word == "DEFAULT" else Every(word)
-
-    def _graph(self) -> NamedNode:
-        """The name of a graph."""
-        reader = self._reader
-        try:
-            if reader.kind == "iri":
-                graph = self._prologue.names.iri(reader.value)
-            elif reader.kind == "pname":
-                graph = self._prologue.names.prefixed(reader.value)
-            else:
-                reader.lost("where a graph's name was expected")
-        except (SyntaxError, ValueError) as error:
-            reader.wrong(str(error))
-        reader.advance()
-        refuse_reserved(graph)
-        return graph
-
-    def _word(self, word: str) -> None:
-        if self._reader.word() != word:
-            self._reader.lost(f"where {word} was expected")
-        self._reader.advance()
 
     def _unsupported(self, what: str, start: int) -> NoReturn:
         raise Unsupported(f"{what} ({place(self._reader.text, start)}) is not supported yet")

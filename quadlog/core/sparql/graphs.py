@@ -1,0 +1,75 @@
+"""How operations name graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyoxigraph import DefaultGraph
+
+from quadlog.core.operations import Every
+from quadlog.core.sparql.quad_data import refuse_reserved
+
+if TYPE_CHECKING:
+    from pyoxigraph import NamedNode
+
+    from quadlog.core.operations import Target
+    from quadlog.core.sparql.reader import Reader
+    from quadlog.core.sparql.terms import Names
+
+
+class GraphNames:
+    """Reads names of graphs, and the words around them."""
+
+    def __init__(self, reader: Reader, names: Names) -> None:
+        """``names`` grows with the prologue."""
+        self._reader, self._names = reader, names
+
+    def take(self, word: str) -> bool:
+        """Pass over a word if it is there."""
+        if self._reader.word() != word:
+            return False
+        self._reader.advance()
+        return True
+
+    def expect(self, word: str) -> None:
+        """Pass over a word that must be there."""
+        if not self.take(word):
+            self._reader.lost(f"where {word} was expected")
+
+    def target(self) -> Target:
+        """What CLEAR and DROP are told: ``GRAPH <g>``, ``DEFAULT``, ``NAMED`` or ``ALL``."""
+        if self.take("GRAPH"):
+            return self.graph()
+        word = self._reader.word()
+        if word not in {"DEFAULT", "NAMED", "ALL"}:
+            self._reader.lost("where GRAPH, DEFAULT, NAMED or ALL was expected")
+        self._reader.advance()
+        return DefaultGraph() if word == "DEFAULT" else Every(word)
+
+    def graph_or_default(self) -> NamedNode | DefaultGraph:
+        """What ADD, MOVE and COPY are told: ``DEFAULT``, or a name with or without ``GRAPH``."""
+        if self.take("DEFAULT"):
+            return DefaultGraph()
+        self.take("GRAPH")
+        return self.graph()
+
+    def graph(self) -> NamedNode:
+        """The name of a graph that is not reserved."""
+        graph = self.iri()
+        refuse_reserved(graph)
+        return graph
+
+    def iri(self) -> NamedNode:
+        """Any IRI."""
+        reader = self._reader
+        try:
+            if reader.kind == "iri":
+                iri = self._names.iri(reader.value)
+            elif reader.kind == "pname":
+                iri = self._names.prefixed(reader.value)
+            else:
+                reader.lost("where an IRI was expected")
+        except (SyntaxError, ValueError) as error:
+            reader.wrong(str(error))
+        reader.advance()
+        return iri
