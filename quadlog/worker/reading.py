@@ -18,6 +18,7 @@ import pyoxigraph as ox
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat
 
 from quadlog.core.sparql.terms import BlankNodes
+from quadlog.kafka.leash import leashed
 from quadlog.worker.documents import Document, DocumentError, lines_of
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: 
         "media_type": document.media_type,
         "base": document.base,
         "most": most,
-        # A second more: who asks is to be the one who gives up, unless it is gone.
+        # A second more: who asks is to be the one who gives up.
         "seconds": math.ceil(seconds) + 1,
     }
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "quadlog.worker.reading"],
+        done = subprocess.run(  # noqa: S603 - our own program
+            leashed([sys.executable, "-m", "quadlog.worker.reading"]),
             input=json.dumps(asked).encode() + b"\n" + document.body,
             capture_output=True,
             timeout=seconds,

@@ -65,7 +65,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class Fetched:
     """What the evaluator waits for to be loaded is there, or never will be."""
 
 
@@ -128,9 +128,9 @@ class Replica:
         self._more = False
         """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
-        self._inbox: queue.SimpleQueue[Asked | Heard | Loaded | Stop] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Asked | Heard | Fetched | Stop] = queue.SimpleQueue()
         self._load_limits: Final = LoadLimits.of(settings)
-        self._loader = Loader(self._load_limits, lambda: self._inbox.put(Loaded()))
+        self._loader = Loader(self._load_limits, lambda: self._inbox.put(Fetched()))
         self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
@@ -221,7 +221,7 @@ class Replica:
                     return False
                 case Asked():
                     self._take_over(event)
-                case Loaded():
+                case Fetched():
                     pass  # the evaluator goes on, below
                 case Heard(records=records):
                     self._batches.release()
@@ -252,8 +252,8 @@ class Replica:
         pause = min(BEAT_EACH_MS * news, BEAT_MOST_MS) if news else self._settings.heartbeat * 1000
         return self._beat_at + pause
 
-    def _events(self) -> list[Asked | Heard | Loaded | Stop]:
-        events: list[Asked | Heard | Loaded | Stop] = []
+    def _events(self) -> list[Asked | Heard | Fetched | Stop]:
+        events: list[Asked | Heard | Fetched | Stop] = []
         try:
             wait = AGAIN_S if self._more else (self._next_beat - now().steady) / 1000
             events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))

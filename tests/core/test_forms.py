@@ -261,6 +261,12 @@ def test_now_may_stand_wherever_a_call_may(text: str) -> None:
     Store().query(changed)
 
 
+def test_loads_are_not_more_than_can_be_fetched() -> None:
+    assert len(parse_update("LOAD <urn:a> ; " * 100, tx_id=b"tx")) == 100
+    with pytest.raises(Unsupported, match="100 LOADs"):
+        parse_update("CLEAR ALL ; " + "LOAD SILENT <urn:a> ; " * 101, tx_id=b"tx")
+
+
 # --- the dataset of a request ---------------------------------------------------------------------------
 
 DATASET = Using(default=(G,), named=(H, A))

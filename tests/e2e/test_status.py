@@ -7,6 +7,7 @@ from typing import Any
 from tests.e2e.cluster import (
     HTTP,
     Cluster,
+    name,
 )
 
 STATUS: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import Store
 
 from quadlog.core.model import Effect, Outcome
-from quadlog.worker.replica import Loaded
+from quadlog.worker.replica import Fetched
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.integration.test_forms import exact, same, state_of
 from tests.web import Web, running_web
@@ -246,7 +246,7 @@ def test_while_it_loads_everything_else_goes_on(tmp_path: Path, web: Web) -> Non
     assert b"true" in b"".join(_ask(worker, "ASK { ?s <urn:first> 1 }"))
     assert not worker.replica._more  # it does not look again and again
     free.set()
-    assert isinstance(worker.replica._inbox.get(timeout=20), Loaded)  # this wakes it
+    assert isinstance(worker.replica._inbox.get(timeout=20), Fetched)  # this wakes it
     worker.turn()
     assert len(log.effects()) == 3
     worker.catch_up()

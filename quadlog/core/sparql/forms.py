@@ -6,7 +6,7 @@ pyoxigraph evaluates it: only its end is looked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pyoxigraph import DefaultGraph, Variable
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 _BRACES = {"{": 1, "}": -1}
 
+MAX_LOADS: Final = 100
+"""In one update: each costs its worker up to 0.1 s, if it may be fetched."""
+
 
 class FormParser:
     """Reads an update; blank nodes get labels derived from the transaction's id."""
@@ -55,7 +58,7 @@ class FormParser:
         self._using = using
         self._literals = Literals()
         self._tx_id = tx_id
-        self._number = 0
+        self._number = self._loads = 0
 
     def operations(self) -> Iterator[Operation]:
         """All operations, with ``;`` between them."""
@@ -110,6 +113,9 @@ class FormParser:
 
     def _load(self) -> Load:
         graphs = self._graphs
+        self._loads += 1
+        if self._loads > MAX_LOADS:
+            raise Unsupported(f"more than {MAX_LOADS} LOADs in one update: send them in several")
         silent, source = graphs.take("SILENT"), graphs.iri()
         graph: NamedNode | DefaultGraph = DefaultGraph()
         if graphs.take("INTO"):
