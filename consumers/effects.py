@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
-from quadlog.core.model import Effect, Fence, Outcome
+from quadlog.core.model import GENESIS, Effect, Fence, Outcome, StateAfter
 from quadlog.envelope import ATTEMPT, CHUNKS, INDEX, MIRRORED, OUTCOME
+from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.ports import Record
+
+REMEMBERED: Final = 2_000
+"""States after an entry that a master can still compare a worker's with: seconds of the fastest load."""
+
+KEPT_RAW: Final = 4_096
+"""Bytes of a record that is kept as it came until somebody asks: most are never asked for, and to decode
+each of them would cost a master as much as all else that it does with effects."""
 
 
 class EffectsConsumer:
@@ -85,6 +93,9 @@ class EffectsLedger:
 
         """
         self.index, self.attempt, self.mirrored = index, attempt, mirrored
+        self._after: dict[int, bytes | StateAfter | None] = {
+            0: StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
+        }
 
     @classmethod
     def at_end(cls, records: Sequence[Record]) -> EffectsLedger:
@@ -106,8 +117,43 @@ class EffectsLedger:
         if record.header(CHUNKS) != b"1" and not codec.is_last_chunk(record.value):
             return None
         self.index = int(index)
+        self._remember(record.value)
         if record.header(OUTCOME) != Outcome.REJECTED.encode():
             return None
         effect = codec.decode(record.value)
         reason = effect.reason if isinstance(effect, Effect) else None
         return self.index, reason or "no reason was given"
+
+    def _remember(self, value: bytes) -> None:
+        """The state after the effect of `index`, of which this record is the last chunk."""
+        self._after[self.index] = value if len(value) <= KEPT_RAW else _state_after(value)
+        if len(self._after) > REMEMBERED:
+            del self._after[next(iter(self._after))]
+
+    def recall(self, records: Sequence[Record]) -> None:
+        """What the last records of the own topic say of states up to `index`, after a start."""
+        earlier = EffectsLedger(attempt=self.attempt)
+        for record in records:
+            earlier.hear(record)
+        known = {index: after for index, after in earlier._after.items() if index <= self.index}
+        self._after = known | self._after
+
+    def state_after(self, index: int) -> StateAfter | None:
+        """What the effect of this index says of the state after it, if it is remembered."""
+        after = self._after.get(index)
+        if isinstance(after, bytes):
+            after = self._after[index] = _state_after(after)
+        return after
+
+
+def _state_after(value: bytes) -> StateAfter | None:
+    """None: another program wrote that record."""
+    try:
+        effect, _, _ = codec.decode_chunk(value)
+    except StateError:
+        return None
+    if not isinstance(effect, Effect):
+        return None
+    return StateAfter(
+        index=effect.index, id=effect.id, entry_chain=effect.entry_chain, signature=effect.signature_after
+    )

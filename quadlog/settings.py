@@ -124,6 +124,8 @@ class MasterSettings(NodeSettings):
     """Seconds between the posts of an idle master."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
+    max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
+    """Seconds for which a worker may lack what is decided, and an entry its effect, before an alarm tells."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 from quadlog.codec.effects import effect_of, joined
 from quadlog.codec.posts import fence_of, heartbeat_of, post_of
 from quadlog.codec.transactions import entry_of, payload_of
-from quadlog.codec.wire import EFFECT, EFFECT_1, ENTRY, FENCE, HEARTBEAT, PAYLOAD, POST, POST_1, read
+from quadlog.codec.wire import (
+    EFFECT,
+    EFFECT_1,
+    ENTRY,
+    FENCE,
+    HEARTBEAT,
+    HEARTBEAT_1,
+    PAYLOAD,
+    POST,
+    POST_1,
+    read,
+)
 from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Post
 from quadlog.errors import StateError
 
@@ -25,6 +36,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     EFFECT_1: effect_of,
     EFFECT: effect_of,
     FENCE: fence_of,
+    HEARTBEAT_1: heartbeat_of,
     HEARTBEAT: heartbeat_of,
 }
 
