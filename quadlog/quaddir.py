@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import NamedNode, Store
 
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+FILES: Final = "quads"
+"""pyoxigraph's own directory in that of a store."""
+
+_NAME: Final = "reserved-graph"
+
+
 def open_locked(path: Path) -> Store:
     """Open pyoxigraph's files; SetupError if somebody else holds them."""
     owner = path / "owner"
     try:
-        store = Store(path / "quads")
+        store = Store(path / FILES)
     except OSError as error:
         if "lock" not in str(error).lower():
             raise SetupError(f"StoreUnusable: {path}: {error}") from error
@@ -36,7 +42,7 @@ def open_locked(path: Path) -> Store:
 
 def reserved_graph(path: Path, store: Store) -> NamedNode:
     """The graph's name, made up when the store is: nobody can guess it."""
-    file = path / "reserved-graph"
+    file = path / _NAME
     if file.exists():
         return NamedNode(file.read_text().strip())
     if next(store.named_graphs(), None) is not None or len(store):
@@ -48,3 +54,8 @@ def reserved_graph(path: Path, store: Store) -> NamedNode:
         os.fsync(written.fileno())
     draft.replace(file)
     return name
+
+
+def copy_name(path: Path, copy: Path) -> None:
+    """Give the copy of a store the name of its reserved graph."""
+    (copy / _NAME).write_bytes((path / _NAME).read_bytes())

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import threading
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
 from quadlog.commit import UpdateText, net_of
@@ -24,14 +25,14 @@ from quadlog.errors import StateError
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.onethread import on_one_thread
-from quadlog.quaddir import open_locked, reserved_graph
+from quadlog.quaddir import FILES, copy_name, open_locked, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyoxigraph import DefaultGraph, Store
+    from pyoxigraph import DefaultGraph
 
     from quadlog.core.effect import Change, NamedGraph
     from quadlog.core.operations import Where
@@ -51,9 +52,10 @@ class QuadStore:
     One thread applies and anticipates; any number may query.
     """
 
-    def __init__(self, store: Store, reserved: NamedNode, applied: Applied) -> None:
+    def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
         """Use ``open``."""
         self._store = store
+        self._path = path
         self._reserved = reserved
         self._applied = applied
         self._ahead: dict[Quad, int] = {}
@@ -78,7 +80,7 @@ class QuadStore:
                 applied = Applied.decode(quad.object.value)
             case _:
                 raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
-        opened = cls(store, reserved, applied)
+        opened = cls(store, reserved, applied, path)
         records = store.quads_for_pattern(None, JOURNAL, None, reserved)
         opened._ahead = {record: number_of(record) for record in records}
         opened.take_back(list(opened._ahead))
@@ -93,6 +95,33 @@ class QuadStore:
     def is_ahead(self) -> bool:
         """Whether anything stands in the store that is not applied."""
         return bool(self._ahead)
+
+    @property
+    def name(self) -> str:
+        """Tells this store from one that was made anew in its place; nothing of the reserved graph's name shows."""
+        return blake2b(self._reserved.value.encode(), digest_size=8).hexdigest()
+
+    def copy(self, path: Path) -> Applied:
+        """Copy the store as it is at a moment when nothing is anticipated, by hard links.
+
+        Returns what is applied in the copy.
+
+        Raises:
+            OSError: it could not be made; no space, or the directory is there already.
+            Unavailable: there was no such moment for long.
+
+        """
+        path.mkdir()
+        copy_name(self._path, path)
+        with self.gate.reading(), self._commits:
+            self._store.backup(path / FILES)
+            return self._applied
+
+    @classmethod
+    def read_copy(cls, path: Path) -> QuadStore:
+        """What `copy` made, to be read only."""
+        store = Store.read_only(str(path / FILES))
+        return cls(store, reserved_graph(path, store), Applied(), path)
 
     def apply(self, changes: Sequence[Change], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
         """Make consecutive changes and say so, in one atomic update.

@@ -154,3 +154,9 @@ class WorkerSettings(NodeSettings):
     worker_url: str
     heartbeat: Annotated[float, Field(gt=0)] = 0.5
     """Seconds between heartbeats while nothing else is said."""
+    scrub_period: Annotated[float, Field(ge=0)] = 3600.0
+    """Seconds between two recounts of all that is stored; 0: there are none."""
+    scrub_share: Annotated[float, Field(ge=0.01, le=1)] = 0.1
+    """Of a core, that a recount may take."""
+    rebuild_pause: Annotated[float, Field(ge=0)] = 3600.0
+    """Seconds between two rebuilds of a store that was found wrong."""

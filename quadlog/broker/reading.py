@@ -130,6 +130,17 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
         return high, records
 
 
+def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
+    """Offset of the first record that a topic still has.
+
+    Raises:
+        Unavailable: no broker told within `timeout` seconds.
+
+    """
+    with reading(bootstrap, "quadlog-beginning") as consumer:
+        return _watermarks(consumer, topic, time.monotonic() + timeout)[0]
+
+
 def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
     """First and next offset.  A topic that was just made has no leader for a moment: it is asked again."""
     while True:

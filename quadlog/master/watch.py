@@ -47,6 +47,10 @@ class Hands:
     """Asks a worker to be rebuilt."""
 
 
+REBUILD_MS: Final = 10_000.0
+"""How long a quarantined worker may be away, while it becomes a new one, before that is told too."""
+
+
 class Watch:
     """Owned by the node's thread."""
 
@@ -179,9 +183,11 @@ class Watch:
                 reason=wrong.reason + (rebuilding if beat.store != wrong.store else ""),
                 obstacle=beat.mend,
             )
+        if wrong is not None and now - worker.heard_at < REBUILD_MS:
+            return
         if not self._crew.is_live(worker, now):
             yield from self._absence(worker, now)
-        elif beat.applied.index < self._past_at(now)[1] and wrong is None:
+        elif beat.applied.index < self._past_at(now)[1]:
             yield Trouble(
                 name=AlarmName.LAGGING,
                 worker=beat.worker,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from starlette.routing import Route
 
 from quadlog.answers import handle_error
 from quadlog.core.model import HASH_SIZE
+from quadlog.envelope import text_moment
 from quadlog.errors import Forbidden, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_query, text_of
 from quadlog.quadquery import Dataset
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from quadlog.core.model import Scrub
     from quadlog.quadquery import Answer
     from quadlog.quadstore import Applied
+    from quadlog.worker.mend import Mender
     from quadlog.worker.pipe import Pipe
     from quadlog.worker.replica import Replica
 
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
-def make_app(replica: Replica) -> Starlette:
+def make_app(replica: Replica, mender: Mender) -> Starlette:
     """The ASGI application."""
     readers = Readers()
 
@@ -69,12 +73,18 @@ def make_app(replica: Replica) -> Starlette:
         replica.ask_to_evaluate(term)
         return Response(status_code=202)
 
+    async def rebuild(request: Request) -> Response:
+        store, reason = _wrong_of(await read_query(request))
+        await asyncio.to_thread(mender.ask, store, reason)
+        return Response(status_code=202)
+
     return Starlette(
         routes=[
             Route("/sparql", query, methods=["GET", "POST"]),
             Route("/statements", statements, methods=["GET"]),
             Route("/status", status, methods=["GET"]),
             Route("/evaluate", evaluate, methods=["POST"]),
+            Route("/rebuild", rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),
         ],
         exception_handlers={QuadlogError: handle_error},
@@ -104,6 +114,15 @@ def _duty_of(body: bytes) -> tuple[str, bytes]:
         message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex"}}'
         raise UserError(message)
     return dc, term
+
+
+def _wrong_of(body: bytes) -> tuple[str, str]:
+    try:
+        asked = json.loads(body)
+        return str(asked["store"]), str(asked["reason"])
+    except (ValueError, TypeError, KeyError) as error:
+        message = 'the body is {"store": "as /status shows it", "reason": "…"}'
+        raise UserError(message) from error
 
 
 async def _refuse(request: Request) -> Response:
@@ -158,4 +177,18 @@ def _status(replica: Replica) -> dict[str, Any]:
         "signature": beat.signature.hex(),
         "quads": beat.quads,
         "void_effects": replica.void_effects(),
+        "store": beat.store,
+        "scrub": beat.scrub and _scrub(beat.scrub),
+        "scrub_failure": beat.scrub_failure,
+        "mend": beat.mend,
+    }
+
+
+def _scrub(scrub: Scrub) -> dict[str, Any]:
+    return {
+        "index": scrub.index,
+        "at": text_moment(scrub.at),
+        "expected": scrub.expected.hex(),
+        "found": scrub.found.hex(),
+        "quads": scrub.quads,
     }

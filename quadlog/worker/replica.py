@@ -20,6 +20,7 @@ from quadlog.quadstore import Applied
 from quadlog.worker.ahead import Decided
 from quadlog.worker.backlog import Backlog
 from quadlog.worker.evaluator import Evaluator
+from quadlog.worker.health import Health
 from quadlog.worker.lines import changes_of
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Replica:
         status: StatusProducer,
         failed: Callable[[str], None],
         settle: Callable[[], None] | None = None,
+        health: Health | None = None,
     ) -> None:
         """Go on behind what `store` has applied.
 
@@ -89,12 +91,14 @@ class Replica:
             status: where it says how it is.
             failed: ends the process with a reason.
             settle: waits until all that was said is acknowledged; for failpoints.
+            health: what heartbeats tell of the store beside what it applied.
 
         """
         self.store: Final = store
         self._settings, self._topics = settings, topics
         self._say_effects, self._say_status, self._failed = effects, status, failed
         self._settle = settle
+        self.health: Final = health or Health()
         applied = store.applied
         self._agreed = AgreedConsumer(Point(applied.index, applied.chain))
         self._effects = EffectsConsumer(
@@ -177,6 +181,10 @@ class Replica:
             signature=applied.signature.to_bytes(32, "big"),
             quads=applied.quads,
             sent=now().wall,
+            store=self.store.name,
+            scrub=self.health.scrub,
+            scrub_failure=self.health.scrub_failure,
+            mend=self.health.mend,
         )
 
     # --- the loop -----------------------------------------------------------------------------------
