@@ -223,9 +223,14 @@ class QuadStore:
         """All named graphs but the reserved one."""
         return (graph for graph in self._store.named_graphs() if graph != self._reserved)
 
-    def lines(self) -> Iterator[str]:
-        """The line of every quad and every empty graph, as the signature has them, as of this moment."""
+    def lines(self, tell: Callable[[Applied], None] | None = None) -> Iterator[str]:
+        """The line of every quad and every empty graph, as the signature has them, as of this moment.
+
+        `tell` is called with what is applied at this very moment, before it returns.
+        """
         with self.gate.reading(), self._commits:
+            if tell is not None:
+                tell(self._applied)
             quads = self._store.quads_for_pattern(None, None, None, None)
             empty = [graph for graph in self.graphs() if next(self.quads_in(graph), None) is None]
         return self._lines(quads, empty)
@@ -236,9 +241,9 @@ class QuadStore:
                 yield signature.quad_line(quad)
         yield from map(signature.empty_graph_line, empty)
 
-    def dump(self) -> Generator[bytes]:
-        """N-Quads in chunks, with comments that name the empty graphs, as of this moment."""
-        return on_one_thread(lambda: _chunks(self.lines()))
+    def dump(self, tell: Callable[[Applied], None] | None = None) -> Generator[bytes]:
+        """N-Quads in chunks, with comments that name the empty graphs; as of this moment, which `tell` is told."""
+        return on_one_thread(lambda: _chunks(self.lines(tell)))
 
     def recount(self) -> tuple[int, int]:
         """Signature and number of quads, from what is stored."""

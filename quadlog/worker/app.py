@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from quadlog.answers import handle_error
 from quadlog.core.model import HASH_SIZE
+from quadlog.core.signature import render
 from quadlog.envelope import text_moment
 from quadlog.errors import Forbidden, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_query, text_of
@@ -55,8 +56,7 @@ def make_app(replica: Replica, mender: Mender) -> Starlette:
         del request
 
         def write(pipe: Pipe) -> None:
-            pipe.headers |= {"Content-Type": "application/n-quads", **_index(replica.store.applied)}
-            for piece in replica.store.dump():
+            for piece in replica.store.dump(lambda applied: pipe.headers.update(_dump_headers(applied))):
                 pipe.write(piece)
 
         return await readers.answer(write)
@@ -102,6 +102,16 @@ def _ask(replica: Replica, text: str, *, accept: str, dataset: Dataset, headers:
 
 def _index(applied: Applied) -> dict[str, str]:
     return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
+
+
+def _dump_headers(applied: Applied) -> dict[str, str]:
+    """Of which state a dump is, so that anybody can recount it."""
+    return {
+        "Content-Type": "application/n-quads",
+        **_index(applied),
+        "Quadlog-Signature": render(applied.signature),
+        "Quadlog-Quads": str(applied.quads),
+    }
 
 
 def _duty_of(body: bytes) -> tuple[str, bytes]:

@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from tests.e2e.cluster import HTTP, Cluster, index_of, objects, recount
-from tests.lab_helpers import running_lab
+from tests.lab_helpers import quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,6 +153,50 @@ def test_one_quad_changed_in_a_stopped_workers_store(lab: Cluster, victim: str) 
     assert logged(lab, "worker-damaged") == count + 2  # once when it began, once when it ended
 
 
+def check_that_the_commands_name_it(lab: Cluster, victim: str) -> None:
+    """From outside, and which entry touched it last."""
+    master, kafka = lab.masters[0], lab.lab.dcs[0]["kafka"]
+    lab.wait_until_equal()  # what the workers say of themselves is equal all the time
+    wrong, right = (
+        quadlog("verify", worker, "--master", master) for worker in (victim, lab.workers["dc1-w1"])
+    )
+    assert (wrong.returncode, right.returncode) == (1, 0), wrong.stdout + wrong.stderr + right.stderr
+    assert f"{victim} DIFFERENT" in wrong.stdout
+    assert "dc1-w1 DIFFERENT" in wrong.stdout
+    assert "the same of itself" in right.stdout
+    named = quadlog("diff", "dc1-w1", victim, "--master", master, "--kafka", kafka)
+    assert named.returncode == 1, named.stderr
+    lines = named.stdout.splitlines()
+    assert lines[0].startswith(f'only at {victim}: <urn:s7> <urn:p> "9"')
+    assert "no effect among the last" in lines[1]
+    assert lines[-1].endswith(": 1 quads differ")
+
+
+def test_the_commands_while_writes_go_on(lab: Cluster) -> None:
+    """Equal workers are equal at any index; dumps of two different ones are not taken for a difference."""
+    told(lab)
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.wait(0.03):
+            number += 1
+            assert lab.update(f"INSERT DATA {{ <urn:w{number}> <urn:p> {number} }}").status_code == 204
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(2):
+            compared = quadlog("diff", "dc1-w1", "dc1-w2", "--master", lab.masters[0])
+            assert compared.returncode == 0, compared.stdout + compared.stderr
+            verified = quadlog("verify", lab.workers["dc1-w2"])
+            assert verified.returncode == 0, verified.stdout + verified.stderr
+    finally:
+        stop.set()
+        thread.join()
+    lab.wait_until_equal()
+
+
 def test_a_second_time_within_the_hour_it_is_only_told(lab: Cluster) -> None:
     told(lab)
     victim = "dc1-w2"
@@ -174,6 +218,7 @@ def test_a_second_time_within_the_hour_it_is_only_told(lab: Cluster) -> None:
         states = {worker["id"]: worker["state"] for worker in lab.status()["workers"]}
         assert states == {"dc1-w1": "serving", victim: "quarantined"}
         assert [objects(lab.masters[0], "<urn:s7>") for _ in range(10)] == [["7"]] * 10
+        check_that_the_commands_name_it(lab, victim)
     lab.lab.kill(victim, "TERM")
     lab.lab.start(victim, QUADLOG_REBUILD_PAUSE="0")
     told(lab, seconds=30)
