@@ -21,7 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.applied import Applied
 from quadlog.commit import UpdateText, net_of
 from quadlog.core import signature
-from quadlog.errors import StateError
+from quadlog.errors import SetupError, StateError
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.onethread import on_one_thread
@@ -67,9 +67,22 @@ class QuadStore:
 
     @classmethod
     def open(cls, path: Path) -> QuadStore:
-        """Open or create the store in this directory."""
+        """Open or create the store in this directory.
+
+        Raises:
+            SetupError: somebody else holds it, or its files cannot be read.
+            StateError: it contradicts itself.
+
+        """
         path.mkdir(parents=True, exist_ok=True)
         store = open_locked(path)
+        try:
+            return cls._opened(path, store)
+        except RuntimeError as error:  # pyoxigraph's words for a block whose checksum is wrong
+            raise SetupError(f"StoreUnusable: {path}: {error}") from error
+
+    @classmethod
+    def _opened(cls, path: Path, store: Store) -> QuadStore:
         reserved = reserved_graph(path, store)
         found = list(store.quads_for_pattern(None, _APPLIED, None, reserved))
         match found:

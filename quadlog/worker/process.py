@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -69,8 +70,11 @@ def run(settings: WorkerSettings) -> int:
         replica.stop()
         tail.close()
         outlet.close()
-        store.close()
+        if not mender.wanted:
+            store.close()
         log.info("worker stopped", served_s=round(time.monotonic() - started))
         if mender.wanted:
+            with suppress(OSError):  # what is wrong may not let itself be flushed: it is emptied all the same
+                store.close()
             empty(settings.data_dir)
             become_new()

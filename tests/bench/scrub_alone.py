@@ -6,12 +6,15 @@ python -m tests.bench.scrub_alone --quads 1000000
 from __future__ import annotations
 
 import argparse
+import signal
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 
 BATCH: Final = 50
 QUADS_EACH: Final = 5
-SECONDS: Final = 8.0
+SECONDS: Final = 1.0
+PAIRS: Final = 12
 
 
 def quads(numbers: Iterator[int], size: int) -> list[Quad]:
@@ -43,10 +47,10 @@ def quads(numbers: Iterator[int], size: int) -> list[Quad]:
     ]
 
 
-def apply_for(store: QuadStore, numbers: Iterator[int], ended: threading.Event) -> float:
-    """Effects a second of a follower that applies batches, until `ended`."""
+def apply_for(store: QuadStore, numbers: Iterator[int], seconds: float) -> float:
+    """Effects a second of a follower that applies batches."""
     began, effects = time.monotonic(), 0
-    while not ended.is_set():
+    while time.monotonic() - began < seconds:
         changes = [Change(inserted=tuple(quads(numbers, QUADS_EACH))) for _ in range(BATCH)]
         total = store.applied.signature
         for change in changes:
@@ -56,26 +60,27 @@ def apply_for(store: QuadStore, numbers: Iterator[int], ended: threading.Event) 
     return effects / (time.monotonic() - began)
 
 
-def with_scrub(store: QuadStore, place: Path, numbers: Iterator[int], share: float, *, most: float) -> float:
-    """The same beside a scrub, for as long as that takes or `most` seconds."""
-    ended = threading.Event()
+def beside(store: QuadStore, place: Path, numbers: Iterator[int], share: float) -> tuple[float, float]:
+    """Median rates alone and beside a scrub, which is suspended every other moment: so the machine's moods cancel."""
     scrubber = Scrubber(store, place / "scrub", Health(), period=0, share=share)
-    watch = threading.Timer(most, scrubber.stop)
 
-    def run() -> None:
-        try:
+    def scrub() -> None:
+        with suppress(ValueError):  # it is killed at the end
             scrubber.scrub()
-        except ValueError:
-            print(f"   (stopped after {most:g} s)")
-        ended.set()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=scrub)
     thread.start()
-    watch.start()
-    rate = apply_for(store, numbers, ended)
-    watch.cancel()
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(PAIRS * 2):
+        while (process := scrubber._process) is None and thread.is_alive():
+            time.sleep(0.01)
+        if process is None or process.poll() is not None:
+            break
+        process.send_signal(signal.SIGSTOP if turn % 2 else signal.SIGCONT)
+        rates[turn % 2 == 0].append(apply_for(store, numbers, SECONDS))
+    scrubber.stop()
     thread.join()
-    return rate
+    return median(rates[False]), median(rates[True])
 
 
 def main() -> None:
@@ -87,21 +92,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         store = QuadStore.open(place / "quads")
-        store._store.bulk_extend(quads(numbers, size))
+        loaded = quads(numbers, size)
+        store._store.bulk_extend(loaded)
+        total, bulk = signature_after(0, Change(inserted=tuple(loaded))), len(loaded)
+        del loaded
+        store.apply([Change()], replace(store.applied, index=1, signature=total, quads=bulk))
         began = time.monotonic()
         store.copy(place / "copy")
         print(f"copy of {size} quads: {(time.monotonic() - began) * 1000:.1f} ms")
         for share in (1.0, 0.1):
+            print(f"share {share:g}:")
             # The log line of the scrub says cpu_s and wall_s.
             Scrubber(store, place / "scrub", Health(), period=0, share=share).scrub()
-        for turn in range(2):
-            print(f"turn {turn}:")
-            ended = threading.Event()
-            threading.Timer(SECONDS, ended.set).start()
-            print(f"   apply alone: {apply_for(store, numbers, ended):.0f} effects/s")
-            for share in (0.1, 1.0):
-                rate = with_scrub(store, place, numbers, share, most=SECONDS)
-                print(f"   apply beside a scrub with a share of {share:g}: {rate:.0f} effects/s")
+        for share in (0.1, 1.0):
+            alone, with_it = beside(store, place, numbers, share)
+            print(f"apply alone {alone:.0f}, beside a scrub of share {share:g} {with_it:.0f} effects/s")
+            print(f"   ratio {with_it / alone:.2f}")
         store.close()
 
 

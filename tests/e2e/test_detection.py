@@ -47,10 +47,12 @@ def alarms(cluster: Cluster) -> list[dict[str, Any]]:
 
 def told(cluster: Cluster, *names: str, seconds: float = TOLD_S) -> list[dict[str, Any]]:
     """Wait until these alarms, as "name worker", are raised, and no others."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     while True:
         found = alarms(cluster)
         if [f"{alarm['name']} {alarm['worker']}" for alarm in found] == list(names):
+            print(f"{', '.join(names) or 'no alarm'}: told after {time.monotonic() - began:.2f} s")
             return found
         assert time.monotonic() < deadline, found
         time.sleep(0.02)
