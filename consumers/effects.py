@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
-from quadlog.core.model import GENESIS, Effect, Fence, Handover, Outcome
+from quadlog.core.model import GENESIS, Effect, Fence, Handover, Outcome, StateAfter
 from quadlog.envelope import ATTEMPT, CHUNKS, EVALUATED_IN, HANDOVER, INDEX, MIRRORED, OUTCOME, TERM
+from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.ports import Record
+
+REMEMBERED: Final = 2_000
+"""States after an entry that a master can still compare a worker's with: seconds of the fastest load."""
+
+KEPT_RAW: Final = 4_096
+"""Bytes of a record that is kept as it came until somebody asks: most are never asked for, and to decode
+each of them would cost a master as much as all else that it does with effects."""
+
+
+NO_HANDOVER: Final = Handover(index=0, term=GENESIS, dc="")
+"""Before the first one any term counts: there is only that of the view."""
 
 
 class EffectsConsumer:
@@ -97,7 +109,7 @@ class EffectsConsumer:
 class EffectsLedger:
     """Effects as a master follows them, by their headers: how far they are whole, what was rejected, whose count."""
 
-    def __init__(self, *, duty: Handover, index: int = 0, attempt: int = 0) -> None:
+    def __init__(self, *, index: int = 0, attempt: int = 0, duty: Handover = NO_HANDOVER) -> None:
         """Go on behind what the own data centre's topic holds.
 
         Args:
@@ -109,6 +121,9 @@ class EffectsLedger:
         self.index, self.attempt, self.duty = index, attempt, duty
         self.duty_at = -1
         """Offset of the newest handover, if it was heard since the start."""
+        self._after: dict[int, bytes | StateAfter | None] = {
+            0: StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
+        }
 
     def hear(self, record: Record) -> tuple[int, str] | None:
         """Index and reason of a rejection, if this record is one that counts."""
@@ -133,12 +148,34 @@ class EffectsLedger:
         if record.header(CHUNKS) != b"1" and not codec.is_last_chunk(record.value):
             return False
         self.index = int(index)
+        self._remember(record.value)
         return True
 
     def _hand_over(self, record: Record) -> None:
         said = codec.decode(record.value)
         if isinstance(said, Handover) and said.index > self.duty.index:
             self.duty, self.duty_at = said, record.offset
+
+    def _remember(self, value: bytes) -> None:
+        """The state after the effect of `index`, of which this record is the last chunk."""
+        self._after[self.index] = value if len(value) <= KEPT_RAW else _state_after(value)
+        if len(self._after) > REMEMBERED:
+            del self._after[next(iter(self._after))]
+
+    def recall(self, records: Sequence[Record]) -> None:
+        """What the last records of the own topic say of states up to `index`, after a start."""
+        earlier = EffectsLedger(attempt=self.attempt)
+        for record in records:
+            earlier.hear(record)
+        known = {index: after for index, after in earlier._after.items() if index <= self.index}
+        self._after = known | self._after
+
+    def state_after(self, index: int) -> StateAfter | None:
+        """What the effect of this index says of the state after it, if it is remembered."""
+        after = self._after.get(index)
+        if isinstance(after, bytes):
+            after = self._after[index] = _state_after(after)
+        return after
 
 
 def mirrored_in(records: Sequence[Record], *, evaluated_in: str | None = None) -> int:
@@ -152,3 +189,16 @@ def mirrored_in(records: Sequence[Record], *, evaluated_in: str | None = None) -
         if evaluated_in is None or record.header(EVALUATED_IN) == evaluated_in.encode()
     )
     return max(offsets, default=-1)
+
+
+def _state_after(value: bytes) -> StateAfter | None:
+    """None: another program wrote that record."""
+    try:
+        effect, _, _ = codec.decode_chunk(value)
+    except StateError:
+        return None
+    if not isinstance(effect, Effect):
+        return None
+    return StateAfter(
+        index=effect.index, id=effect.id, entry_chain=effect.entry_chain, signature=effect.signature_after
+    )

@@ -82,6 +82,43 @@ def demo(
         raise typer.Exit(130) from None
 
 
+Master = Annotated[str | None, typer.Option("--master", help="URL of a master that knows the worker.")]
+
+
+@app.command()
+def verify(
+    worker: Annotated[str, typer.Argument(help="URL of a worker, or its id beside --master.")],
+    master: Master = None,
+) -> None:
+    """Count what a worker holds, compare it with what it and the others say.  Exit status 1: they differ."""
+    from quadlog.compare.verify import verify as compare  # noqa: PLC0415
+
+    raise typer.Exit(0 if compare(worker, master, typer.echo) else 1)
+
+
+@app.command()
+def diff(
+    one: Annotated[str, typer.Argument(help="URL of a worker, or its id beside --master.")],
+    other: Annotated[str, typer.Argument(help="Another one.")],
+    *,
+    master: Master = None,
+    kafka: Annotated[
+        str | None, typer.Option(help="Bootstrap servers: also name the entry that last touched each quad.")
+    ] = None,
+    topic: Annotated[str, typer.Option(help="Effects topic there.")] = "main.dc1.effects",
+    look_back: Annotated[int, typer.Option(min=1, help="Records of it to look at.")] = 100_000,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds until both are at the same index.")] = 30.0,
+    shown: Annotated[int, typer.Option(min=0, help="Differences to name; all are counted.")] = 1_000,
+) -> None:
+    """Name the quads that only one of two workers holds, at the same index.  Exit status 1: there are some."""
+    from quadlog.compare.diff import Effects, Question  # noqa: PLC0415
+    from quadlog.compare.diff import diff as compare  # noqa: PLC0415
+
+    effects = Effects(kafka=kafka, topic=topic, look_back=look_back) if kafka else None
+    question = Question(one=one, other=other, master=master, effects=effects, wait_s=wait, shown=shown)
+    raise typer.Exit(1 if compare(question, typer.echo) else 0)
+
+
 def main() -> None:
     """Run the command; an error of ours is one message on stderr and exit code 1."""
     try:

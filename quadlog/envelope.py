@@ -53,19 +53,27 @@ def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "
         traceparent: of the request that led to it.
 
     """
-    seconds, millis = divmod(at, 1000)
-    moment = f"{_second(seconds)}.{millis:03}Z"
     result = [
         ("ce_specversion", b"1.0"),
         ("ce_id", event.encode()),
         ("ce_source", source.encode()),
         ("ce_type", kind.encode()),
-        ("ce_time", moment.encode()),
+        ("ce_time", text_moment(at).encode()),
         ("content-type", b"application/avro"),
     ]
     if traceparent:
         result.append(("traceparent", traceparent.encode()))
     return result
+
+
+def text_moment(at: int) -> str:
+    """Milliseconds since 1970 as RFC 3339 writes them.
+
+    >>> text_moment(1_000_000_000_007)
+    '2001-09-09T01:46:40.007Z'
+    """
+    seconds, millis = divmod(at, 1000)
+    return f"{_second(seconds)}.{millis:03}Z"
 
 
 @lru_cache(maxsize=16)

@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import threading
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from pyoxigraph import Literal, NamedNode, Quad
+from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
 from quadlog.commit import UpdateText, net_of
 from quadlog.core import signature
-from quadlog.errors import StateError
+from quadlog.errors import SetupError, StateError
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.onethread import on_one_thread
-from quadlog.quaddir import QUADS, open_locked, reserved_graph, write_reserved_graph
+from quadlog.quaddir import FILES, copy_name, open_locked, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyoxigraph import DefaultGraph, Store
+    from pyoxigraph import DefaultGraph
 
     from quadlog.core.effect import Change, NamedGraph
     from quadlog.core.operations import Where
@@ -51,9 +52,10 @@ class QuadStore:
     One thread applies and anticipates; any number may query.
     """
 
-    def __init__(self, store: Store, reserved: NamedNode, applied: Applied) -> None:
+    def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
         """Use ``open``."""
         self._store = store
+        self._path = path
         self._reserved = reserved
         self._applied = applied
         self._ahead: dict[Quad, int] = {}
@@ -65,9 +67,22 @@ class QuadStore:
 
     @classmethod
     def open(cls, path: Path) -> QuadStore:
-        """Open or create the store in this directory."""
+        """Open or create the store in this directory.
+
+        Raises:
+            SetupError: somebody else holds it, or its files cannot be read.
+            StateError: it contradicts itself.
+
+        """
         path.mkdir(parents=True, exist_ok=True)
         store = open_locked(path)
+        try:
+            return cls._opened(path, store)
+        except RuntimeError as error:  # pyoxigraph's words for a block whose checksum is wrong
+            raise SetupError(f"StoreUnusable: {path}: {error}") from error
+
+    @classmethod
+    def _opened(cls, path: Path, store: Store) -> QuadStore:
         reserved = reserved_graph(path, store)
         found = list(store.quads_for_pattern(None, _APPLIED, None, reserved))
         match found:
@@ -78,7 +93,7 @@ class QuadStore:
                 applied = Applied.decode(quad.object.value)
             case _:
                 raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
-        opened = cls(store, reserved, applied)
+        opened = cls(store, reserved, applied, path)
         records = store.quads_for_pattern(None, JOURNAL, None, reserved)
         opened._ahead = {record: number_of(record) for record in records}
         opened.take_back(list(opened._ahead))
@@ -93,6 +108,33 @@ class QuadStore:
     def is_ahead(self) -> bool:
         """Whether anything stands in the store that is not applied."""
         return bool(self._ahead)
+
+    @property
+    def name(self) -> str:
+        """Tells this store from one that was made anew in its place; nothing of the reserved graph's name shows."""
+        return blake2b(self._reserved.value.encode(), digest_size=8).hexdigest()
+
+    def copy(self, path: Path) -> Applied:
+        """Copy the store as it is at a moment when nothing is anticipated, by hard links.
+
+        Returns what is applied in the copy.
+
+        Raises:
+            OSError: it could not be made; no space, or the directory is there already.
+            Unavailable: there was no such moment for long.
+
+        """
+        path.mkdir()
+        copy_name(self._path, path)
+        with self.gate.reading(), self._commits:
+            self._store.backup(path / FILES)
+            return self._applied
+
+    @classmethod
+    def read_copy(cls, path: Path) -> QuadStore:
+        """What `copy` made, to be read only."""
+        store = Store.read_only(str(path / FILES))
+        return cls(store, reserved_graph(path, store), Applied(), path)
 
     def apply(self, changes: Sequence[Change], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
         """Make consecutive changes and say so, in one atomic update.
@@ -194,9 +236,14 @@ class QuadStore:
         """All named graphs but the reserved one."""
         return (graph for graph in self._store.named_graphs() if graph != self._reserved)
 
-    def lines(self) -> Iterator[str]:
-        """The line of every quad and every empty graph, as the signature has them, as of this moment."""
+    def lines(self, tell: Callable[[Applied], None] | None = None) -> Iterator[str]:
+        """The line of every quad and every empty graph, as the signature has them, as of this moment.
+
+        `tell` is called with what is applied at this very moment, before it returns.
+        """
         with self.gate.reading(), self._commits:
+            if tell is not None:
+                tell(self._applied)
             quads = self._store.quads_for_pattern(None, None, None, None)
             empty = [graph for graph in self.graphs() if next(self.quads_in(graph), None) is None]
         return self._lines(quads, empty)
@@ -207,9 +254,9 @@ class QuadStore:
                 yield signature.quad_line(quad)
         yield from map(signature.empty_graph_line, empty)
 
-    def dump(self) -> Generator[bytes]:
-        """N-Quads in chunks, with comments that name the empty graphs, as of this moment."""
-        return on_one_thread(lambda: _chunks(self.lines()))
+    def dump(self, tell: Callable[[Applied], None] | None = None) -> Generator[bytes]:
+        """N-Quads in chunks, with comments that name the empty graphs; as of this moment, which `tell` is told."""
+        return on_one_thread(lambda: _chunks(self.lines(tell)))
 
     def recount(self) -> tuple[int, int]:
         """Signature and number of quads, from what is stored."""
@@ -220,16 +267,6 @@ class QuadStore:
             if number % _CHUNK == 0:
                 time.sleep(0)
         return total % (1 << 256), quads
-
-    def copy_to(self, path: Path) -> None:
-        """Make a store of its own of what is applied now: hard links, so it takes milliseconds.
-
-        On the thread that applies, while nothing is anticipated.
-        """
-        assert not self._ahead, "a copy of what is shown"
-        path.mkdir(parents=True)
-        self._store.backup(str(path / QUADS))
-        write_reserved_graph(path, self._reserved)
 
     def close(self) -> None:
         """Flush, and let go of the directory."""

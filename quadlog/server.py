@@ -68,6 +68,10 @@ class Server:
         if self._reason is None:
             self._reason = reason
             log.error("this process has to stop", reason=reason)
+        self.leave()
+
+    def leave(self) -> None:
+        """End the process in order, from any thread."""
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
 

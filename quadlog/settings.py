@@ -138,6 +138,8 @@ class MasterSettings(NodeSettings):
     """Seconds between the posts of an idle master."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
+    max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
+    """Seconds for which a worker may lack what is decided, and an entry its effect, before an alarm tells."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
 
@@ -174,6 +176,12 @@ class WorkerSettings(NodeSettings):
     """What LOAD may fetch: beginnings of IRIs, each up to a `/`.  A worker stands inside the operator's network."""
     load_timeout: Annotated[float, Field(gt=0)] = 10.0
     """Seconds in which all that one update LOADs has to be fetched and read: later updates wait for it."""
+    scrub_period: Annotated[float, Field(ge=0)] = 3600.0
+    """Seconds between two recounts of all that is stored; 0: there are none."""
+    scrub_share: Annotated[float, Field(ge=0.01, le=1)] = 0.1
+    """Of a core, that a recount may take."""
+    rebuild_pause: Annotated[float, Field(ge=0)] = 3600.0
+    """Seconds between two rebuilds of a store that was found wrong."""
 
     @field_validator("load_from")
     @classmethod

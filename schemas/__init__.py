@@ -20,6 +20,7 @@ IDS: Final = {
     6: "heartbeat",
     7: "effect_2",
     8: "post_delta",
+    9: "heartbeat_2",
     10: "handover",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""

@@ -22,6 +22,7 @@ from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.scribe import Scribe
+from quadlog.master.watch import Hands, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,6 +75,8 @@ def lone_node(
             ),
         )
 
+    crew = Crew(timeout_ms=60_000)
+    hands = Hands(knock=lambda _: None, mend=lambda *_: None)
     node = Node(
         agreement=agreement,
         store=store,
@@ -91,7 +94,8 @@ def lone_node(
         ),
         ledger=ledger,
         desk=Desk(store),
-        crew=Crew(timeout_ms=60_000),
+        crew=crew,
+        watch=Watch(crew, ledger, hands, max_lag_ms=60_000),
         admission=admission,
         bodies=bodies,
         chores=chores,

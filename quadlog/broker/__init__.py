@@ -6,7 +6,17 @@ brokers.
 
 from quadlog.broker.admin import Admin
 from quadlog.broker.outlet import KafkaOutlet
-from quadlog.broker.reading import BEGINNING, END, end_of, last
+from quadlog.broker.reading import BEGINNING, END, beginning_of, end_of, last, last_records
 from quadlog.broker.tail import KafkaTail
 
-__all__ = ["BEGINNING", "END", "Admin", "KafkaOutlet", "KafkaTail", "end_of", "last"]
+__all__ = [
+    "BEGINNING",
+    "END",
+    "Admin",
+    "KafkaOutlet",
+    "KafkaTail",
+    "beginning_of",
+    "end_of",
+    "last",
+    "last_records",
+]

@@ -20,7 +20,7 @@ from quadlog.errors import StateError, Unavailable
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from confluent_kafka import Message
 
@@ -128,6 +128,39 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
                     raise Unavailable(message)
                 records += batch(consumer, timeout=0.5)
         return high, records
+
+
+def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.0) -> Iterator[Record]:
+    """The last `count` records that a topic has now, one after the other.
+
+    Raises:
+        Unavailable: nothing came within `timeout` seconds.
+
+    """
+    with reading(bootstrap, "quadlog-look-back") as consumer:
+        low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
+        at = max(low, high - count)
+        if at < high:
+            consumer.assign([TopicPartition(topic, 0, at)])
+        heard_at = time.monotonic()
+        while at < high:
+            for record in batch(consumer, timeout=0.5):
+                at, heard_at = record.offset + 1, time.monotonic()
+                yield record
+            if time.monotonic() - heard_at > timeout:
+                message = f"{topic} did not go on at offset {at} of {high} within {timeout:.0f} s"
+                raise Unavailable(message)
+
+
+def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
+    """Offset of the first record that a topic still has.
+
+    Raises:
+        Unavailable: no broker told within `timeout` seconds.
+
+    """
+    with reading(bootstrap, "quadlog-beginning") as consumer:
+        return _watermarks(consumer, topic, time.monotonic() + timeout)[0]
 
 
 def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from quadlog.codec.wire import (
     FENCE,
     HANDOVER,
     HEARTBEAT,
+    HEARTBEAT_1,
     PAYLOAD,
     POST,
     POST_1,
@@ -36,6 +37,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     EFFECT_1: effect_of,
     EFFECT: effect_of,
     FENCE: fence_of,
+    HEARTBEAT_1: heartbeat_of,
     HEARTBEAT: heartbeat_of,
     HANDOVER: handover_of,
 }

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadlog.codec.wire import FENCE, HANDOVER, HEARTBEAT, POST, write
-from quadlog.core.model import Ask, Fence, Handover, Heartbeat, Pair, Point, Post, Rank, View, WorkerState
+from quadlog.core.model import (
+    Ask,
+    Fence,
+    Handover,
+    Heartbeat,
+    Pair,
+    Point,
+    Post,
+    Rank,
+    Scrub,
+    View,
+    WorkerState,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,14 +109,30 @@ def encode_heartbeat(beat: Heartbeat) -> bytes:
             "signature": beat.signature,
             "quads": beat.quads,
             "sent": beat.sent,
+            "store": beat.store,
+            "scrub": beat.scrub and _scrub_record(beat.scrub),
+            "scrub_failure": beat.scrub_failure,
+            "mend": beat.mend,
         },
     )
 
 
+def _scrub_record(scrub: Scrub) -> dict[str, Any]:
+    return {
+        "index": scrub.index,
+        "at": scrub.at,
+        "expected": scrub.expected,
+        "found": scrub.found,
+        "quads": scrub.quads,
+    }
+
+
 def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
-    """What a heartbeat's record says."""
+    """What a heartbeat's record says.  Those of the first schema know nothing of stores and scrubs."""
     applied = Point(record.pop("applied_index"), record.pop("applied_chain"))
     record["state"] = WorkerState(record["state"])
+    if record.get("scrub"):
+        record["scrub"] = Scrub(**record["scrub"])
     return Heartbeat(applied=applied, **record)
 
 

@@ -328,6 +328,32 @@ class WorkerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateAfter:
+    """What an effect says of the state after it: every store that applied it has to be that."""
+
+    index: int
+    id: bytes
+    entry_chain: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scrub:
+    """What the last recount of a worker's stored quads found, in a copy of its store."""
+
+    index: int
+    """Applied in that copy."""
+    at: int
+    """When it ended; milliseconds since 1970."""
+    expected: bytes
+    """The signature that was applied at that index."""
+    found: bytes
+    """The signature of what is stored."""
+    quads: int
+    """That were counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """What a worker says of itself, after every applied batch and each second otherwise."""
 
@@ -341,3 +367,10 @@ class Heartbeat:
     signature: bytes
     quads: int
     sent: int
+    store: str = ""
+    """Name of its store: another one once the worker was rebuilt.  Empty: it is too old to say."""
+    scrub: Scrub | None = None
+    scrub_failure: str = ""
+    """Why the last try to recount came to nothing."""
+    mend: str = ""
+    """Why it was not rebuilt when it was asked to be."""

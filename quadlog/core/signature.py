@@ -60,6 +60,11 @@ def remove(signature: int, lines: Iterable[str]) -> int:
     return (signature - sum(map(digest, lines))) % _MODULUS
 
 
+def as_bytes(signature: int) -> bytes:
+    """As it stands in effects and heartbeats: 32 bytes, big-endian."""
+    return signature.to_bytes(32, "big")
+
+
 def render(signature: int) -> str:
     """64 hex digits.
 

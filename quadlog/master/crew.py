@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.model import WorkerState
 
 if TYPE_CHECKING:
     from quadlog.core.model import Heartbeat
+    from quadlog.master.alarms import AlarmName
 
 ASK_AGAIN_MS: Final = 1000.0
 """How long a worker that was asked to evaluate has for its fence to be heard."""
 
 SINK_MS: Final = 5000.0
 """How long a worker that a read could not reach is asked only if no other one can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """What a worker's store holds is not what the log made: nothing is asked of it until it was rebuilt."""
+
+    name: AlarmName
+    index: int
+    transaction: bytes | None
+    """Of the entry at that index, if it is known."""
+    reason: str
+    store: str
+    """The store that is wrong; the worker has another one once it was rebuilt."""
+    until: int
+    """Where the new one has to be."""
+
+
+class Door(StrEnum):
+    """What became of a knock at the door of a worker that is not heard any more."""
+
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+    HANGS = "hangs"
+    ANSWERS = "answers"
 
 
 @dataclass(slots=True)
@@ -29,6 +55,9 @@ class Worker:
     """Number of the last read that was passed to it: equals take turns."""
     failed_at: float = float("-inf")
     """When a read found it out of reach."""
+    wrong: Wrong | None = None
+    """Set while it is quarantined."""
+    door: Door = Door.UNKNOWN
 
 
 class Crew:
@@ -46,23 +75,29 @@ class Crew:
         if known is None:
             self._workers = {**self._workers, beat.worker: Worker(beat, now)}
         else:
-            known.beat, known.heard_at = beat, now
+            known.beat, known.heard_at, known.door = beat, now, Door.UNKNOWN
 
     def all(self) -> list[Worker]:
         """Every worker that was ever heard, by id."""
         return [self._workers[name] for name in sorted(self._workers)]
 
     def is_live(self, worker: Worker, now: float) -> bool:
-        """Does it serve, as far as is known?"""
+        """Does it say that it serves, and lately?"""
         return worker.beat.state is WorkerState.SERVING and now - worker.heard_at <= self._timeout
 
+    def state(self, worker: Worker, now: float) -> str:
+        """How it is, in one word."""
+        if not self.is_live(worker, now):
+            return "down"
+        return "serving" if worker.wrong is None else "quarantined"
+
     def live(self, now: float) -> list[Worker]:
-        """Workers that serve."""
-        return [worker for worker in self.all() if self.is_live(worker, now)]
+        """Workers that serve, and are not quarantined."""
+        return [worker for worker in self.all() if self.is_live(worker, now) and worker.wrong is None]
 
     def applied(self) -> int:
-        """The highest index that a worker has applied."""
-        return max((worker.beat.applied.index for worker in self.all()), default=0)
+        """The highest index that a worker has applied whose state is right as far as is known."""
+        return max((worker.beat.applied.index for worker in self.all() if worker.wrong is None), default=0)
 
     def silent_in(self, worker: Worker, now: float) -> float:
         """Milliseconds after which it counts as down if nothing more is heard of it."""
@@ -83,6 +118,8 @@ class Crew:
 
     def why_not(self, worker: Worker, now: float, at_least: int) -> str:
         """Why a read may not go to this worker."""
+        if worker.wrong is not None:
+            return f"is quarantined: {worker.wrong.reason}"
         if worker.beat.state is not WorkerState.SERVING:
             return f"is {worker.beat.state.value.lower()}"
         if not self.is_live(worker, now):

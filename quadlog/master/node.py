@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from quadlog.master.crew import Crew
     from quadlog.master.desk import Desk, Waiter
     from quadlog.master.intake import Intake
+    from quadlog.master.watch import Watch
     from quadlog.ports import Record
     from quadlog.store import MasterStore
 
@@ -83,6 +84,7 @@ class Node:
         ledger: EffectsLedger,
         desk: Desk,
         crew: Crew,
+        watch: Watch,
         admission: Admission,
         bodies: Bodies,
         chores: Callable[[Node], Chores],
@@ -99,6 +101,7 @@ class Node:
             ledger: how far the effects are.
             desk: who waits.
             crew: the workers here.
+            watch: whether they are there and right.
             admission: tells clients to wait.
             bodies: payloads that wait.
             chores: makes what this master may have to do for its data centre.
@@ -110,6 +113,7 @@ class Node:
         self.store: Final = store
         self.desk: Final = desk
         self.crew: Final = crew
+        self.watch: Final = watch
         self.unreadable: Final[Counter[str]] = Counter()
         """Records that are none of ours, by topic."""
         self._mouths, self._ears, self._ledger = mouths, ears, ledger
@@ -172,8 +176,10 @@ class Node:
         self.agreement.step(Tick(), moment)
         if ready := self.agreement.ready():
             self._perform(ready)
+        self.watch.compare()
         self.desk.settle(decided=self._ledger.index, applied=self.crew.applied())
         self._tend(moment.steady)
+        self.watch.look(moment, agreed=self.agreement.last.index, leads=self.chores.leads)
         return True
 
     def _tend(self, moment: float) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Final
 
-import httpx
 import structlog
 
 from consumers import agreed
@@ -28,6 +26,7 @@ from quadlog.master.chores import Chores, Reach
 from quadlog.master.copies import Copies
 from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk
+from quadlog.master.doors import Doors
 from quadlog.master.duty import Duty, move_of
 from quadlog.master.events import Published
 from quadlog.master.intake import Intake
@@ -35,6 +34,7 @@ from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.scribe import Scribe
 from quadlog.master.updates import new_id
+from quadlog.master.watch import Hands, Watch
 from quadlog.server import Server
 from quadlog.store import MasterStore
 from quadlog.topics import Topics
@@ -52,6 +52,9 @@ ROUNDS_READ_BACK: Final = 2 * Limits().snapshot_every
 AGREED_READ_BACK: Final = 50
 """Records looked at for the last entry: where two masters led for a moment, older ones may stand behind it."""
 
+EFFECTS_COMPARED: Final = 20
+"""Records looked at for the states that workers have to be in, where no new effect tells."""
+
 EFFECTS_READ_BACK: Final = 200
 """Records looked at for where mirroring stopped."""
 
@@ -64,6 +67,7 @@ class MasterProcess:
         self.settings: Final = settings
         self.topics: Final = Topics(settings.repository, settings.dc)
         self.server: Final = Server(settings.host, settings.port)
+        self.doors: Final = Doors()
         self.store: Final = MasterStore(settings.data_dir / "rocksdb")
         self._dc_of = {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in settings.peer.values()}
         self._kafka_of = {settings.dc: settings.kafka} | {
@@ -113,6 +117,8 @@ class MasterProcess:
         )
         bodies, ears = Bodies(store), self._make_ears()
         ledger = EffectsLedger(index=index, attempt=attempt, duty=duty)
+        _, effects = end_of(settings.kafka, topics.effects, count=EFFECTS_COMPARED)
+        ledger.recall(effects)
         crew = Crew(timeout_ms=settings.worker_timeout * 1000)
         return Node(
             agreement=agreement,
@@ -122,6 +128,17 @@ class MasterProcess:
             ledger=ledger,
             desk=Desk(store, decided_before=index),
             crew=crew,
+            watch=Watch(
+                crew,
+                ledger,
+                Hands(
+                    knock=lambda worker: self.server.call_soon(lambda: self.doors.knock(worker)),
+                    mend=lambda worker, wrong: self.server.call_soon(
+                        lambda: self.doors.ask_to_mend(worker, wrong)
+                    ),
+                ),
+                max_lag_ms=settings.max_worker_lag * 1000,
+            ),
             admission=Admission(max_waiting=settings.max_waiting),
             bodies=bodies,
             chores=lambda node: self._make_chores(node, ears, ledger, bodies, agreed_duty),
@@ -309,13 +326,7 @@ class MasterProcess:
 
     def _appoint(self, url: str, duty: Handover) -> None:
         body: dict[str, str | int] = {"dc": duty.dc, "term": duty.term.hex(), "handover": duty.index}
-        self.server.call_soon(lambda: _ask_to_evaluate(url, body))
-
-
-async def _ask_to_evaluate(url: str, duty: dict[str, str | int]) -> None:
-    with contextlib.suppress(httpx.HTTPError):  # it is asked again until its fence is heard
-        async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
-            await client.post(f"{url}/evaluate", json=duty)
+        self.server.call_soon(lambda: self.doors.ask_to_evaluate(url, body))
 
 
 def run(settings: MasterSettings) -> int:

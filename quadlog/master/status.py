@@ -45,7 +45,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
             {
                 "id": worker.beat.worker,
                 "url": worker.beat.url,
-                "state": worker.beat.state.value.lower() if node.crew.is_live(worker, moment) else "down",
+                "state": node.crew.state(worker, moment),
                 "evaluating": worker.beat.evaluating,
                 "applied_index": worker.beat.applied.index,
                 "applied_chain": worker.beat.applied.chain.hex(),
@@ -56,6 +56,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
             }
             for worker in node.crew.all()
         ],
+        "alarms": [alarm.as_json() for alarm in node.watch.alarms.all()],
         "peers": [_peer(node, name, dc, moment) for name, dc in dc_of.items() if name != settings.node_id],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from starlette.routing import Route
 
 from quadlog.answers import handle_error
 from quadlog.core.model import HASH_SIZE
+from quadlog.core.signature import render
+from quadlog.envelope import text_moment
 from quadlog.errors import Forbidden, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_query, text_of
 from quadlog.quadquery import Dataset
@@ -22,15 +25,17 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from quadlog.core.model import Scrub
     from quadlog.quadquery import Answer
     from quadlog.quadstore import Applied
+    from quadlog.worker.mend import Mender
     from quadlog.worker.pipe import Pipe
     from quadlog.worker.replica import Replica
 
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
-def make_app(replica: Replica) -> Starlette:
+def make_app(replica: Replica, mender: Mender) -> Starlette:
     """The ASGI application."""
     readers = Readers()
 
@@ -52,8 +57,7 @@ def make_app(replica: Replica) -> Starlette:
         del request
 
         def write(pipe: Pipe) -> None:
-            pipe.headers |= {"Content-Type": "application/n-quads", **_index(replica.store.applied)}
-            for piece in replica.store.dump():
+            for piece in replica.store.dump(lambda applied: pipe.headers.update(_dump_headers(applied))):
                 pipe.write(piece)
 
         return await readers.answer(write)
@@ -70,12 +74,18 @@ def make_app(replica: Replica) -> Starlette:
         replica.ask_to_evaluate(asked)
         return Response(status_code=202)
 
+    async def rebuild(request: Request) -> Response:
+        store, reason = _wrong_of(await read_query(request))
+        await asyncio.to_thread(mender.ask, store, reason)
+        return Response(status_code=202)
+
     return Starlette(
         routes=[
             Route("/sparql", query, methods=["GET", "POST"]),
             Route("/statements", statements, methods=["GET"]),
             Route("/status", status, methods=["GET"]),
             Route("/evaluate", evaluate, methods=["POST"]),
+            Route("/rebuild", rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),
         ],
         exception_handlers={QuadlogError: handle_error},
@@ -95,6 +105,16 @@ def _index(applied: Applied) -> dict[str, str]:
     return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 
+def _dump_headers(applied: Applied) -> dict[str, str]:
+    """Of which state a dump is, so that anybody can recount it."""
+    return {
+        "Content-Type": "application/n-quads",
+        **_index(applied),
+        "Quadlog-Signature": render(applied.signature),
+        "Quadlog-Quads": str(applied.quads),
+    }
+
+
 def _duty_of(body: bytes) -> tuple[str, Asked]:
     try:
         duty = json.loads(body)
@@ -105,6 +125,15 @@ def _duty_of(body: bytes) -> tuple[str, Asked]:
         message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index}}'
         raise UserError(message)
     return dc, asked
+
+
+def _wrong_of(body: bytes) -> tuple[str, str]:
+    try:
+        asked = json.loads(body)
+        return str(asked["store"]), str(asked["reason"])
+    except (ValueError, TypeError, KeyError) as error:
+        message = 'the body is {"store": "as /status shows it", "reason": "…"}'
+        raise UserError(message) from error
 
 
 async def _refuse(request: Request) -> Response:
@@ -159,4 +188,18 @@ def _status(replica: Replica) -> dict[str, Any]:
         "signature": beat.signature.hex(),
         "quads": beat.quads,
         "void_effects": replica.void_effects(),
+        "store": beat.store,
+        "scrub": beat.scrub and _scrub(beat.scrub),
+        "scrub_failure": beat.scrub_failure,
+        "mend": beat.mend,
+    }
+
+
+def _scrub(scrub: Scrub) -> dict[str, Any]:
+    return {
+        "index": scrub.index,
+        "at": text_moment(scrub.at),
+        "expected": scrub.expected.hex(),
+        "found": scrub.found.hex(),
+        "quads": scrub.quads,
     }

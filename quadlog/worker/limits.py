@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -95,10 +94,3 @@ def memory_of(pid: int) -> int:
     except (OSError, IndexError):
         return 0
     return int(pages) * _PAGE
-
-
-def begin_anew() -> None:
-    """Become the same program from its start on, under the same process id, with nothing of what it did."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606

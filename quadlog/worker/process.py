@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -14,8 +15,12 @@ from quadlog.broker import KafkaOutlet, KafkaTail
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
+from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
+from quadlog.worker.health import Health
+from quadlog.worker.mend import QUADS, Mender, empty, tidy
 from quadlog.worker.replica import Replica
+from quadlog.worker.scrub import Scrubber
 
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
@@ -28,8 +33,10 @@ def run(settings: WorkerSettings) -> int:
     failpoints.arm(settings.failpoint)
     topics: Final = Topics(settings.repository, settings.dc)
     server = Server(settings.host, settings.port)
-    store = QuadStore.open(settings.data_dir / "quads")
+    tidy(settings.data_dir)
+    store = QuadStore.open(settings.data_dir / QUADS)
     outlet = KafkaOutlet(settings.kafka, client=settings.node_id, failed=server.fail)
+    health = Health()
     replica = Replica(
         settings=settings,
         topics=topics,
@@ -38,20 +45,37 @@ def run(settings: WorkerSettings) -> int:
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
         settle=outlet.flush,
+        health=health,
     )
     name = f"{settings.node_id}-reads"
     tail = KafkaTail(
         settings.kafka, client=name, name=name, hear=replica.hear, failed=server.fail, full=replica.full
     )
+    scrubber = Scrubber(
+        store,
+        settings.data_dir / "scrub",
+        health,
+        period=settings.scrub_period,
+        share=settings.scrub_share,
+    )
+    mender = Mender(settings, topics, store.name, health, server.leave)
     started = time.monotonic()
     replica.start()
     tail.start(replica.offsets())
+    scrubber.start()
     log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
     try:
-        return server.run(make_app(replica))
+        return server.run(make_app(replica, mender))
     finally:
+        scrubber.stop()
         replica.stop()
         tail.close()
         outlet.close()
-        store.close()
+        if not mender.wanted:
+            store.close()
         log.info("worker stopped", served_s=round(time.monotonic() - started))
+        if mender.wanted:
+            with suppress(OSError):  # what is wrong may not let itself be flushed: it is emptied all the same
+                store.close()
+            empty(settings.data_dir)
+            begin_anew()

@@ -18,9 +18,11 @@ from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.quadstore import Applied
 from quadlog.worker.ahead import Decided
+from quadlog.worker.anew import begin_anew
 from quadlog.worker.backlog import Backlog
 from quadlog.worker.evaluator import Evaluator
-from quadlog.worker.limits import Limits, Watch, begin_anew
+from quadlog.worker.health import Health
+from quadlog.worker.limits import Limits, Watch
 from quadlog.worker.lines import changes_of
 from quadlog.worker.loader import Loader, LoadLimits
 from quadlog.worker.suspects import Suspects
@@ -87,6 +89,7 @@ class Replica:
         status: StatusProducer,
         failed: Callable[[str], None],
         settle: Callable[[], None] | None = None,
+        health: Health | None = None,
     ) -> None:
         """Go on behind what `store` has applied.
 
@@ -98,12 +101,14 @@ class Replica:
             status: where it says how it is.
             failed: ends the process with a reason.
             settle: waits until all that was said is acknowledged; for failpoints.
+            health: what heartbeats tell of the store beside what it applied.
 
         """
         self.store: Final = store
         self._settings, self._topics = settings, topics
         self._say_effects, self._say_status, self._failed = effects, status, failed
         self._settle = settle
+        self.health: Final = health or Health()
         applied = store.applied
         self._agreed = AgreedConsumer(Point(applied.index, applied.chain))
         self._effects = EffectsConsumer(
@@ -198,6 +203,10 @@ class Replica:
             signature=applied.signature.to_bytes(32, "big"),
             quads=applied.quads,
             sent=now().wall,
+            store=self.store.name,
+            scrub=self.health.scrub,
+            scrub_failure=self.health.scrub_failure,
+            mend=self.health.mend,
         )
 
     # --- the loop -----------------------------------------------------------------------------------

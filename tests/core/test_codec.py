@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -28,6 +29,7 @@ from quadlog.core.model import (
     Point,
     Post,
     Rank,
+    Scrub,
     Transaction,
     View,
     WorkerState,
@@ -134,6 +136,10 @@ heartbeats = st.builds(
     signature=hashes,
     quads=longs,
     sent=moments,
+    store=names,
+    scrub=st.none() | st.builds(Scrub, index=longs, at=moments, expected=hashes, found=hashes, quads=longs),
+    scrub_failure=names,
+    mend=names,
 )
 anything: st.SearchStrategy[Said] = st.one_of(
     payloads, entries, effects, posts, fences, handovers, heartbeats
@@ -157,6 +163,15 @@ def encode(said: Said) -> list[bytes]:  # noqa: PLR0911  one for each
             return [codec.encode_handover(said)]
         case Heartbeat():
             return [codec.encode_heartbeat(said)]
+
+
+@given(heartbeats)
+def test_heartbeats_of_the_first_schema_are_read(beat: Heartbeat) -> None:
+    """And an old reader that takes the new schema from the registry finds all that it knows in it."""
+    new, old = wire._schema(wire.HEARTBEAT), wire._schema(wire.HEARTBEAT_1)
+    record = wire._reader(io.BytesIO(codec.encode_heartbeat(beat)[wire._HEADER :]), new, old)
+    known = replace(beat, store="", scrub=None, scrub_failure="", mend="")
+    assert codec.decode(wire.write(wire.HEARTBEAT_1, record)) == known
 
 
 @settings(deadline=None)

@@ -10,7 +10,7 @@ import pytest
 
 from quadlog.core.messages import TwoOrdersError
 from quadlog.errors import OutcomeUnknown, QuadlogError, UserError
-from quadlog.master import reads, status, updates
+from quadlog.master import alarms, reads, status, updates
 from quadlog.worker import app
 
 ROOT = Path(__file__).parents[2]
@@ -48,13 +48,18 @@ def test_two_orders_stand_in_the_guide() -> None:
     assert TwoOrdersError.__name__ in GUIDE
 
 
-@pytest.mark.parametrize("module", [status, app])
+@pytest.mark.parametrize("module", [status, alarms, app])
 def test_every_field_of_a_status_stands_in_the_guide(module: object) -> None:
     source = getattr(module, "__file__", "")
     fields = {key for key in keys_of(source) if key.isidentifier()}
-    assert len(fields) >= 10
+    assert len(fields) >= 7
     missing = {field for field in fields if f"`{field}`" not in GUIDE}
     assert not missing
+
+
+@pytest.mark.parametrize("name", alarms.AlarmName)
+def test_every_alarm_stands_in_the_guide(name: alarms.AlarmName) -> None:
+    assert re.search(rf"(?m)^\| `{name}` \|", GUIDE)
 
 
 def test_the_files_that_the_guide_names_are_there() -> None:

@@ -1,0 +1,1 @@
+"""What workers hold, counted and compared from outside: `quadlog verify`, `quadlog diff`."""

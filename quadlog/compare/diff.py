@@ -1,0 +1,79 @@
+"""`quadlog diff`: the quads that two workers do not both hold."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quadlog.compare.dumps import dumps_at_one_index, url_of
+from quadlog.compare.history import last_touches
+from quadlog.compare.runs import Runs, differences
+from quadlog.envelope import text_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Where to look for the entry that last touched a quad."""
+
+    kafka: str
+    topic: str
+    look_back: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to compare, and how."""
+
+    one: str
+    other: str
+    master: str | None
+    effects: Effects | None
+    wait_s: float
+    shown: int
+
+
+def diff(question: Question, say: Callable[[str], None]) -> int:
+    """Say which quads differ; returns how many.
+
+    Both dumps are read at once, since a worker does not wait long for a reader; their lines are sorted
+    on disk.
+    """
+    urls = [url_of(worker, question.master) for worker in (question.one, question.other)]
+    with tempfile.TemporaryDirectory(prefix="quadlog-diff-") as place:
+        sides = [Runs(Path(place), name) for name in ("one", "other")]
+        with dumps_at_one_index(urls[0], urls[1], question.wait_s) as dumps, ThreadPoolExecutor(2) as pool:
+            read = [pool.submit(side.add, dump.lines) for side, dump in zip(sides, dumps, strict=True)]
+            for ended in read:
+                ended.result()
+            index = dumps[0].claim.index
+        found = differences(sides[0], sides[1])
+        shown = [(side, line.decode()) for side, line in islice(found, question.shown)]
+        total = len(shown) + sum(1 for _ in found)
+    tell = _teller(question.effects, {line for _, line in shown})
+    for side, line in shown:
+        say(f"only at {(question.one, question.other)[side]}: {line}\n  {tell(line)}")
+    if total > len(shown):
+        say(f"and {total - len(shown)} more")
+    say(f"{question.one} and {question.other} at index {index}: {total or 'no'} quads differ")
+    return total
+
+
+def _teller(effects: Effects | None, lines: set[str]) -> Callable[[str], str]:
+    """What is known of the last entry that touched a line."""
+    if effects is None or not lines:
+        return lambda _: "last touched by an entry that --kafka would find"
+    found = last_touches(effects.kafka, effects.topic, lines, effects.look_back)
+
+    def tell(line: str) -> str:
+        if touch := found.get(line):
+            return f"last {touch.did} by entry {touch.index} ({text_id(touch.id)})"
+        return f"no effect among the last {effects.look_back} records of {effects.topic} names it"
+
+    return tell

@@ -1,0 +1,133 @@
+"""A worker's dump: its lines, and what the worker says of the state that they are of."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from quadlog.errors import StateError, Unavailable, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
+"""Between two pieces of a dump: a worker that evaluates may keep reads waiting for seconds."""
+
+AGAIN_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a worker says of its state."""
+
+    index: int
+    chain: str
+    """Its first 16 hex digits."""
+    signature: str
+    quads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """Lines as the signature has them, without their ends; to be read once."""
+
+    claim: Claim
+    lines: Iterator[bytes]
+
+
+@contextmanager
+def dump_of(url: str) -> Generator[Dump]:
+    """Open a worker's dump.
+
+    Raises:
+        Unavailable: the worker does not answer, or breaks off in the middle.
+        UserError: what answers is no worker of this version.
+
+    """
+    try:
+        with httpx.stream("GET", f"{url}/statements", timeout=TIMEOUT, trust_env=False) as answer:
+            yield Dump(_claim_of(url, answer), _lines(answer.iter_bytes()))
+    except httpx.HTTPError as error:
+        raise Unavailable(f"{url} did not give all of its quads: {type(error).__name__} {error}") from error
+
+
+def _claim_of(url: str, answer: httpx.Response) -> Claim:
+    if answer.status_code != HTTPStatus.OK:
+        raise Unavailable(f"{url}/statements answered {answer.status_code}")
+    headers = answer.headers
+    if "quadlog-signature" not in headers:
+        raise UserError(f"{url} is no worker, or one too old to say which state its quads are of")
+    index, chain = headers["quadlog-index"].split(":")
+    return Claim(
+        index=int(index),
+        chain=chain,
+        signature=headers["quadlog-signature"],
+        quads=int(headers["quadlog-quads"]),
+    )
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    left = b""
+    for chunk in chunks:
+        *whole, left = (left + chunk).split(b"\n")
+        yield from whole
+    if left:
+        raise StateError("a dump ended in the middle of a line")
+
+
+@contextmanager
+def dumps_at_one_index(one: str, other: str, wait_s: float) -> Generator[tuple[Dump, Dump]]:
+    """Open two workers' dumps, both of the state after the same entry.
+
+    Raises:
+        Unavailable: they were at no common index for `wait_s` seconds.
+        StateError: at one index they stand on different entries.
+
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        with ExitStack() as opened:
+            first, second = (opened.enter_context(dump_of(url)) for url in (one, other))
+            here, there = first.claim, second.claim
+            if here.index == there.index:
+                if here.chain != there.chain:
+                    raise StateError(
+                        f"at index {here.index} they stand on different entries: {here.chain}… and {there.chain}…;"
+                        " their quads cannot be compared"
+                    )
+                yield first, second
+                return
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"{one} is at index {here.index} and {other} at {there.index}; they were at no common one for"
+                f" {wait_s:g} s. See /status of both: one of them may lag or stand still; under load, wait longer"
+            )
+        time.sleep(AGAIN_S)
+
+
+def status_of(master: str) -> dict[str, Any]:
+    """`/cluster/status` of a master."""
+    try:
+        answer = httpx.get(f"{master}/cluster/status", timeout=TIMEOUT, trust_env=False)
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise Unavailable(f"{master} gives no status: {type(error).__name__} {error}") from error
+    return found
+
+
+def url_of(worker: str, master: str | None) -> str:
+    """Where a worker is that is named by its URL, or by an id that a master knows."""
+    if "://" in worker:
+        return worker.rstrip("/")
+    if master is None:
+        raise UserError(f"{worker} is no URL: give --master too, which knows where its workers are")
+    known = {one["id"]: str(one["url"]) for one in status_of(master)["workers"]}
+    if worker not in known:
+        raise UserError(f"{master} knows no worker {worker}, only {', '.join(sorted(known)) or 'none'}")
+    return known[worker]

@@ -1,0 +1,121 @@
+"""Alarms: what is wrong with the workers of this data centre now, and since when.
+
+Their names and fields are relied on outside; `docs/operating.md` explains each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from quadlog.envelope import text_id, text_moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+log = structlog.get_logger()
+
+
+class AlarmName(StrEnum):
+    """What kind of trouble."""
+
+    DIVERGED = "worker-diverged"
+    """Its heartbeat contradicts the effect of the index that it applied."""
+    DAMAGED = "worker-damaged"
+    """A recount of its stored quads gave another signature than the one that it applied."""
+    DEAD = "worker-dead"
+    """No heartbeat, and nobody is at its door."""
+    HUNG = "worker-hung"
+    """No heartbeat, and its door takes connections without an answer."""
+    UNHEARD = "worker-unheard"
+    """No heartbeat, but its door answers."""
+    STOPPED = "worker-stopped"
+    """It said that it stops."""
+    LAGGING = "worker-lagging"
+    """It serves, and has not applied what was decided long ago."""
+    UNSCRUBBED = "worker-unscrubbed"
+    """Its stored quads cannot be recounted."""
+    UNDECIDED = "entries-undecided"
+    """Entries are agreed, and no effect of theirs came."""
+
+
+WHAT_TO_DO: Final = {
+    AlarmName.DIVERGED: "nothing, it is rebuilt from the log and gets no reads until then",
+    AlarmName.DAMAGED: "nothing, it is rebuilt from the log and gets no reads until then; look at its disk",
+    AlarmName.DEAD: "read the last lines of its log, then start it again",
+    AlarmName.HUNG: "SIGCONT if somebody suspended it; else look at its disk, then SIGKILL and start it again",
+    AlarmName.UNHEARD: "look whether it reaches the Kafka of this data centre",
+    AlarmName.STOPPED: "start it again when what it was stopped for is done",
+    AlarmName.LAGGING: "look at its CPU and disk; wait where it was just started or takes in a large update",
+    AlarmName.UNSCRUBBED: "read the reason; free space on the disk of its data-dir",
+    AlarmName.UNDECIDED: "start a worker in the evaluating data centre; look at the way to its Kafka",
+}
+INSTEAD: Final = "it is not rebuilt by itself ({why}): stop it, remove its data-dir, start it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What an alarm is raised for."""
+
+    name: AlarmName
+    worker: str | None
+    index: int
+    transaction: bytes | None = None
+    reason: str
+    obstacle: str = ""
+    """Why it does not mend by itself though it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A trouble, and since when it has been there; milliseconds since 1970."""
+
+    trouble: Trouble
+    since: int
+
+    def as_json(self) -> dict[str, Any]:
+        """What `/cluster/status` shows of it."""
+        trouble = self.trouble
+        advice = INSTEAD.format(why=trouble.obstacle) if trouble.obstacle else WHAT_TO_DO[trouble.name]
+        return {
+            "name": trouble.name.value,
+            "worker": trouble.worker,
+            "index": trouble.index,
+            "transaction": text_id(trouble.transaction) if trouble.transaction else None,
+            "since": text_moment(self.since),
+            "reason": trouble.reason,
+            "what_to_do": advice,
+        }
+
+
+class Alarms:
+    """Those that are raised.  One thread changes them, any may read `all`."""
+
+    def __init__(self) -> None:
+        """All is well."""
+        self._raised: dict[tuple[AlarmName, str | None], Alarm] = {}
+
+    def all(self) -> list[Alarm]:
+        """The raised ones, oldest first."""
+        return sorted(self._raised.values(), key=lambda alarm: (alarm.since, alarm.trouble.name))
+
+    def set(self, troubles: Iterable[Trouble], wall: int) -> None:
+        """What is wrong now: what was not wrong before is logged, once, and so is what ended."""
+        before = self._raised
+        now = {(trouble.name, trouble.worker): trouble for trouble in troubles}
+        self._raised = {
+            key: Alarm(trouble, before[key].since if key in before else wall) for key, trouble in now.items()
+        }
+        for key in now.keys() - before.keys():
+            log.error("alarm", **_told(self._raised[key]))
+        for key in before.keys() - now.keys():
+            log.info("alarm ended", alarm=key[0].value, worker=key[1])
+
+
+def _told(alarm: Alarm) -> dict[str, Any]:
+    """For the log, where `name` says something else."""
+    fields = alarm.as_json()
+    return {"alarm": fields.pop("name"), **fields}

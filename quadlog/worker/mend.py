@@ -1,0 +1,96 @@
+"""Mending: a worker whose store is wrong empties it, and is fed again from the log.
+
+A master asks for it (`master/watch.py`); the worker does it if it can.  Its process ends in order and becomes a new
+one with an empty store: nothing of the old one may live on, and reads hold what they hold of it until they end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.broker import beginning_of
+from quadlog.clock import wall
+from quadlog.errors import Forbidden, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from quadlog.settings import WorkerSettings
+    from quadlog.topics import Topics
+    from quadlog.worker.health import Health
+
+log = structlog.get_logger()
+
+QUADS: Final = "quads"
+"""The store, in a worker's data-dir."""
+
+_WRONG: Final = "quads.wrong"
+_LAST: Final = "last-rebuild"
+
+
+class Mender:
+    """Whether a worker may be rebuilt, and how."""
+
+    def __init__(
+        self, settings: WorkerSettings, topics: Topics, store: str, health: Health, leave: Callable[[], None]
+    ) -> None:
+        """`store` is the name of the store served; `leave` ends the process in order, from any thread."""
+        self._settings, self._topics, self._store = settings, topics, store
+        self._health, self._leave = health, leave
+        self.wanted = False
+        """Whether the process is to become a new one with an empty store."""
+
+    def ask(self, store: str, reason: str) -> None:
+        """Empty the store that a master found wrong, if that can be mended.
+
+        Raises:
+            Forbidden: another store than the one served here.
+            Unavailable: it was rebuilt not long ago, or the log's beginning is gone.
+
+        """
+        if store != self._store:
+            message = f"this worker serves the store {self._store}; {store} was emptied before"
+            raise Forbidden(message)
+        self._health.mend = self._obstacle()
+        if self._health.mend:
+            raise Unavailable(self._health.mend)
+        if not self.wanted:
+            log.error("this worker empties its store and is fed again from the log", reason=reason)
+            self.wanted = True
+            self._leave()
+
+    def _obstacle(self) -> str:
+        since = (wall() - last_rebuild(self._settings.data_dir)) / 1000
+        pause = self._settings.rebuild_pause
+        if since < pause:
+            return f"it was rebuilt {since:.0f} s ago, and that happens once in {pause:g} s at most"
+        for topic in (self._topics.agreed, self._topics.effects):
+            if first := beginning_of(self._settings.kafka, topic):
+                return (
+                    f"{topic} begins at offset {first}: what came before was deleted, and can only be copied"
+                )
+        return ""
+
+
+def last_rebuild(data_dir: Path) -> int:
+    """Milliseconds since 1970; 0: never."""
+    with suppress(OSError, ValueError):
+        return int((data_dir / _LAST).read_text())
+    return 0
+
+
+def tidy(data_dir: Path) -> None:
+    """Remove what a rebuild left, at the start."""
+    shutil.rmtree(data_dir / _WRONG, ignore_errors=True)
+
+
+def empty(data_dir: Path) -> None:
+    """Put the store aside; the next start removes it.  A death between any two steps is harmless."""
+    tidy(data_dir)
+    (data_dir / QUADS).rename(data_dir / _WRONG)
+    (data_dir / _LAST).write_text(str(wall()))

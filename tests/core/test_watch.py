@@ -1,0 +1,275 @@
+"""What the watch tells of workers that are not there, not in time, or not right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from consumers.effects import EffectsLedger
+from quadlog.core.messages import Now
+from quadlog.core.model import GENESIS, Effect, Heartbeat, Outcome, Point, Scrub, WorkerState
+from quadlog.envelope import text_id
+from quadlog.master.crew import Crew, Door, Worker, Wrong
+from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, Hands, Watch
+from tests.core.test_consumers import effects_topic, fence
+from tests.core.test_crew import beat as any_beat
+
+if TYPE_CHECKING:
+    from quadlog.ports import Record
+
+TIMEOUT, LAG = 2000.0, 3000.0
+
+
+def state(number: int) -> bytes:
+    return bytes([number]) * 32
+
+
+def effect(index: int, *, lines: int = 1) -> Effect:
+    return Effect(
+        index=index,
+        id=bytes([index]) * 16,
+        entry_chain=state(100 + index),
+        term=GENESIS,
+        attempt=1,
+        outcome=Outcome.APPLIED,
+        inserted=tuple(f'<urn:s> <urn:p> "{number} {"x" * 300}" .' for number in range(lines)),
+        quads=index,
+        signature_before=state(index - 1),
+        signature_after=state(index),
+        chain=GENESIS,
+    )
+
+
+def beat(worker: str, index: int, *, signature: int | None = None, store: str = "first") -> Heartbeat:
+    """What a worker says that is right at this index, unless it has another signature."""
+    chain = state(100 + index) if index else GENESIS
+    return replace(
+        any_beat(worker),
+        applied=Point(index, chain),
+        signature=state(index if signature is None else signature),
+        store=store,
+    )
+
+
+class Cluster:
+    """A watch over a crew, and what it asked for."""
+
+    def __init__(self, *effects: Effect) -> None:
+        self.crew = Crew(timeout_ms=TIMEOUT)
+        self.ledger = EffectsLedger()
+        self.knocked: list[str] = []
+        self.mended: list[str] = []
+        self.watch = Watch(self.crew, self.ledger, Hands(knock=self.knock, mend=self.mend), max_lag_ms=LAG)
+        self.now = 0.0
+        self.agreed = 0
+        self.hear(*effects)
+
+    def knock(self, worker: Worker) -> None:
+        self.knocked.append(worker.beat.worker)
+
+    def mend(self, worker: Worker, wrong: Wrong) -> None:
+        self.mended.append(f"{worker.beat.worker} {wrong.store}")
+
+    def hear(self, *effects: Effect) -> None:
+        records: list[Record] = effects_topic(fence(1), *effects)
+        for record in records:
+            self.ledger.hear(record)
+        self.agreed = max(self.agreed, self.ledger.index)
+
+    def beat(self, *beats: Heartbeat) -> None:
+        for one in beats:
+            self.crew.hear(one, self.now)
+        self.watch.compare()
+
+    def alarms(self, after: float = LOOK_MS, *, leads: bool = True) -> list[str]:
+        """Names, workers and indexes once so many milliseconds have passed."""
+        self.now += after
+        self.watch.compare()
+        self.watch.look(Now(self.now, int(self.now)), agreed=self.agreed, leads=leads)
+        return [f"{a.trouble.name} {a.trouble.worker} {a.trouble.index}" for a in self.watch.alarms.all()]
+
+    def run(self, seconds: float, *beats: Heartbeat) -> list[str]:
+        """Workers that say the same all the time."""
+        found: list[str] = []
+        for _ in range(int(seconds * 4)):
+            self.beat(*beats)
+            found = self.alarms()
+        return found
+
+
+def test_equal_states_are_no_news() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    assert cluster.run(10, beat("a", 2), beat("b", 2)) == []
+    assert cluster.knocked == cluster.mended == []
+
+
+@pytest.mark.parametrize("wrong", [
+    beat("a", 2, signature=9),
+    beat("a", 1, signature=9),  # also behind the others
+    beat("a", 0, signature=9),  # and before anything was applied
+    replace(beat("a", 2), applied=Point(2, state(9))),
+])  # fmt: skip
+def test_who_contradicts_the_effect_is_quarantined(wrong: Heartbeat) -> None:
+    cluster = Cluster(effect(1), effect(2))
+    cluster.beat(wrong, beat("b", 1))
+    index = wrong.applied.index
+    assert cluster.alarms() == [f"worker-diverged a {index}"]
+    assert [worker.beat.worker for worker in cluster.crew.for_read(cluster.now, 0)] == ["b"]
+    assert cluster.crew.applied() == 1
+    told = cluster.watch.alarms.all()[0].as_json()
+    assert told["transaction"] == (text_id(bytes([index]) * 16) if index else None)
+    assert told["since"] == "1970-01-01T00:00:00.250Z"
+    assert "rebuilt" in told["what_to_do"]
+    [one, _] = cluster.crew.all()
+    assert cluster.crew.state(one, cluster.now) == "quarantined"
+    assert "quarantined" in cluster.crew.why_not(one, cluster.now, 0)
+
+
+def test_a_heartbeat_may_come_before_its_effect() -> None:
+    cluster = Cluster(effect(1))
+    cluster.beat(beat("a", 2, signature=9), beat("b", 2))
+    assert cluster.alarms() == []
+    cluster.hear(effect(2))
+    assert cluster.alarms() == ["worker-diverged a 2"]
+
+
+def test_a_large_effect_counts_too() -> None:
+    cluster = Cluster(effect(1, lines=2500))
+    cluster.beat(beat("a", 1, signature=9), beat("b", 1))
+    assert cluster.alarms() == ["worker-diverged a 1"]
+
+
+def test_what_is_forgotten_is_not_guessed() -> None:
+    cluster = Cluster()
+    cluster.ledger.index = 7  # as after a start
+    cluster.beat(beat("a", 7, signature=9))
+    assert cluster.alarms() == []
+    cluster.ledger.recall(effects_topic(fence(1), effect(6), effect(7), effect(8)))
+    assert cluster.alarms() == ["worker-diverged a 7"]
+    assert cluster.ledger.state_after(8) is None
+
+
+def test_a_wrong_worker_does_not_evaluate() -> None:
+    cluster = Cluster(effect(1))
+    cluster.beat(replace(beat("a", 1, signature=9), evaluating=True), beat("b", 0))
+    appointed = cluster.crew.to_appoint(cluster.now)
+    assert appointed is not None
+    assert appointed.beat.worker == "b"
+
+
+def test_only_a_store_made_anew_ends_the_quarantine() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    cluster.beat(beat("a", 2, signature=9), beat("b", 2))
+    cluster.hear(effect(3))
+    assert cluster.run(1, beat("a", 3), beat("b", 3)) == ["worker-diverged a 2"]  # right again, by chance
+    assert cluster.run(1, beat("a", 1, store="second"), beat("b", 3)) == ["worker-diverged a 2"]
+    assert "index 1 of 2" in cluster.watch.alarms.all()[0].trouble.reason
+    assert cluster.run(1, beat("a", 2, store="second"), beat("b", 3)) == []
+
+
+def test_a_new_store_may_be_wrong_too() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    cluster.beat(beat("a", 2, signature=9))
+    cluster.beat(beat("a", 1, signature=9, store="second"))
+    assert cluster.alarms() == ["worker-diverged a 1"]
+
+
+def test_one_leads_and_asks_for_the_rebuild_now_and_then() -> None:
+    cluster = Cluster(effect(1))
+    cluster.beat(beat("a", 1, signature=9))
+    cluster.alarms(leads=False)
+    assert cluster.mended == []
+    cluster.run(MEND_MS / 1000 * 1.5, beat("a", 1))
+    assert cluster.mended == ["a first"] * 2
+    cluster.run(MEND_MS / 1000 * 1.5, beat("a", 0, store="second"))
+    assert cluster.mended == ["a first"] * 2
+
+
+def test_why_it_cannot_be_rebuilt_is_told() -> None:
+    cluster = Cluster(effect(1))
+    cluster.beat(replace(beat("a", 1, signature=9), mend="the beginning of the log is gone"))
+    cluster.alarms()
+    advice = cluster.watch.alarms.all()[0].as_json()["what_to_do"]
+    assert "the beginning of the log is gone" in advice
+    assert "remove its data-dir" in advice
+
+
+def scrubbed(index: int, found: int, expected: int) -> Scrub:
+    return Scrub(index=index, at=0, expected=state(expected), found=state(found), quads=3)
+
+
+def test_what_a_scrub_found() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    clean = replace(beat("a", 2), scrub=scrubbed(1, 1, 1))
+    assert cluster.run(1, clean) == []
+    damaged = replace(beat("a", 2), scrub=scrubbed(1, 9, 1))
+    assert cluster.run(1, damaged) == ["worker-damaged a 1"]
+    assert cluster.run(1, clean) == ["worker-damaged a 1"]
+    # The effect has the last word, where it is remembered; else what the worker itself applied.
+    other = Cluster(effect(1), effect(2))
+    assert other.run(1, replace(beat("a", 2), scrub=scrubbed(1, 9, 9))) == ["worker-damaged a 1"]
+    assert other.run(1, replace(beat("b", 2), scrub=scrubbed(7, 9, 9))) == ["worker-damaged a 1"]
+    assert other.run(1, replace(beat("b", 2), scrub=scrubbed(7, 8, 9))) == [
+        "worker-damaged a 1",
+        "worker-damaged b 7",
+    ]
+
+
+def test_a_scrub_that_fails_is_told_and_harmless() -> None:
+    cluster = Cluster(effect(1))
+    assert cluster.run(1, replace(beat("a", 1), scrub_failure="no space")) == ["worker-unscrubbed a 0"]
+    assert len(cluster.crew.for_read(cluster.now, 1)) == 1
+    assert cluster.run(1, beat("a", 1)) == []
+
+
+@pytest.mark.parametrize(("door", "name"), [
+    (Door.REFUSED, "worker-dead"), (Door.HANGS, "worker-hung"), (Door.ANSWERS, "worker-unheard"),
+])  # fmt: skip
+def test_a_silent_worker_is_knocked_at(door: Door, name: str) -> None:
+    cluster = Cluster(effect(1))
+    cluster.beat(beat("a", 1), beat("b", 1))
+    while cluster.now < TIMEOUT - LOOK_MS:
+        cluster.beat(beat("b", 1))
+        assert cluster.alarms() == []
+    assert cluster.knocked == []
+    cluster.run(KNOCK_MS / 1000, beat("b", 1))
+    assert set(cluster.knocked) == {"a"}
+    cluster.crew.all()[0].door = door
+    assert cluster.run(0.25, beat("b", 1)) == [f"{name} a 1"]
+    assert len(cluster.knocked) <= 3
+    assert cluster.run(0.25, beat("a", 1), beat("b", 1)) == []
+
+
+def test_who_said_that_it_stops() -> None:
+    cluster = Cluster(effect(1))
+    cluster.beat(replace(beat("a", 1), state=WorkerState.STOPPING))
+    assert cluster.alarms() == ["worker-stopped a 1"]
+    assert cluster.knocked == []
+
+
+def test_who_lags_is_told_and_who_catches_up_is_not() -> None:
+    cluster = Cluster(effect(1))
+    cluster.run(5, beat("a", 1), beat("b", 1))
+    cluster.hear(effect(2))
+    assert cluster.run(LAG / 1000 - 0.25, beat("a", 2), beat("b", 1)) == []
+    assert cluster.run(1, beat("a", 2), beat("b", 1)) == ["worker-lagging b 1"]
+    assert cluster.run(0.25, beat("a", 2), beat("b", 2)) == []
+
+
+def test_who_is_always_a_little_behind_does_not_lag() -> None:
+    cluster = Cluster(effect(1))
+    for index in range(2, 40):
+        cluster.hear(effect(index))
+        assert cluster.run(0.5, beat("a", index - 1)) == []
+
+
+def test_entries_without_effects_are_told() -> None:
+    cluster = Cluster(effect(1))
+    cluster.run(5, beat("a", 1))
+    cluster.agreed = 3
+    assert cluster.run(LAG / 1000 - 0.25, beat("a", 1)) == []
+    assert cluster.run(1, beat("a", 1)) == ["entries-undecided None 2"]
+    cluster.hear(effect(2), effect(3))
+    assert cluster.run(1, beat("a", 3)) == []

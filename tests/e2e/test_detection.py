@@ -1,0 +1,227 @@
+"""Trouble with workers is told within seconds, without any update, and mended; reads go on all the while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad, Store
+
+from tests.e2e.cluster import HTTP, Cluster, index_of, objects, recount
+from tests.lab_helpers import quadlog, running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOLD_S = 5.0
+"""Within which trouble has to be told."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One data centre that scrubs each second, and writes a few entries."""
+    with running_lab(
+        tmp_path_factory.mktemp("detection") / "lab",
+        dcs=1,
+        workers=2,
+        environment={"QUADLOG_SCRUB_PERIOD": "1", "QUADLOG_SCRUB_SHARE": "1"},
+    ) as running:
+        cluster = Cluster(running)
+        for number in range(20):
+            answer = cluster.update(f"INSERT DATA {{ <urn:s{number}> <urn:p> {number} }}")
+            assert answer.status_code == 204, answer.text
+        cluster.wait_until_equal()
+        yield cluster
+
+
+def alarms(cluster: Cluster) -> list[dict[str, Any]]:
+    """What the master tells."""
+    found: list[dict[str, Any]] = cluster.status()["alarms"]
+    return found
+
+
+def told(cluster: Cluster, *names: str, seconds: float = TOLD_S) -> list[dict[str, Any]]:
+    """Wait until these alarms, as "name worker", are raised, and no others."""
+    began = time.monotonic()
+    deadline = began + seconds
+    while True:
+        found = alarms(cluster)
+        if [f"{alarm['name']} {alarm['worker']}" for alarm in found] == list(names):
+            print(f"{', '.join(names) or 'no alarm'}: told after {time.monotonic() - began:.2f} s")
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+
+
+@contextmanager
+def reads_served(cluster: Cluster) -> Iterator[None]:
+    """Reads at the master go on, and none fails or shows too little."""
+    stop, failures, count = threading.Event(), [], 0
+    first = Cluster.status(cluster)["settled_index"]
+
+    def read() -> None:
+        nonlocal count
+        with httpx.Client(timeout=10) as client:
+            while not stop.is_set():
+                answer = client.get(
+                    f"{cluster.masters[0]}/sparql",
+                    params={"query": "SELECT (COUNT(*) AS ?n) { ?s <urn:p> ?o }"},
+                )
+                count += 1
+                if answer.status_code != 200 or index_of(answer) < first:
+                    failures.append(answer.text)
+                time.sleep(0.02)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert not failures, failures[:3]
+    assert count > 20
+
+
+def logged(cluster: Cluster, what: str) -> int:
+    """How often the master's log says it."""
+    return (cluster.lab.directory / "logs" / "dc1-m1.log").read_text().count(what)
+
+
+def test_killed(lab: Cluster) -> None:
+    told(lab)
+    before = lab.status()["settled_index"]
+    with reads_served(lab):
+        lab.lab.kill("dc1-w2")
+        [alarm] = told(lab, "worker-dead dc1-w2")
+        assert alarm["index"] == before
+        assert "start it again" in alarm["what_to_do"]
+        lab.lab.start("dc1-w2")
+        told(lab)
+
+
+def test_suspended(lab: Cluster) -> None:
+    told(lab)
+    with reads_served(lab):
+        lab.lab.kill("dc1-w2", "STOP")
+        [alarm] = told(lab, "worker-hung dc1-w2")
+        time.sleep(1)
+        assert told(lab, "worker-hung dc1-w2")[0]["since"] == alarm["since"]
+        lab.lab.kill("dc1-w2", "CONT")
+        told(lab)
+
+
+def test_stopped(lab: Cluster) -> None:
+    told(lab)
+    lab.lab.kill("dc1-w2", "TERM")
+    told(lab, "worker-stopped dc1-w2")
+    lab.lab.start("dc1-w2")
+    told(lab)
+
+
+def store_of(lab: Cluster, worker: str) -> Path:
+    return lab.lab.directory / "nodes" / worker / "data" / "quads" / "quads"
+
+
+@pytest.mark.parametrize("victim", ["dc1-w2", "dc1-w1"])
+def test_one_quad_changed_in_a_stopped_workers_store(lab: Cluster, victim: str) -> None:
+    """One of the two evaluates: so both."""
+    told(lab)
+    index = lab.wait_until_equal()
+    before, count = HTTP.get(f"{lab.workers[victim]}/status").json(), logged(lab, "worker-damaged")
+    with reads_served(lab):
+        lab.lab.kill(victim, "TERM")
+        files = Store(store_of(lab, victim))
+        files.remove(Quad(NamedNode("urn:s7"), NamedNode("urn:p"), Literal(7)))
+        files.add(Quad(NamedNode("urn:s7"), NamedNode("urn:p"), Literal(8)))
+        files.flush()
+        del files
+        lab.lab.start(victim)
+        assert HTTP.get(f"{lab.workers[victim]}/status").json()["signature"] == before["signature"]
+        [alarm] = told(lab, f"worker-damaged {victim}", seconds=10)
+        assert alarm["index"] >= index
+        assert alarm["transaction"] is not None
+        assert "rebuilt" in alarm["what_to_do"]
+        told(lab, seconds=20)
+    after = HTTP.get(f"{lab.workers[victim]}/status").json()
+    assert after["store"] != before["store"]
+    lab.wait_until_equal()
+    assert recount(lab.workers[victim])[0] == before["signature"]
+    assert logged(lab, "worker-damaged") == count + 2  # once when it began, once when it ended
+
+
+def check_that_the_commands_name_it(lab: Cluster, victim: str) -> None:
+    """From outside, and which entry touched it last."""
+    master, kafka = lab.masters[0], lab.lab.dcs[0]["kafka"]
+    lab.wait_until_equal()  # what the workers say of themselves is equal all the time
+    wrong, right = (
+        quadlog("verify", worker, "--master", master) for worker in (victim, lab.workers["dc1-w1"])
+    )
+    assert (wrong.returncode, right.returncode) == (1, 0), wrong.stdout + wrong.stderr + right.stderr
+    assert f"{victim} DIFFERENT" in wrong.stdout
+    assert "dc1-w1 DIFFERENT" in wrong.stdout
+    assert "the same of itself" in right.stdout
+    named = quadlog("diff", "dc1-w1", victim, "--master", master, "--kafka", kafka)
+    assert named.returncode == 1, named.stderr
+    lines = named.stdout.splitlines()
+    assert lines[0].startswith(f'only at {victim}: <urn:s7> <urn:p> "9"')
+    assert "no effect among the last" in lines[1]
+    assert lines[-1].endswith(": 1 quads differ")
+
+
+def test_the_commands_while_writes_go_on(lab: Cluster) -> None:
+    """Equal workers are equal at any index; dumps of two different ones are not taken for a difference."""
+    told(lab)
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.wait(0.03):
+            number += 1
+            assert lab.update(f"INSERT DATA {{ <urn:w{number}> <urn:p> {number} }}").status_code == 204
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(2):
+            compared = quadlog("diff", "dc1-w1", "dc1-w2", "--master", lab.masters[0])
+            assert compared.returncode == 0, compared.stdout + compared.stderr
+            verified = quadlog("verify", lab.workers["dc1-w2"])
+            assert verified.returncode == 0, verified.stdout + verified.stderr
+    finally:
+        stop.set()
+        thread.join()
+    lab.wait_until_equal()
+
+
+def test_a_second_time_within_the_hour_it_is_only_told(lab: Cluster) -> None:
+    told(lab)
+    victim = "dc1-w2"
+    lab.lab.kill(victim, "TERM")
+    files = Store(store_of(lab, victim))
+    files.add(Quad(NamedNode("urn:s7"), NamedNode("urn:p"), Literal(9)))
+    files.flush()
+    del files
+    lab.lab.start(victim)
+    with reads_served(lab):
+        told(lab, f"worker-damaged {victim}", seconds=10)
+        deadline = time.monotonic() + 5
+        while "once in 3600 s" not in alarms(lab)[0]["what_to_do"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        # It follows the log all the while, and shows nobody what it holds.
+        answer = lab.update("INSERT DATA { <urn:s20> <urn:p> 20 }")
+        assert answer.status_code == 204
+        states = {worker["id"]: worker["state"] for worker in lab.status()["workers"]}
+        assert states == {"dc1-w1": "serving", victim: "quarantined"}
+        assert [objects(lab.masters[0], "<urn:s7>") for _ in range(10)] == [["7"]] * 10
+        check_that_the_commands_name_it(lab, victim)
+    lab.lab.kill(victim, "TERM")
+    lab.lab.start(victim, QUADLOG_REBUILD_PAUSE="0")
+    told(lab, seconds=30)
+    lab.wait_until_equal()
