@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quadlog.core import signature
 from quadlog.core.model import GENESIS
+
+if TYPE_CHECKING:
+    from quadlog.core.model import Effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +26,21 @@ class Applied:
     effects_offset: int = 0
     term: bytes = GENESIS
     attempt: int = 0
+
+    @staticmethod
+    def after(effect: Effect, *, agreed_offset: int = 0, effects_offset: int = 0) -> Applied:
+        """What a store has applied with this effect; the offsets are those behind the records."""
+        return Applied(
+            index=effect.index,
+            chain=effect.entry_chain,
+            effects_chain=effect.chain,
+            signature=int.from_bytes(effect.signature_after, "big"),
+            quads=effect.quads,
+            agreed_offset=agreed_offset,
+            effects_offset=effects_offset,
+            term=effect.term,
+            attempt=effect.attempt,
+        )
 
     def encode(self) -> str:
         """One line of text, short: oxigraph's dictionary keeps every string for ever.

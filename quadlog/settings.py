@@ -166,6 +166,10 @@ class WorkerSettings(NodeSettings):
     worker_url: str
     heartbeat: Annotated[float, Field(gt=0)] = 0.5
     """Seconds between heartbeats while nothing else is said."""
+    update_timeout: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds that the evaluation of one update may take; above it: rejected."""
+    update_memory: Annotated[int, Field(ge=64 * MIB)] = 2048 * MIB
+    """Bytes of memory that the evaluation of one update may take; above it: rejected."""
     load_from: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """What LOAD may fetch: beginnings of IRIs, each up to a `/`.  A worker stands inside the operator's network."""
     load_timeout: Annotated[float, Field(gt=0)] = 10.0

@@ -11,23 +11,26 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.effect import effect_of, effect_of_load, effect_on_graphs, signature_after
+from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs, signature_after
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
 from quadlog.core.operations import DeleteData, InsertData, Load, Modify
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
 from quadlog.core.using import Using
-from quadlog.errors import UserError
+from quadlog.errors import StateError, UserError
 from quadlog.worker.ahead import Ahead, Decided, Steps
-from quadlog.worker.lines import with_change
+from quadlog.worker.lines import changes_of, with_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pyoxigraph import Quad
+
     from quadlog.core.model import Fence, LoggedEntry
     from quadlog.core.operations import DataOperation, Operation
     from quadlog.quadstore import Applied, QuadStore
+    from quadlog.worker.limits import Watch
     from quadlog.worker.loader import Loaded, Loader
 
 AHEAD: Final = 2000
@@ -56,8 +59,10 @@ class Evaluator:
         fence: Fence,
         say: Callable[[Effect, LoggedEntry], None],
         loader: Loader,
+        watch: Watch | None = None,
     ) -> None:
         """Begin behind what `store` has applied: all effects that stand before `fence`."""
+        self._watch = watch
         applied: Applied = store.applied
         self._fence, self._say = fence, say
         self._store: Final = store
@@ -85,7 +90,7 @@ class Evaluator:
         for entry in entries:
             if entry.index <= self.index:
                 continue
-            if len(self._ahead) >= AHEAD or self._ahead.weight > LARGE:
+            if self.is_full:
                 return False
             operations = self._operations(entry)
             if not self._has_loaded(entry, operations):
@@ -108,6 +113,11 @@ class Evaluator:
         self._loaded = loaded or {}
         return loaded is not None
 
+    @property
+    def is_full(self) -> bool:
+        """Has more to be read back before more is decided?"""
+        return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
+
     def _goes_ahead(self, operations: Sequence[Operation]) -> bool:
         """Whether a WHERE among them needs more in the store than what is shown."""
         return self._ahead.in_memory or any(isinstance(o, Modify) for o in operations[1:])
@@ -119,17 +129,41 @@ class Evaluator:
         return self._parsed[1]
 
     def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> None:
+        if self._watch is not None:
+            self._watch.begin(entry.index)
         steps, reason = self._decide(entry, operations)
+        if self._watch is not None:
+            self._watch.end()
         change, rest = steps.net()
+        self._conclude(entry, change, rest, reason, steps.records)
+
+    def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
+        """Publish what a trial computed of the next entry.
+
+        Raises:
+            StateError: it was computed against another state.
+
+        """
+        [change] = changes_of([effect])
+        self._conclude(entry, change, change, effect.reason, [])
+        if (self.index, self._chain, self._quads) != (effect.index, effect.chain, effect.quads):
+            message = f"the trial of entry {entry.index} began from another state than this worker is in"
+            raise StateError(message)
+
+    def reject(self, entry: LoggedEntry, reason: str) -> None:
+        """Publish that the next entry does nothing, and why."""
+        self._conclude(entry, Change(), Change(), reason, [])
+
+    def _conclude(
+        self, entry: LoggedEntry, change: Change, rest: Change, reason: str | None, records: list[Quad]
+    ) -> None:
         before = self._signature
         after = signature_after(before, change)
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
         self.index, self._signature = entry.index, after
         self._quads += change.growth
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
-        self._ahead.decide(
-            entry.index, Decided(change=change, chain=self._chain, rest=rest, records=steps.records)
-        )
+        self._ahead.decide(entry.index, Decided(change=change, chain=self._chain, rest=rest, records=records))
         effect = Effect(
             index=entry.index,
             id=entry.id,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 import httpx
@@ -26,7 +27,7 @@ _HIDDEN_STEP = re.compile(r"(?i)/(\.|%(25)*2e){1,2}(/|;|%(25)*3b|$)|%(25)*(2f|5c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class LoadLimits:
     """What may be loaded."""
 
     beginnings: tuple[str, ...]
@@ -51,6 +52,16 @@ class Limits:
             size=settings.max_transaction_size,
         )
 
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Undo `encode`."""
+        values = json.loads(text)
+        return cls(beginnings=tuple(values["beginnings"]), seconds=values["seconds"], size=values["size"])
+
+    def encode(self) -> str:
+        """For the command line of a trial."""
+        return json.dumps(asdict(self))
+
     def check(self, url: httpx.URL) -> None:
         """Raise DocumentError unless this may be fetched."""
         text = str(url)
@@ -62,7 +73,7 @@ class Limits:
             raise DocumentError(message)
 
 
-async def fetch(client: httpx.AsyncClient, iri: str, limits: Limits, *, size: int) -> Document:
+async def fetch(client: httpx.AsyncClient, iri: str, limits: LoadLimits, *, size: int) -> Document:
     """The document of an IRI, of at most `size` bytes.
 
     Raises:
@@ -94,7 +105,7 @@ def url_of(iri: str) -> httpx.URL:
         raise DocumentError(f"no URL that can be fetched: {error}") from None
 
 
-async def _body(answer: httpx.Response, size: int, limits: Limits) -> bytes:
+async def _body(answer: httpx.Response, size: int, limits: LoadLimits) -> bytes:
     body = bytearray()
     async for part in answer.aiter_bytes():
         body += part

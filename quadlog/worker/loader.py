@@ -17,7 +17,7 @@ import structlog
 from pyoxigraph import Quad
 
 from quadlog.worker.documents import DocumentError
-from quadlog.worker.fetch import Limits, fetch, url_of
+from quadlog.worker.fetch import LoadLimits, fetch, url_of
 from quadlog.worker.reading import read
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.operations import Load
 
-__all__ = ["Limits", "Loaded", "Loader"]
+__all__ = ["LoadLimits", "Loaded", "Loader"]
 
 log = structlog.get_logger()
 
@@ -39,7 +39,7 @@ Loaded: TypeAlias = tuple[Quad, ...] | str
 class Loader:
     """Loads for one entry at a time: the next one that is to be evaluated."""
 
-    def __init__(self, limits: Limits, done: Callable[[], None]) -> None:
+    def __init__(self, limits: LoadLimits, done: Callable[[], None]) -> None:
         """`done` is called in another thread."""
         self._limits: Final = limits
         self._done: Final = done
@@ -62,7 +62,7 @@ class Loader:
 class _Job:
     """The documents of one entry."""
 
-    def __init__(self, tx_id: bytes, loads: Sequence[Load], limits: Limits) -> None:
+    def __init__(self, tx_id: bytes, loads: Sequence[Load], limits: LoadLimits) -> None:
         self.tx_id: Final = tx_id
         self._loads, self._limits = loads, limits
         # What may not be fetched costs no thread: anybody may ask for it.
@@ -108,7 +108,7 @@ class _Job:
         return loaded
 
 
-def _refusal(load: Load, limits: Limits) -> str | None:
+def _refusal(load: Load, limits: LoadLimits) -> str | None:
     try:
         limits.check(url_of(load.source.value))
     except DocumentError as error:

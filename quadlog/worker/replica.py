@@ -20,8 +20,10 @@ from quadlog.quadstore import Applied
 from quadlog.worker.ahead import Decided
 from quadlog.worker.backlog import Backlog
 from quadlog.worker.evaluator import Evaluator
+from quadlog.worker.limits import Limits, Watch, begin_anew
 from quadlog.worker.lines import changes_of
-from quadlog.worker.loader import Limits, Loader
+from quadlog.worker.loader import Loader, LoadLimits
+from quadlog.worker.suspects import Suspects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,12 +117,16 @@ class Replica:
         self._duty: Fence | None = None
         """It again, once it is read back as the newest."""
         self._evaluator: Evaluator | None = None
+        self._suspects: Suspects | None = None
+        self._limits: Final = Limits(seconds=settings.update_timeout, memory=settings.update_memory)
+        self._watch: Final = Watch(self._limits, begin_anew)
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
         """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
         self._inbox: queue.SimpleQueue[Asked | Heard | Fetched | Stop] = queue.SimpleQueue()
-        self._loader = Loader(Limits.of(settings), lambda: self._inbox.put(Fetched()))
+        self._load_limits: Final = LoadLimits.of(settings)
+        self._loader: Final = Loader(self._load_limits, lambda: self._inbox.put(Fetched()))
         self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
@@ -143,6 +149,7 @@ class Replica:
         """Begin to apply."""
         self._thread.start()
         self._pulse.start()
+        self._watch.start()
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
         """Hand over what the tail read; waits while too much of it waits."""
@@ -167,8 +174,11 @@ class Replica:
     def stop(self) -> None:
         """End the threads."""
         self._stopping.set()
+        self._watch.close()
         self._inbox.put(Stop())
         self._thread.join(timeout=5)
+        if self._suspects is not None:
+            self._suspects.close()
 
     def beat(self, state: WorkerState = WorkerState.SERVING) -> Heartbeat:
         """What this worker says of itself now."""
@@ -278,11 +288,32 @@ class Replica:
 
     def _evaluate(self) -> None:
         if self._duty is not None and self._evaluator is None and not self._backlog.has_effects:
-            self._evaluator = Evaluator(self.store, self._duty, self._publish, self._loader)
-        self._more = self._evaluator is not None and self._evaluator.evaluate(self._backlog.entries())
+            self._begin(self._duty)
+        if self._evaluator is None or self._suspects is None:
+            self._more = False
+            return
+        self._more = self._suspects.turn(self._evaluator, self._backlog.entries())
+        if not self._more:
+            self._more = self._evaluator.evaluate(self._backlog.entries())
+
+    def _begin(self, duty: Fence) -> None:
+        """What stands in the log and has no effect may be what ended the worker before."""
+        self._evaluator = Evaluator(self.store, duty, self._publish, self._loader, self._watch)
+        waiting = [entry.index for entry in self._backlog.entries()]
+        self._suspects = Suspects(
+            self.store,
+            duty,
+            until=max(waiting, default=0),
+            limits=self._limits,
+            load_limits=self._load_limits,
+            directory=self._settings.data_dir / "trial",
+        )
 
     def _retire(self) -> None:
         """The duty ends: what was decided and not heard back leaves the store."""
+        if self._suspects is not None:
+            self._suspects.close()
+            self._suspects = None
         if self._evaluator is not None:
             self._evaluator.retire()
             self._evaluator = self._duty = None
@@ -310,20 +341,10 @@ class Replica:
                     f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
                 )
                 raise StateError(message)
-        last, effect = pairs[-1], effects[-1]
+        last = pairs[-1]
         self.store.apply(
             [decided.rest for decided in all_decided],
-            Applied(
-                index=effect.index,
-                chain=effect.entry_chain,
-                effects_chain=effect.chain,
-                signature=signature,
-                quads=effect.quads,
-                agreed_offset=last.agreed_offset,
-                effects_offset=last.effects_offset,
-                term=effect.term,
-                attempt=effect.attempt,
-            ),
+            Applied.after(last.effect, agreed_offset=last.agreed_offset, effects_offset=last.effects_offset),
             anticipated=[record for decided in all_decided for record in decided.records],
         )
         visit(Failpoint.AFTER_APPLY)

@@ -123,8 +123,10 @@ class Worker:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Hear and apply until there is nothing left."""
-        while any(len(self.log.records[topic]) > read for topic, read in self._read.items()):
+        """Hear and apply until there is nothing left, and no trial is under way."""
+        while self.replica._more or any(
+            len(self.log.records[topic]) > read for topic, read in self._read.items()
+        ):
             for topic in self._read:
                 self.hear(topic)
             self.turn()

@@ -1,0 +1,208 @@
+"""What may have ended an evaluator is tried in a process of its own, and rejected if it ends that too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog import codec
+from quadlog.core.model import Outcome
+from quadlog.errors import StateError
+from quadlog.settings import MIB
+from quadlog.worker.fetch import LoadLimits
+from quadlog.worker.limits import Limits, Watch
+from quadlog.worker.trial import READY, receive, send
+from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
+from tests.integration.test_forms import Generator, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.worker.suspects import Trial
+
+START = "INSERT DATA { " + " ".join(f"<urn:s{n}> <urn:p> {n} ." for n in range(60)) + " }"
+ONE = "INSERT { ?s <urn:q> 1 } WHERE { ?s <urn:p> 7 }"
+CROSS = " ".join(f"?a{n} <urn:p> ?b{n} ." for n in range(12))
+ENDLESS = f"INSERT {{ <urn:x> <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ {CROSS} }} }}"
+HUNGRY = f"INSERT {{ ?a0 <urn:n> ?b0 }} WHERE {{ SELECT ?a0 ?b0 {{ {CROSS} }} ORDER BY ?b1 ?b2 ?b3 }}"
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def successor(path: Path, log: Log, *texts: str, limits: Limits | None = None) -> Worker:
+    """A worker that takes over where START was applied and these texts were agreed."""
+    first = Worker(path, log, "w1")
+    first.take_over()
+    log.agree(START)
+    first.catch_up()
+    for text in texts:
+        log.agree(text)
+    worker = Worker(path, log, "w2")
+    if limits is not None:
+        worker.replica._limits = limits  # type: ignore[misc]
+    worker.hear(TOPICS.effects)
+    worker.replica._take_over(TERM)
+    worker.hear(TOPICS.agreed)
+    worker.hear(TOPICS.effects)
+    return worker
+
+
+def until(worker: Worker, done: Callable[[], bool]) -> None:
+    """Turn, and hear what is said, until something is so."""
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        worker.replica._apply()
+        worker.replica._evaluate()
+        worker.hear(TOPICS.effects)
+        time.sleep(0.002)
+
+
+def decided(worker: Worker, log: Log, count: int) -> list[tuple[Outcome, str]]:
+    until(worker, lambda: worker.store.applied.index == count)
+    return [(effect.outcome, (effect.reason or "").split(":")[0]) for effect in log.effects()]
+
+
+NO_LOADS = LoadLimits(beginnings=(), seconds=1, size=1)
+FINE = (Outcome.APPLIED, "")
+
+
+def rejected(why: str) -> tuple[Outcome, str]:
+    return Outcome.REJECTED, why
+
+
+def test_suspects_that_do_nothing_wrong_have_their_effects(tmp_path: Path, log: Log) -> None:
+    generator = Generator(1)
+    texts = [generator.update().text for _ in range(200)]
+    worker = successor(tmp_path, log, *texts)
+    decided(worker, log, 201)
+    twin_log = Log()
+    twin = Worker(tmp_path, twin_log, "twin")
+    twin.take_over()
+    for text in (START, *texts):
+        twin_log.agree(text)
+    twin.catch_up()
+    assert [replace(effect, attempt=0, term=b"") for effect in log.effects()] == [
+        replace(effect, attempt=0, term=b"") for effect in twin_log.effects()
+    ]
+    assert state_of(worker) == state_of(twin)
+    assert worker.store.recount()[0] == worker.store.applied.signature
+    assert not (tmp_path / "trial").exists()
+
+
+def test_what_takes_too_long_is_rejected_and_the_others_are_not(tmp_path: Path, log: Log) -> None:
+    limits = Limits(seconds=1.0, memory=2048 * MIB)
+    worker = successor(tmp_path, log, ONE, ENDLESS, ONE.replace("7", "8"), limits=limits)
+    began = time.monotonic()
+    assert decided(worker, log, 4) == [FINE, FINE, rejected("evaluator-timeout"), FINE]
+    assert time.monotonic() - began > 1.0
+    assert worker.store.applied.quads == 62
+
+
+def test_what_takes_too_much_memory_is_rejected(tmp_path: Path, log: Log) -> None:
+    worker = successor(tmp_path, log, HUNGRY, ONE, limits=Limits(seconds=50, memory=256 * MIB))
+    assert decided(worker, log, 3) == [FINE, rejected("evaluator-memory"), FINE]
+
+
+def test_what_kills_the_trial_is_rejected(tmp_path: Path, log: Log) -> None:
+    worker = successor(tmp_path, log, ENDLESS, ONE)
+    until(worker, lambda: worker.replica._suspects is not None and _trial_of(worker)._began is not None)
+    until(worker, lambda: _trial_of(worker)._is_ready)
+    os.kill(_trial_of(worker)._process.pid, signal.SIGKILL)
+    assert decided(worker, log, 3) == [FINE, rejected("evaluator-crash"), FINE]
+
+
+def _trial_of(worker: Worker) -> Trial:
+    until(
+        worker, lambda: worker.replica._suspects is not None and worker.replica._suspects._trial is not None
+    )
+    assert worker.replica._suspects is not None
+    assert worker.replica._suspects._trial is not None
+    return worker.replica._suspects._trial
+
+
+def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path, log: Log) -> None:
+    worker = successor(tmp_path, log, ENDLESS)
+    pid = _trial_of(worker)._process.pid
+    began = time.monotonic()
+    assert worker.replica.beat().evaluating
+    worker.replica._retire()
+    assert time.monotonic() - began < 1
+    assert not Path(f"/proc/{pid}").exists()
+    assert not (tmp_path / "trial").exists()
+
+
+def test_a_trial_that_cannot_be_held_is_the_workers_fault(
+    tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    worker = successor(tmp_path, log, ONE)
+    with pytest.raises(StateError, match="ended before it began"):
+        decided(worker, log, 2)
+    assert len(log.effects()) == 1, "nothing is rejected for it"
+    worker.replica._retire()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(seconds=0.2, memory=2048 * MIB), "evaluator-timeout"),
+        (Limits(seconds=60.0, memory=100 * MIB), "evaluator-memory"),
+    ],
+)
+def test_the_watch_ends_what_is_above_its_limits(
+    limits: Limits, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[float] = []
+    watch = Watch(limits, lambda: ended.append(time.monotonic()))
+    watch.start()
+    for index in range(1, 5):  # each within the limits
+        watch.begin(index)
+        time.sleep(0.1)
+        watch.end()
+    time.sleep(0.3)
+    assert not ended, "nothing was under way for long"
+    watch.begin(5)
+    time.sleep(0.12)
+    held = bytearray(200 * MIB)
+    deadline = time.monotonic() + 10
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+    watch.end()
+    watch.close()
+    assert ended
+    assert len(held) == 200 * MIB
+    assert reason in capsys.readouterr().out
+
+
+def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
+    """Also in the middle of an evaluation that has no end."""
+    entries = log.agree(START), log.agree(ENDLESS)
+    work = tmp_path / "entries"
+    with work.open("wb") as out:
+        for entry in entries:
+            send(out, codec.encode_entry(entry))
+    trial = f"{sys.executable} -m quadlog.worker.trial {tmp_path / 'store'} {TERM.hex()} 1 w1 $$ '{NO_LOADS.encode()}'"
+    script = f"{trial} <{work} & echo $!; wait"
+    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        process = Path(f"/proc/{int(shell.stdout.readline())}")
+        ready, effect = receive(shell.stdout), receive(shell.stdout)
+        time.sleep(0.5)
+        assert (ready, effect is not None, process.exists()) == (READY, True, True)
+        shell.kill()
+    deadline = time.monotonic() + 5
+    while process.exists() and process.joinpath("stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
