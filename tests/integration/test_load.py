@@ -272,6 +272,7 @@ def test_a_successor_loads_anew_and_the_first_effect_counts(tmp_path: Path, web:
         time.sleep(0.005)
     pair.following.catch_up()
     pair.following.take_over()
+    # Its predecessor may have died of it: it is tried in a process of its own, and loaded there.
     wait_for_effects(pair.following, 1)
     gate.set()
     pair.evaluating.catch_up()
