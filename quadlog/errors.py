@@ -8,6 +8,7 @@
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
     │   └── Forbidden          403
     ├── Unavailable            503  definite: nothing was changed, try again
+    ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             the operator's to mend, before anything runs
@@ -26,6 +27,8 @@ class QuadlogError(Exception):
 
     status: ClassVar[int] = 500
     definite: ClassVar[bool] = True
+    final: ClassVar[bool] = False
+    """Whether asking another worker is in vain."""
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         """``retry_after``: seconds after which the same request may succeed."""
@@ -73,6 +76,13 @@ class Unavailable(QuadlogError):
     status = 503
 
 
+class QueryStopped(QuadlogError):
+    """A query was ended, by a limit or by hand; another worker would not answer it either."""
+
+    status = 503
+    final = True
+
+
 class OutcomeUnknown(QuadlogError):
     """The transaction was accepted and is not decided yet: ask ``/tx/{id}``."""
 
@@ -92,3 +102,15 @@ class SetupError(QuadlogError):
 
 class StateError(QuadlogError):
     """What is stored contradicts itself or the log; the process stops rather than guess."""
+
+
+def error_named(name: str) -> type[QuadlogError]:
+    """The class of this name in the tree; the root if there is none.
+
+    >>> error_named("Forbidden").status
+    403
+    """
+    classes = [QuadlogError]
+    for known in classes:
+        classes += known.__subclasses__()
+    return next((known for known in classes if known.__name__ == name), QuadlogError)

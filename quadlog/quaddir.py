@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import NamedNode, Store
 
@@ -14,6 +14,8 @@ from quadlog.errors import SetupError, StateError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_RESERVED: Final = "reserved-graph"
 
 
 def open_locked(path: Path) -> Store:
@@ -36,15 +38,21 @@ def open_locked(path: Path) -> Store:
 
 def reserved_graph(path: Path, store: Store) -> NamedNode:
     """The graph's name, made up when the store is: nobody can guess it."""
-    file = path / "reserved-graph"
+    file = path / _RESERVED
     if file.exists():
         return NamedNode(file.read_text().strip())
     if next(store.named_graphs(), None) is not None or len(store):
         raise StateError(f"{path}: the file {file.name} is missing beside the quads; rebuild the store")
     name = NamedNode(f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
+    name_reserved(path, name)
+    return name
+
+
+def name_reserved(path: Path, name: NamedNode) -> None:
+    """Write down the name, durably."""
+    file = path / _RESERVED
     draft = file.with_suffix(".new")
     draft.write_text(f"{name.value}\n")
     with draft.open() as written:
         os.fsync(written.fileno())
     draft.replace(file)
-    return name

@@ -23,8 +23,7 @@ from quadlog.core import signature
 from quadlog.errors import StateError
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
-from quadlog.onethread import on_one_thread
-from quadlog.quaddir import open_locked, reserved_graph
+from quadlog.quaddir import name_reserved, open_locked, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Applied", "QuadStore"]
 
 _APPLIED = NamedNode("urn:quadlog:applied")
-# Iterating over quads holds the GIL: lines between two chances for other threads, some 5 ms.
+# Lines handed over at once; iterating over quads holds the GIL, for some 5 ms a chunk.
 _CHUNK = 5_000
 
 
@@ -162,10 +161,12 @@ class QuadStore:
         accept: str = "*/*",
         base_iri: str | None = None,
         dataset: Dataset | None = None,
+        triples: int | None = None,
     ) -> Answer:
         """Begin to answer a SPARQL query; updates are Forbidden, wrong syntax is SyntaxRefused.
 
-        The answer is of this moment, however much later it is written out.
+        The answer is of this moment, however much later it is written out.  One of more than ``triples``
+        is QueryStopped.
         """
         return run_query(
             self._store,
@@ -176,6 +177,7 @@ class QuadStore:
             base_iri=base_iri,
             dataset=dataset,
             commits=self._commits,
+            triples=triples,
         )
 
     def contains(self, quad: Quad) -> bool:
@@ -208,8 +210,8 @@ class QuadStore:
         yield from map(signature.empty_graph_line, empty)
 
     def dump(self) -> Generator[bytes]:
-        """N-Quads in chunks, with comments that name the empty graphs, as of this moment."""
-        return on_one_thread(lambda: _chunks(self.lines()))
+        """N-Quads in chunks, with comments that name the empty graphs, as of this moment; for one thread."""
+        return _chunks(self.lines())
 
     def recount(self) -> tuple[int, int]:
         """Signature and number of quads, from what is stored."""
@@ -220,6 +222,15 @@ class QuadStore:
             if number % _CHUNK == 0:
                 time.sleep(0)
         return total % (1 << 256), quads
+
+    def copy_to(self, path: Path) -> None:
+        """A store of its own in a new directory, as of this moment; ``open`` takes back what was anticipated.
+
+        Hard links where the file system has them: 8 ms for a million quads, and no other thread waits.
+        """
+        path.mkdir(parents=True)
+        self._store.backup(str(path / "quads"))
+        name_reserved(path, self._reserved)
 
     def close(self) -> None:
         """Flush, and let go of the directory."""
@@ -234,7 +245,6 @@ def _chunks(lines: Iterator[str]) -> Generator[bytes]:
         if len(chunk) == _CHUNK:
             yield "\n".join((*chunk, "")).encode()
             chunk.clear()
-            time.sleep(0)  # lets another thread have the GIL
     if chunk:
         yield "\n".join((*chunk, "")).encode()
 

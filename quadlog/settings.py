@@ -152,3 +152,11 @@ class WorkerSettings(NodeSettings):
     worker_url: str
     heartbeat: Annotated[float, Field(gt=0)] = 0.5
     """Seconds between heartbeats while nothing else is said."""
+    query_timeout: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds that a client may wait for a query's work; a query's own `timeout` may only be lower."""
+    query_memory: Annotated[int, Field(ge=128 * MIB)] = 1024 * MIB
+    """Resident bytes of the process that runs a query, some 50 MB of which it needs for itself; above it: killed."""
+    query_rows: Annotated[int, Field(ge=1)] | None = None
+    """Rows of one answer, or triples; above it: an error, or a broken transfer.  Unset: any number."""
+    query_processes: Annotated[int, Field(ge=1, le=256)] = 16
+    """Queries that run at once, each in a process; one process is there at rest."""

@@ -15,6 +15,9 @@ from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.app import make_app
+from quadlog.worker.feed import Feed
+from quadlog.worker.readers import Readers
+from quadlog.worker.reads import Reads
 from quadlog.worker.replica import Replica
 
 if TYPE_CHECKING:
@@ -30,10 +33,15 @@ def run(settings: WorkerSettings) -> int:
     server = Server(settings.host, settings.port)
     store = QuadStore.open(settings.data_dir / "quads")
     outlet = KafkaOutlet(settings.kafka, client=settings.node_id, failed=server.fail)
+    feed = Feed(store.applied.index)
+    copies = settings.data_dir / "copies"
+    readers = Readers(store, feed, copies, most=settings.query_processes)
+    reads = Reads(readers, settings.node_id)
     replica = Replica(
         settings=settings,
         topics=topics,
         store=store,
+        feed=feed,
         effects=EffectsProducer(outlet, topics.effects, settings.node_id),
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
@@ -48,7 +56,7 @@ def run(settings: WorkerSettings) -> int:
     tail.start(replica.offsets())
     log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
     try:
-        return server.run(make_app(replica))
+        return server.run(make_app(replica, reads, settings), beside=(readers.run, reads.run))
     finally:
         replica.stop()
         tail.close()

@@ -21,6 +21,7 @@ from quadlog.ports import Record
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
+from quadlog.worker.feed import Feed
 from quadlog.worker.replica import Replica
 
 if TYPE_CHECKING:
@@ -94,11 +95,14 @@ class Worker:
             worker_url="http://127.0.0.1:1",
         )
         self.log = log
+        self.settings = settings
         self.store = QuadStore.open(path / name)
+        self.feed = Feed(self.store.applied.index)
         self.replica = Replica(
             settings=settings,
             topics=TOPICS,
             store=self.store,
+            feed=self.feed,
             effects=EffectsProducer(log, TOPICS.effects, name),
             status=StatusProducer(log, TOPICS.status),
             failed=print,
