@@ -6,7 +6,9 @@
     │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
     │   ├── TooLarge           413
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
-    │   └── Forbidden          403
+    │   ├── Forbidden          403
+    │   ├── NoSuchQuery        404  it ended, or never was
+    │   └── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     ├── Unavailable            503  definite: nothing was changed, try again
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
@@ -68,6 +70,18 @@ class Forbidden(UserError):
     """Not allowed here."""
 
     status = 403
+
+
+class NoSuchQuery(UserError):
+    """No query of this id is under way."""
+
+    status = 404
+
+
+class OtherHistory(UserError):
+    """A point in the log that a read asked for is not in the log as it is known here."""
+
+    status = 409
 
 
 class Unavailable(QuadlogError):

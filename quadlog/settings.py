@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
+from quadlog.core.consistency import Consistency
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class MasterSettings(NodeSettings):
     """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
     idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
+    read_consistency: Consistency = Consistency.SESSION
+    """What a read shows that does not say `Quadlog-Consistency`; the same at every master of a repository."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1

@@ -58,12 +58,16 @@ class Reader:
             OSError: no copy could be made, or no process.
 
         """
-        await asyncio.to_thread(store.copy_to, directory)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-m", "quadlog.worker.reading.process", str(directory)]
-            # In this thread, whose end is the process's own end, too.
-            process = subprocess.Popen(leashed(command), stdin=theirs.fileno())  # noqa: S603, ASYNC220
+        try:
+            await asyncio.to_thread(store.copy_to, directory)
+            ours, theirs = socket.socketpair()
+            with theirs:
+                command = [sys.executable, "-m", "quadlog.worker.reading.process", str(directory)]
+                # In this thread, whose end is the process's own end, too.
+                process = subprocess.Popen(leashed(command), stdin=theirs.fileno())  # noqa: S603, ASYNC220
+        except OSError:
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+            raise
         reader = cls(process, directory)
         try:
             reader._incoming, reader._outgoing = await asyncio.open_unix_connection(sock=ours)

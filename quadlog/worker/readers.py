@@ -109,14 +109,17 @@ class Readers:
         free: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
         self._waiting.append(free)
         self._fill()
+        self._fail_hopeless()
         try:
             async with asyncio.timeout((deadline - now().steady) / 1000):
                 return await free
         except BaseException as error:
-            if free.done() and not free.cancelled():  # given in the very moment when the wait ended
+            if (
+                free.done() and not free.cancelled() and not free.exception()
+            ):  # given in the very moment when the wait ended
                 self._offer(free.result())
             if isinstance(error, TimeoutError):
-                why = self._failed or f"{self._most} reads have been under way here for {self._turn_s:g} s"
+                why = f"{self._most} reads have been under way here for {self._turn_s:g} s"
                 raise Unavailable(why, retry_after=2) from None
             raise
 
@@ -165,14 +168,23 @@ class Readers:
         try:
             reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}")
         except (Died, OSError) as error:
+            self._starting -= 1
             self._failed = f"no reading process could be started: {error or 'it ended at once, see the log'}"
             self._again_at = now().steady + AGAIN_S * 1000
-            log.exception("no reading process could be started")
+            log.warning(self._failed)
+            self._fail_hopeless()
             return
-        finally:
-            self._starting -= 1
-        self._failed = ""
+        self._starting -= 1
         self._offer(reader)
+
+    def _fail_hopeless(self) -> None:
+        """Whoever waits for a process, with none that could get free, is told at once."""
+        if self._busy or self._starting:
+            return
+        for free in self._waiting:
+            if not free.done():
+                free.set_exception(Unavailable(self._failed, retry_after=2))
+        self._waiting.clear()
 
     def _begin(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.ensure_future(work)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from quadlog.answers import Streamed, unless_left
 from quadlog.clock import now
-from quadlog.errors import QueryStopped, UserError, error_named
+from quadlog.errors import NoSuchQuery, QueryStopped, error_named
 from quadlog.worker.reader import Died
 from quadlog.worker.reading.frames import Kind
 from quadlog.worker.reading.process import GATHERED
@@ -125,6 +125,7 @@ class Reads:
                 return Response(first, headers=read.headers)
         except BaseException:
             await pieces.aclose()
+            self._drop(read)  # where it was ended before it began
             raise
         return Streamed(first, pieces, headers=read.headers)
 
@@ -154,11 +155,14 @@ class Reads:
         except Died:
             raise read.error or _died(await read.reader.end()) from None
         finally:
-            self._under_way.pop(read.id, None)
-            if answered:
+            if answered and self._under_way.pop(read.id, None):
                 self._readers.put(read.reader)
-            else:
-                self._readers.discard(read.reader)
+            self._drop(read)
+
+    def _drop(self, read: Read) -> None:
+        """End its process, unless that has answered: then it may be another read's already."""
+        if self._under_way.pop(read.id, None):
+            self._readers.discard(read.reader)
 
     def _turn(self, read: Read, *, is_awaited: bool) -> None:
         moment = now().steady
@@ -180,8 +184,7 @@ class Reads:
         """Its process ends; whoever waits for it is told why."""
         log.warning("a read was stopped", id=read.id, reason=why, client=read.caller.client)
         read.error = QueryStopped(why)
-        self._under_way.pop(read.id, None)
-        self._readers.discard(read.reader)
+        self._drop(read)
 
     def stop(self, read_id: str) -> None:
         """End a read.
@@ -214,12 +217,6 @@ class Reads:
             }
             for read in self._under_way.values()
         ]
-
-
-class NoSuchQuery(UserError):
-    """No read of this id is under way."""
-
-    status = 404
 
 
 def _excess(read: Read) -> str | None:

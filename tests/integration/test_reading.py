@@ -297,6 +297,29 @@ async def test_when_all_are_busy_a_read_is_told_to_go_elsewhere(tmp_path: Path) 
         assert {answer.status_code for answer in await asyncio.gather(*asking)} == {503}
 
 
+async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -> None:
+    """A process that answered one read may be another one's at once: nobody ends it for the first."""
+    async with served(tmp_path, most=2) as here:
+        await here.ask("ASK {}")
+        texts = ("ASK {}", "SELECT", "SELECT * { ?s ?p ?o }", "SELECT * { ?s ?p ?o FILTER(1/0) }") * 25
+        answers = await asyncio.gather(*map(here.ask, texts))
+        assert [answer.status_code for answer in answers] == [200, 400, 200, 200] * 25
+        assert next(here.readers._numbers) <= 4, "none had to be started anew"
+
+
+async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path) -> None:
+    (tmp_path / "copies").touch()
+    async with served(tmp_path) as here:
+        began = time.monotonic()
+        answer = await here.ask("ASK {}")
+        assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+        assert "no reading process could be started" in answer.json()["message"]
+        assert time.monotonic() - began < 1
+        (tmp_path / "copies").unlink()
+        await asyncio.sleep(2.3)
+        assert (await here.ask("ASK {}")).status_code == 200
+
+
 async def test_what_is_wrong_with_a_query_is_said_as_ever(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         wrong = {
