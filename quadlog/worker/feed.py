@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from quadlog.applied import Applied
     from quadlog.core.model import Effect
 
-KEPT: Final = 16 * 1024 * 1024
-"""Bytes of effects that are kept: a process that lacks more is replaced by one with a new copy."""
+KEPT: Final = 4 * 1024 * 1024
+"""Bytes of effects that are kept, 0.3 s of work for a process.  One that lacks more is replaced by one with a
+new copy, which takes no longer: so reads do not wait for seconds after a large update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Feed:
         with self._lock:
             self._batches.append(Batch(effects[0].index, applied.index, frame))
             self._size += len(frame)
-            while len(self._batches) > 1 and self._size > self._kept:
+            while self._size > self._kept:
                 self._size -= len(self._batches.popleft().frame)
             self._index = applied.index
 

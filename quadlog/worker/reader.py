@@ -88,16 +88,16 @@ class Reader:
         """Whether its copy should be replaced."""
         return self._eaten > WORN_BYTES or (self._eaten > 0 and now().steady - self._born > WORN_MS)
 
-    def follow(self, feed: Feed) -> bool:
-        """Tell it of all effects that it lacks; False if that is more than is kept, or it is dead."""
-        batches = feed.behind(self.index)
-        if batches is None or self._process.poll() is not None:
-            return False
-        for batch in batches:
+    def follow(self, feed: Feed, committed: int) -> bool:
+        """Tell it of all effects that it lacks; whether it then shows what is `committed`.
+
+        It does not where it lacks more than is kept, or is dead.
+        """
+        for batch in feed.behind(self.index) or ():
             self._outgoing.write(batch.frame)
             self._eaten += len(batch.frame)
             self.index = batch.last
-        return True
+        return self.index >= committed and self._process.poll() is None
 
     @property
     def is_taking(self) -> bool:

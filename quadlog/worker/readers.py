@@ -73,11 +73,14 @@ class Readers:
         moment = now().steady
         for reader in list(self._idle):
             is_last = len(self._idle) == 1
-            followed = not reader.is_taking or reader.follow(self._feed)
+            followed = not reader.is_taking or self._is_up_to_date(reader)
             if not followed or reader.is_worn or (not is_last and moment - reader.used_at > IDLE_MS):
                 self._idle.remove(reader)
                 self._discard(reader)
         self._fill()
+
+    def _is_up_to_date(self, reader: Reader) -> bool:
+        return reader.follow(self._feed, self._store.applied.index)
 
     async def _end_all(self) -> None:
         self._is_ending = True
@@ -101,7 +104,7 @@ class Readers:
             reader = self._idle.pop() if self._idle else await self._next_free(deadline)
             self._busy.add(reader)
             self._fill()
-            if reader.follow(self._feed):
+            if self._is_up_to_date(reader):
                 return reader
             self.discard(reader)  # it lacks too much
 

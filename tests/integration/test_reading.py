@@ -275,6 +275,25 @@ async def test_a_process_that_lacks_more_than_is_kept_is_replaced(
         await gone(first.pid)
 
 
+async def test_during_a_large_commit_reads_show_what_was_before_and_do_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(tmp_path, most=1) as here:
+        store, commit = here.worker.store, here.worker.store.apply
+        here.worker.replica._feed = here.readers._feed = Feed(store.applied.index, kept=1000)
+        assert (await here.ask("ASK {}")).status_code == 200
+        [first] = here.readers._idle
+        commits: list[Any] = []
+        monkeypatch.setattr(store, "apply", lambda *args, **named: commits.append((args, named)))
+        here.update("INSERT DATA {" + " ".join(f"<urn:x> <urn:n> {n} ." for n in range(100)) + "}")
+        assert (await here.ask("ASK { <urn:x> ?p ?o }")).json()["boolean"] is False
+        assert here.readers._idle == [first]
+        [(args, named)] = commits
+        commit(*args, **named)
+        assert (await here.ask("ASK { <urn:x> ?p ?o }")).json()["boolean"] is True
+        await gone(first.pid)
+
+
 async def test_an_idle_process_that_died_is_not_asked(tmp_path: Path) -> None:
     async with served(tmp_path, most=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
