@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -10,19 +11,29 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from quadlog.errors import QuadlogError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Mapping
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
+CLIENT: Final = "Quadlog-Client"
+VIA: Final = "Quadlog-Via"
+"""What a master tells a worker: whose read it passes on, and its own id."""
+
+FINAL: Final = "Quadlog-Final"
+"""Of an error that another worker would answer with, too."""
+
 
 def error_response(error: QuadlogError, headers: Mapping[str, str] | None = None) -> Response:
     """An error of the tree: what happened, and whether it is definite."""
     retry = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     body = {"error": type(error).__name__, "message": str(error), "definite": error.definite}
-    return JSONResponse(body, error.status, {**retry, **(headers or {})})
+    final = {FINAL: "true"} if error.final else {}
+    return JSONResponse(body, error.status, {**retry, **final, **(headers or {})})
 
 
 async def handle_error(request: Request, error: Exception) -> Response:
@@ -65,6 +76,37 @@ class Streamed(StreamingResponse):
             await super().stream_response(send)
         except QuadlogError as error:
             log.warning("an answer was broken off", reason=str(error))
+
+
+async def unless_left(request: Request, work: Awaitable[T]) -> T:
+    """What `work` gives, unless the client leaves before: then `work` is cancelled.
+
+    Raises:
+        ClientLeft: nobody is there to be answered.
+
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientLeft("the client left before its answer began")
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class ClientLeft(QuadlogError):
+    """Nobody is there to be answered."""
+
+    status = 499
 
 
 async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

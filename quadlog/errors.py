@@ -6,8 +6,11 @@
     │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
     │   ├── TooLarge           413
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
-    │   └── Forbidden          403
+    │   ├── Forbidden          403
+    │   ├── NoSuchQuery        404  it ended, or never was
+    │   └── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     ├── Unavailable            503  definite: nothing was changed, try again
+    ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             the operator's to mend, before anything runs
@@ -26,6 +29,8 @@ class QuadlogError(Exception):
 
     status: ClassVar[int] = 500
     definite: ClassVar[bool] = True
+    final: ClassVar[bool] = False
+    """Whether asking another worker is in vain."""
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         """``retry_after``: seconds after which the same request may succeed."""
@@ -67,10 +72,29 @@ class Forbidden(UserError):
     status = 403
 
 
+class NoSuchQuery(UserError):
+    """No query of this id is under way."""
+
+    status = 404
+
+
+class OtherHistory(UserError):
+    """A point in the log that a read asked for is not in the log as it is known here."""
+
+    status = 409
+
+
 class Unavailable(QuadlogError):
     """This node cannot do it now; nothing was changed."""
 
     status = 503
+
+
+class QueryStopped(QuadlogError):
+    """A query was ended, by a limit or by hand; another worker would not answer it either."""
+
+    status = 503
+    final = True
 
 
 class OutcomeUnknown(QuadlogError):
@@ -92,3 +116,15 @@ class SetupError(QuadlogError):
 
 class StateError(QuadlogError):
     """What is stored contradicts itself or the log; the process stops rather than guess."""
+
+
+def error_named(name: str) -> type[QuadlogError]:
+    """The class of this name in the tree; the root if there is none.
+
+    >>> error_named("Forbidden").status
+    403
+    """
+    classes = [QuadlogError]
+    for known in classes:
+        classes += known.__subclasses__()
+    return next((known for known in classes if known.__name__ == name), QuadlogError)

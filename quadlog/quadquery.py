@@ -20,19 +20,20 @@ from pyoxigraph import (
     QueryResultsFormat,
     QuerySolutions,
     RdfFormat,
+    serialize,
 )
 
 from quadlog.core.sparql.caution import weigh
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
-from quadlog.errors import Forbidden, Unsupported, UserError
+from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pyoxigraph import QueryTriples, Store
+    from pyoxigraph import QueryTriples, Store, Triple
 
     from quadlog.core.operations import Where
     from quadlog.core.template import Row, Term
@@ -129,10 +130,11 @@ def run_query(
     base_iri: str | None = None,
     dataset: Dataset | None = None,
     commits: AbstractContextManager[object],
+    triples: int | None = None,
 ) -> Answer:
     """Begin to answer a query, as if ``reserved`` were not there; it starts inside the gate.
 
-    Nothing is committed while ``commits`` is held.
+    Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` is QueryStopped.
     """
     doubtful = _refuse_wild(text)
     _refuse_updates(text)
@@ -141,7 +143,7 @@ def run_query(
         refuse_reserved_names(text, names_of_query(text, base_iri))
         with gate.reading():
             result = _begun(store, text, base_iri, _View(dataset, reserved, doubtful), commits)
-        return _serialised(result, accept)
+        return _serialised(result, accept, triples)
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
     except RuntimeError as error:
@@ -291,14 +293,31 @@ def _refuse_updates(text: str) -> None:
             return
 
 
-def _serialised(result: QuerySolutions | QueryBoolean | QueryTriples, accept: str) -> Answer:
+def _serialised(
+    result: QuerySolutions | QueryBoolean | QueryTriples, accept: str, triples: int | None
+) -> Answer:
     if isinstance(result, (QuerySolutions, QueryBoolean)):
         media_type = negotiate(accept, tuple(SOLUTION_FORMATS))
         serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
     else:
         media_type = negotiate(accept, tuple(GRAPH_FORMATS))
-        serialise = partial(result.serialize, format=GRAPH_FORMATS[media_type])
+        if triples is None:
+            serialise = partial(result.serialize, format=GRAPH_FORMATS[media_type])
+        else:
+            serialise = partial(serialize, _counted(result, triples), format=GRAPH_FORMATS[media_type])
     return Answer(media_type=media_type, serialise=serialise)
+
+
+def _counted(triples: QueryTriples, most: int) -> Iterator[Triple]:
+    for number, triple in enumerate(triples):
+        if number == most:
+            raise QueryStopped(too_many_rows(most))
+        yield triple
+
+
+def too_many_rows(most: int) -> str:
+    """What a client is told whose answer is longer."""
+    return f"the answer has more rows than query-rows allows ({most}): ask for less with LIMIT or a filter"
 
 
 def negotiate(accept: str, offers: Sequence[str]) -> str:

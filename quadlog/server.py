@@ -8,7 +8,7 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 import uvicorn
@@ -16,8 +16,10 @@ import uvicorn
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from types import FrameType
+
+Beside: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
 
 log = structlog.get_logger()
 
@@ -39,8 +41,8 @@ class Server:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._started = threading.Event()
 
-    def run(self, app: Any) -> int:  # noqa: ANN401 - any ASGI application
-        """Serve `app`.  0 when told to stop, 1 when failed."""
+    def run(self, app: Any, *, beside: Sequence[Beside] = ()) -> int:  # noqa: ANN401 - any ASGI application
+        """Serve `app`, and run what is `beside` it until then.  0 when told to stop, 1 when failed."""
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -54,14 +56,27 @@ class Server:
             signal.signal(number, _ignore)
         if self._reason is None:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-                runner.run(self._serve(self._uvicorn))
+                runner.run(self._serve(self._uvicorn, beside))
         return 0 if self._reason is None else 1
 
-    async def _serve(self, server: uvicorn.Server) -> None:
+    async def _serve(self, server: uvicorn.Server, beside: Sequence[Beside]) -> None:
         self._loop = asyncio.get_running_loop()
         self._started.set()
         _name_threads()
-        await server.serve(sockets=[self._socket])
+        tasks = [asyncio.create_task(make()) for make in beside]
+        for task in tasks:
+            task.add_done_callback(self._ended)
+        try:
+            await server.serve(sockets=[self._socket])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            log.error("what runs beside the server failed", exc_info=error)
+            self.fail(str(error))
 
     def fail(self, reason: str) -> None:
         """End the process, from any thread: going on would break a promise."""

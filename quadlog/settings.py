@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
+from quadlog.core.consistency import Consistency
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ class MasterSettings(NodeSettings):
     """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
     idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
+    read_consistency: Consistency = Consistency.SESSION
+    """What a read shows that does not say `Quadlog-Consistency`; the same at every master of a repository."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
     max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
@@ -182,6 +185,14 @@ class WorkerSettings(NodeSettings):
     """Of a core, that a recount may take."""
     rebuild_pause: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds between two rebuilds of a store that was found wrong."""
+    query_timeout: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds that a client may wait for a query's work; a query's own `timeout` may only be lower."""
+    query_memory: Annotated[int, Field(ge=128 * MIB)] = 1024 * MIB
+    """Resident bytes of the process that runs a query, some 50 MB of which it needs for itself; above it: killed."""
+    query_rows: Annotated[int, Field(ge=1)] | None = None
+    """Rows of one answer, or triples; above it: an error, or a broken transfer.  Unset: any number."""
+    query_processes: Annotated[int, Field(ge=1, le=256)] = 16
+    """Queries that run at once, each in a process; one process is there at rest."""
 
     @field_validator("load_from")
     @classmethod

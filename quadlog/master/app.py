@@ -14,6 +14,9 @@ from quadlog.core.model import id_of_key
 from quadlog.envelope import text_id
 from quadlog.errors import QuadlogError
 from quadlog.master import registry
+from quadlog.master.barrier import Barrier
+from quadlog.master.passage import Passage
+from quadlog.master.queries import Queries
 from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.master.status import cluster_status
@@ -31,7 +34,9 @@ if TYPE_CHECKING:
 def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) -> Starlette:
     """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
     room = Room(settings.max_open_requests_size)
-    updates, reads = Updates(node, settings, room), Reads(node, settings, room)
+    passage, updates = Passage(node.crew), Updates(node, settings, room)
+    reads = Reads(node, settings, room, passage=passage, barrier=Barrier(updates.barrier))
+    queries = Queries(node.crew, passage)
 
     async def status(request: Request) -> Response:
         del request
@@ -49,6 +54,8 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
             Route("/update", updates.answer, methods=["POST"]),
             Route("/sparql", reads.answer, methods=["GET", "POST"]),
             Route("/repositories/{repository}/statements", reads.statements, methods=["GET"]),
+            Route("/queries", queries.listed, methods=["GET"]),
+            Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),
             Route("/cluster/status", status, methods=["GET"]),
             Route("/healthz/started", _fine, methods=["GET"]),

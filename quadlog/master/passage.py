@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import httpx
 
+from quadlog.answers import FINAL
 from quadlog.clock import now
 from quadlog.errors import Unavailable
 
@@ -92,6 +93,15 @@ class Passage:
         first = await anext(pieces, b"")
         return Reply(status=answer.status_code, headers=answer.headers, first=first, rest=pieces)
 
+    async def call(self, worker: Worker, method: str, path: str) -> httpx.Response:
+        """A short question about reads.
+
+        Raises:
+            httpx.HTTPError: no answer.
+
+        """
+        return await self._client.request(method, worker.beat.url + path, timeout=CONNECT_S)
+
     async def _sent(self, worker: Worker, question: Question) -> httpx.Response:
         url = httpx.URL(worker.beat.url + question.path, query=question.query_string)
         request = self._client.build_request(
@@ -105,7 +115,7 @@ class Passage:
     async def _relayed(self, worker: Worker, answer: httpx.Response) -> AsyncGenerator[bytes]:
         chunks, begun = answer.aiter_raw(), False
         try:
-            if answer.status_code in TRY_ANOTHER:
+            if answer.status_code in TRY_ANOTHER and FINAL not in answer.headers:
                 await self._unless_hung(worker, _refused(answer))
             while piece := await self._unless_hung(worker, _next(chunks)):
                 begun = True

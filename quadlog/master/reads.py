@@ -1,4 +1,4 @@
-"""`/sparql`: a query goes to the least busy worker that shows what was acknowledged here."""
+"""`/sparql`: a query goes to the least busy worker that shows what the query needs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from quadlog.answers import Streamed
+from quadlog.answers import CLIENT, VIA, Streamed, unless_left
 from quadlog.clock import now
-from quadlog.errors import Unavailable, UserError
+from quadlog.core.consistency import Consistency, Wanted, wanted
+from quadlog.errors import OtherHistory, Unavailable, UserError
 from quadlog.http_body import read_query
-from quadlog.master.passage import NoReply, Passage, Question
+from quadlog.master.passage import NoReply, Question
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -18,25 +19,32 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from quadlog.master.barrier import Barrier
     from quadlog.master.crew import Worker
     from quadlog.master.node import Node
+    from quadlog.master.passage import Passage
     from quadlog.master.room import Room
     from quadlog.settings import MasterSettings
 
-PASSED_ON: Final = ("accept", "content-type", "traceparent")
-PASSED_BACK: Final = ("content-type", "content-length", "quadlog-index", "retry-after")
+PASSED_ON: Final = ("accept", "content-type", "traceparent", "user-agent")
+PASSED_BACK: Final = ("content-type", "content-length", "quadlog-index", "quadlog-final", "retry-after")
 
 WAIT_S: Final = 2.0
-"""How long a read waits for a worker that shows what was acknowledged here."""
+"""How long a read waits for a worker that shows what it needs."""
+
+AGAIN_S: Final = 0.005
+"""Between two looks: the worker's heartbeat follows what it applied within some milliseconds."""
 
 
 class Reads:
     """Passes reads on to workers."""
 
-    def __init__(self, node: Node, settings: MasterSettings, room: Room) -> None:
-        """`node` knows the workers; `room` is for the bodies of open requests."""
+    def __init__(
+        self, node: Node, settings: MasterSettings, room: Room, *, passage: Passage, barrier: Barrier
+    ) -> None:
+        """`node` knows the workers, `passage` leads there; `room` is for the bodies of open requests."""
         self._node, self._settings, self._room = node, settings, room
-        self._passage = Passage(node.crew)
+        self._passage, self._barrier = passage, barrier
         self._numbers = count(1)
 
     async def answer(self, request: Request) -> Response:
@@ -57,48 +65,93 @@ class Reads:
 
         Raises:
             Unavailable: none did; says why each one failed.
+            OtherHistory: it was to show what is not in the log.
 
         """
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        headers |= {CLIENT: request.client.host if request.client else "unknown", VIA: self._settings.node_id}
         question = Question(
             method=request.method,
             path=path,
             query_string=request.scope["query_string"],
-            headers={name: request.headers[name] for name in PASSED_ON if name in request.headers},
+            headers=headers,
             body=body,
         )
         failures: dict[str, str] = {}
-        await self._wait_for_one()
-        while worker := self._best(failures):
+        asked = _wanted_by(request, self._settings.read_consistency)
+        self._refuse_other_history(asked)
+        at_least = await self._needed(asked)
+        await self._wait_for_one(at_least)
+        self._refuse_other_history(asked)  # known only now, perhaps
+        while worker := self._best(failures, at_least):
             worker.asked_last = next(self._numbers)
             try:
-                reply = await self._passage.ask(worker, question)
+                reply = await unless_left(request, self._passage.ask(worker, question))
             except NoReply as failure:
                 failures[worker.beat.worker] = str(failure)
                 continue
             headers = {name: reply.headers[name] for name in PASSED_BACK if name in reply.headers}
             return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
-        raise Unavailable(self._why(failures), retry_after=2)
+        raise Unavailable(self._why(failures, at_least), retry_after=2)
 
-    def _best(self, failures: Container[str]) -> Worker | None:
-        found = self._node.crew.for_read(now().steady, self._node.desk.shown)
+    async def _needed(self, asked: Wanted) -> int:
+        """The index that a worker has to show.
+
+        Raises:
+            Unavailable: strict, and not all masters are there.
+
+        """
+        match asked.consistency:
+            case Consistency.EVENTUAL:
+                index = 0
+            case Consistency.SESSION:
+                index = self._node.desk.shown
+            case Consistency.LOCAL:
+                index = self._node.agreement.last.index
+            case Consistency.STRICT:
+                index = await self._barrier.index()
+        return max(index, asked.index)
+
+    def _refuse_other_history(self, asked: Wanted) -> None:
+        """Where the index that was asked for has another chain.
+
+        Raises:
+            OtherHistory: it has.
+
+        """
+        entry = self._node.store.entry(asked.index) if asked.chain else None
+        if entry is not None and not entry[0].hex().startswith(asked.chain):
+            message = (
+                f"index {asked.index} has the chain {entry[0].hex()[:16]} here, not {asked.chain}: what was read or"
+                " written there is not part of this log; ask /tx/ what became of it"
+            )
+            raise OtherHistory(message)
+
+    def _best(self, failures: Container[str], at_least: int) -> Worker | None:
+        found = self._node.crew.for_read(now().steady, at_least)
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
-    async def _wait_for_one(self) -> None:
-        """A little: a worker may be about to apply what was acknowledged here."""
+    async def _wait_for_one(self, at_least: int) -> None:
+        """A little: a worker may be about to apply it."""
         deadline = now().steady + WAIT_S * 1000
-        while not self._best(()) and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
-            await asyncio.sleep(0.02)
+        while not self._best((), at_least) and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
+            await asyncio.sleep(AGAIN_S)
 
-    def _why(self, failures: Mapping[str, str]) -> str:
+    def _why(self, failures: Mapping[str, str], at_least: int) -> str:
         """One line a worker."""
-        crew, moment, settled = self._node.crew, now().steady, self._node.desk.shown
+        crew, moment = self._node.crew, now().steady
         lines = [
-            f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, settled)}"
+            f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, at_least)}"
             for worker in crew.all()
         ]
         return "\n".join(
             ["no worker of this data centre could answer:", *(lines or ["none was ever heard of"])]
         )
+
+
+def _wanted_by(request: Request, default: Consistency) -> Wanted:
+    headers = request.headers
+    return wanted(headers.get("quadlog-consistency"), headers.get("quadlog-min-index"), default)
 
 
 class NoSuchRepository(UserError):

@@ -82,6 +82,21 @@ class Updates:
             },
         )
 
+    async def barrier(self) -> int:
+        """The index of an entry that was agreed after this was called, changes nothing, and is applied here.
+
+        Raises:
+            Unavailable: it could not be given, or was not agreed within `request-timeout`: a master is silent.
+
+        """
+        try:
+            return (await self._outcome(self._payload(new_id(), b"", {}, ""))).index
+        except OutcomeUnknown as error:
+            message = (
+                f"strict reads need all masters, and not all answer: see peers in /cluster/status ({error})"
+            )
+            raise Unavailable(message, retry_after=5) from error
+
     async def _update_of(self, request: Request, lease: Lease) -> tuple[bytes, dict[str, str]]:
         """The text, and what its parameters make of it."""
         limit = self._settings.max_transaction_size

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
+from quadlog.answers import CLIENT, VIA, handle_error
 from quadlog.core.model import HASH_SIZE
-from quadlog.core.signature import render
 from quadlog.envelope import text_moment
 from quadlog.errors import Forbidden, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_query, text_of
-from quadlog.quadquery import Dataset
-from quadlog.worker.readers import Readers
+from quadlog.worker.reading.frames import Question
+from quadlog.worker.reads import Caller, Limits
 from quadlog.worker.replica import Asked
 
 if TYPE_CHECKING:
@@ -26,41 +27,42 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.core.model import Scrub
-    from quadlog.quadquery import Answer
-    from quadlog.quadstore import Applied
+    from quadlog.settings import WorkerSettings
     from quadlog.worker.mend import Mender
-    from quadlog.worker.pipe import Pipe
+    from quadlog.worker.reads import Reads
     from quadlog.worker.replica import Replica
 
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
-def make_app(replica: Replica, mender: Mender) -> Starlette:
+def make_app(replica: Replica, reads: Reads, mender: Mender, settings: WorkerSettings) -> Starlette:
     """The ASGI application."""
-    readers = Readers()
+    limits = Limits(seconds=settings.query_timeout, memory=settings.query_memory)
 
     async def query(request: Request) -> Response:
         text, parameters = await _query_of(request)
-        dataset = Dataset(
+        question = Question(
+            text=text,
+            accept=request.headers.get("accept", "*/*"),
             default=tuple(parameters.get("default-graph-uri", ())),
             named=tuple(parameters.get("named-graph-uri", ())),
+            rows=settings.query_rows,
         )
-        accept = request.headers.get("accept", "*/*")
-
-        def write(pipe: Pipe) -> None:
-            answer = _ask(replica, text, accept=accept, dataset=dataset, headers=pipe.headers)
-            answer.write_to(pipe)
-
-        return await readers.answer(write)
+        asked = replace(limits, seconds=seconds_asked(parameters, limits.seconds))
+        return await reads.answer(request, question, _caller_of(request), asked)
 
     async def statements(request: Request) -> Response:
+        # Everything there is takes as long as it takes: only its memory and its client's patience are limited.
+        endless = replace(limits, seconds=inf)
+        return await reads.answer(request, Question(text=None), _caller_of(request), endless)
+
+    async def queries(request: Request) -> Response:
         del request
+        return JSONResponse({"queries": reads.listed()})
 
-        def write(pipe: Pipe) -> None:
-            for piece in replica.store.dump(lambda applied: pipe.headers.update(_dump_headers(applied))):
-                pipe.write(piece)
-
-        return await readers.answer(write)
+    async def stop_query(request: Request) -> Response:
+        reads.stop(request.path_params["id"])
+        return Response(status_code=204)
 
     async def status(request: Request) -> Response:
         del request
@@ -83,6 +85,8 @@ def make_app(replica: Replica, mender: Mender) -> Starlette:
         routes=[
             Route("/sparql", query, methods=["GET", "POST"]),
             Route("/statements", statements, methods=["GET"]),
+            Route("/queries", queries, methods=["GET"]),
+            Route("/queries/{id}", stop_query, methods=["DELETE"]),
             Route("/status", status, methods=["GET"]),
             Route("/evaluate", evaluate, methods=["POST"]),
             Route("/rebuild", rebuild, methods=["POST"]),
@@ -92,27 +96,27 @@ def make_app(replica: Replica, mender: Mender) -> Starlette:
     )
 
 
-def _ask(replica: Replica, text: str, *, accept: str, dataset: Dataset, headers: dict[str, str]) -> Answer:
-    """The one place where a client's query meets the store."""
-    applied = replica.store.applied
-    answer = replica.store.query(text, accept=accept, dataset=dataset)
-    charset = "; charset=utf-8" * answer.media_type.startswith("text/")
-    headers |= {"Content-Type": answer.media_type + charset, **_index(applied)}
-    return answer
+def seconds_asked(parameters: Mapping[str, Sequence[str]], most: float) -> float:
+    """The time limit of a query: what its parameter `timeout` says, never more than `most`.
+
+    Zero and less mean no limit to the clients that send them.
+
+    >>> [seconds_asked({"timeout": [text]}, 60) for text in ("2.5", "90", "0")], seconds_asked({}, 60)
+    ([2.5, 60, 60], 60)
+    """
+    asked = parameters.get("timeout", ["0"])[-1]
+    try:
+        seconds = float(asked)
+    except ValueError:
+        message = f"the parameter timeout is a number of seconds, not {asked!r}"
+        raise UserError(message) from None
+    return min(seconds, most) if seconds > 0 else most
 
 
-def _index(applied: Applied) -> dict[str, str]:
-    return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
-
-
-def _dump_headers(applied: Applied) -> dict[str, str]:
-    """Of which state a dump is, so that anybody can recount it."""
-    return {
-        "Content-Type": "application/n-quads",
-        **_index(applied),
-        "Quadlog-Signature": render(applied.signature),
-        "Quadlog-Quads": str(applied.quads),
-    }
+def _caller_of(request: Request) -> Caller:
+    """Who asks; a master says for whom."""
+    client = request.headers.get(CLIENT) or (request.client.host if request.client else "unknown")
+    return Caller(client=client, via=request.headers.get(VIA), agent=request.headers.get("user-agent"))
 
 
 def _duty_of(body: bytes) -> tuple[str, Asked]:

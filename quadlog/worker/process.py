@@ -17,8 +17,11 @@ from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
+from quadlog.worker.feed import Feed
 from quadlog.worker.health import Health
 from quadlog.worker.mend import QUADS, Mender, empty, tidy
+from quadlog.worker.readers import Readers
+from quadlog.worker.reads import Reads
 from quadlog.worker.replica import Replica
 from quadlog.worker.scrub import Scrubber
 
@@ -37,10 +40,15 @@ def run(settings: WorkerSettings) -> int:
     store = QuadStore.open(settings.data_dir / QUADS)
     outlet = KafkaOutlet(settings.kafka, client=settings.node_id, failed=server.fail)
     health = Health()
+    feed = Feed(store.applied.index)
+    copies = settings.data_dir / "copies"
+    readers = Readers(store, feed, copies, most=settings.query_processes)
+    reads = Reads(readers, settings.node_id)
     replica = Replica(
         settings=settings,
         topics=topics,
         store=store,
+        feed=feed,
         effects=EffectsProducer(outlet, topics.effects, settings.node_id, settings.dc),
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
@@ -65,7 +73,8 @@ def run(settings: WorkerSettings) -> int:
     scrubber.start()
     log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
     try:
-        return server.run(make_app(replica, mender))
+        app = make_app(replica, reads, mender, settings)
+        return server.run(app, beside=(readers.run, reads.run))
     finally:
         scrubber.stop()
         replica.stop()

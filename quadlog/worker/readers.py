@@ -1,83 +1,210 @@
-"""Reads of a worker: each in a thread of its own, so that a slow client holds up nobody else."""
+"""The reading processes of a worker: one answers one query at a time, and is killed where that has to end.
+
+pyoxigraph knows no way to stop a query, and two processes cannot share a store that is written.  So each
+process has a copy, made of hard links, and is told of every effect that the worker commits.  Before it is
+asked anything it is told of the last one: its answers show what the worker has.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import threading
+import shutil
+from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import structlog
-from starlette.responses import Response
 
-from quadlog.answers import Streamed
-from quadlog.errors import QuadlogError, Unavailable
-from quadlog.worker.pipe import Pipe
+from quadlog.clock import now
+from quadlog.errors import Unavailable
+from quadlog.worker.reader import Died, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from quadlog.quadstore import QuadStore
+    from quadlog.worker.feed import Feed
 
 log = structlog.get_logger()
 
-READS: Final = 32
-"""Reads under way: each holds a thread, a snapshot of the store and at most `ROOM` bytes."""
-
 TURN_S: Final = 5.0
-"""How long a read waits for its turn; then another worker may be less busy."""
+"""How long a read waits for a process; then another worker may be less busy."""
+
+TELL_S: Final = 0.2
+"""Between two looks at the idle ones: told of effects so often, they have next to nothing to do when asked."""
+
+IDLE_MS: Final = 30_000.0
+"""A process that nobody asked for so long ends, but for one that is ready for the next read.  That one is not
+told of effects any more: where there are writes and no reads it ends too, because to follow takes a twentieth
+of the CPU of all that a cluster does for an update, in each worker."""
+
+AGAIN_S: Final = 2.0
+"""After a process that could not be started (a full disk, say) the next one is tried."""
 
 
 class Readers:
-    """Runs reads and sends what they write."""
+    """At most so many processes, one of them idle as long as there may be one more."""
 
-    def __init__(self, *, reads: int = READS, turn_s: float = TURN_S) -> None:
-        """Nothing runs yet."""
-        self._reads, self._turn_s = reads, turn_s
-        self._turns = asyncio.Semaphore(reads)
+    def __init__(
+        self, store: QuadStore, feed: Feed, directory: Path, *, most: int, turn_s: float = TURN_S
+    ) -> None:
+        """Copies lie in `directory`; what an earlier run left there goes."""
+        shutil.rmtree(directory, ignore_errors=True)
+        self._store, self._feed, self._directory = store, feed, directory
+        self._most, self._turn_s = most, turn_s
+        self._idle: list[Reader] = []
+        self._busy: set[Reader] = set()
+        self._starting = 0
+        self._is_ending = False
+        self._waiting: deque[asyncio.Future[Reader]] = deque()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._numbers = count(1)
+        self._failed, self._again_at = "", float("-inf")
+        self._asked_at = now().steady
 
-    async def answer(self, write: Callable[[Pipe], None]) -> Response:
-        """What `write` writes: whole if it is small, else piece by piece while it is written.
+    async def run(self) -> None:
+        """Keep the processes in order until this is cancelled; then none is left."""
+        try:
+            while True:
+                self._tend()
+                await asyncio.sleep(TELL_S)
+        finally:
+            await self._end_all()
 
-        An error before the first piece is raised here; after it, the transfer is broken off.
+    def _tend(self) -> None:
+        moment = now().steady
+        for reader in list(self._idle):
+            is_last = len(self._idle) == 1
+            if self._are_asked:
+                followed = not reader.is_taking or self._is_up_to_date(reader)
+            else:
+                followed = reader.index >= self._feed.index
+            if not followed or reader.is_worn or (not is_last and moment - reader.used_at > IDLE_MS):
+                self._idle.remove(reader)
+                self._discard(reader)
+        self._fill()
+
+    @property
+    def _are_asked(self) -> bool:
+        return now().steady - self._asked_at <= IDLE_MS
+
+    def _is_up_to_date(self, reader: Reader) -> bool:
+        return reader.follow(self._feed, self._store.applied.index)
+
+    async def _end_all(self) -> None:
+        self._is_ending = True
+        for reader in (*self._idle, *self._busy):
+            self._discard(reader)
+        self._idle, self._busy = [], set()
+        while self._tasks:  # a start that is under way is ended when it is done
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- for one read ---------------------------------------------------------------------------------
+
+    async def take(self, *, anew: bool = False) -> Reader:
+        """A process that shows what the worker has.  Give it back with `put`, or have it `ended`.
+
+        `anew`: on a copy of this moment, so that it shows what is stored, and not what should be.
 
         Raises:
-            Unavailable: too many reads are under way.
-            QuadlogError: what `write` raised.
+            Unavailable: all are busy, or none could be started.
 
         """
-        pipe = await self._begin(write)
-        pieces = pipe.pieces()
-        first = await anext(pieces, b"")
-        if pipe.is_read:
-            return Response(first, headers=pipe.headers)
-        return Streamed(first, pieces, headers=pipe.headers)
+        self._asked_at = now().steady
+        deadline = self._asked_at + self._turn_s * 1000
+        while anew and self._idle:
+            self._discard(self._idle.pop())
+        while True:
+            reader = self._idle.pop() if self._idle else await self._next_free(deadline)
+            self._busy.add(reader)
+            self._fill()
+            if self._is_up_to_date(reader):
+                return reader
+            self.discard(reader)  # it lacks too much
 
-    async def _begin(self, write: Callable[[Pipe], None]) -> Pipe:
+    async def _next_free(self, deadline: float) -> Reader:
+        free: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
+        self._waiting.append(free)
+        self._fill()
+        self._fail_hopeless()
         try:
-            await asyncio.wait_for(self._turns.acquire(), self._turn_s)
-        except TimeoutError:
-            message = f"{self._reads} reads have been under way here for {self._turn_s:g} s"
-            raise Unavailable(message, retry_after=2) from None
-        loop, pipe = asyncio.get_running_loop(), Pipe()
+            async with asyncio.timeout((deadline - now().steady) / 1000):
+                return await free
+        except BaseException as error:
+            if (
+                free.done() and not free.cancelled() and not free.exception()
+            ):  # given in the very moment when the wait ended
+                self._offer(free.result())
+            if isinstance(error, TimeoutError):
+                why = f"{self._most} reads have been under way here for {self._turn_s:g} s"
+                raise Unavailable(why, retry_after=2) from None
+            raise
 
-        def run() -> None:
-            try:
-                pipe.end(_outcome(write, pipe))
-            finally:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(self._turns.release)
+    def put(self, reader: Reader) -> None:
+        """It has answered, and may be asked again."""
+        if reader in self._busy:
+            self._busy.remove(reader)
+            reader.used_at = now().steady
+            self._offer(reader)
 
-        # A daemon: a query knows no way to be cancelled, and must not keep the process from ending.
-        threading.Thread(target=run, name="read", daemon=True).start()
-        return pipe
+    def discard(self, reader: Reader) -> None:
+        """End it, whatever it does."""
+        if reader in self._busy:
+            self._busy.remove(reader)
+            self._discard(reader)
+            self._fill()
 
+    # --- in the background ------------------------------------------------------------------------------
 
-def _outcome(write: Callable[[Pipe], None], pipe: Pipe) -> Exception | None:
-    try:
-        write(pipe)
-    except BrokenPipeError:
-        log.info("a read was stopped: its client left")
-    except Exception as error:
-        if not isinstance(error, QuadlogError):
-            log.exception("a read failed")
-        # Without its frames: pyoxigraph's results must not be let go of in another thread.
-        return error.with_traceback(None)
-    return None
+    def _offer(self, reader: Reader) -> None:
+        if self._is_ending:
+            self._discard(reader)
+            return
+        while self._waiting:
+            free = self._waiting.popleft()
+            if not free.done():
+                free.set_result(reader)
+                return
+        self._idle.append(reader)
+
+    def _discard(self, reader: Reader) -> None:
+        reader.kill()
+        self._begin(reader.end())
+
+    def _fill(self) -> None:
+        """One is ready for whoever waits, and where anybody asks one for who comes next."""
+        if self._is_ending or now().steady < self._again_at:
+            return
+        wanted = len(self._waiting) + self._are_asked - len(self._idle) - self._starting
+        room = self._most - len(self._idle) - len(self._busy) - self._starting
+        for _ in range(min(wanted, room)):
+            self._starting += 1
+            self._begin(self._start())
+
+    async def _start(self) -> None:
+        try:
+            reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}")
+        except (Died, OSError) as error:
+            self._starting -= 1
+            self._failed = f"no reading process could be started: {error or 'it ended at once, see the log'}"
+            self._again_at = now().steady + AGAIN_S * 1000
+            log.warning(self._failed)
+            self._fail_hopeless()
+            return
+        self._starting -= 1
+        self._offer(reader)
+
+    def _fail_hopeless(self) -> None:
+        """Whoever waits for a process, with none that could get free, is told at once."""
+        if self._busy or self._starting:
+            return
+        for free in self._waiting:
+            if not free.done():
+                free.set_exception(Unavailable(self._failed, retry_after=2))
+        self._waiting.clear()
+
+    def _begin(self, work: Coroutine[object, object, object]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

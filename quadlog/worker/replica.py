@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from quadlog.quadstore import QuadStore
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
+    from quadlog.worker.feed import Feed
 
 log = structlog.get_logger()
 
@@ -85,6 +86,7 @@ class Replica:
         settings: WorkerSettings,
         topics: Topics,
         store: QuadStore,
+        feed: Feed,
         effects: EffectsProducer,
         status: StatusProducer,
         failed: Callable[[str], None],
@@ -97,6 +99,7 @@ class Replica:
             settings: of this worker.
             topics: of its data centre.
             store: its quads.
+            feed: tells its reading processes what it applies.
             effects: where it says what it evaluated.
             status: where it says how it is.
             failed: ends the process with a reason.
@@ -105,6 +108,7 @@ class Replica:
 
         """
         self.store: Final = store
+        self._feed = feed
         self._settings, self._topics = settings, topics
         self._say_effects, self._say_status, self._failed = effects, status, failed
         self._settle = settle
@@ -371,14 +375,16 @@ class Replica:
                 )
                 raise StateError(message)
         last = pairs[-1]
+        applied = Applied.after(
+            last.effect,
+            agreed_offset=last.agreed_offset,
+            effects_offset=last.effects_offset,
+            handover=self._effects.handover_of(last.effect.term),
+        )
+        self._feed.add(effects, applied)
         self.store.apply(
             [decided.rest for decided in all_decided],
-            Applied.after(
-                last.effect,
-                agreed_offset=last.agreed_offset,
-                effects_offset=last.effects_offset,
-                handover=self._effects.handover_of(last.effect.term),
-            ),
+            applied,
             anticipated=[record for decided in all_decided for record in decided.records],
         )
         visit(Failpoint.AFTER_APPLY)

@@ -42,9 +42,13 @@ def kind_of(command: Sequence[str]) -> str:
     ('masters', 'brokers')
     >>> kind_of(["python", "-m", "quadlog", "lab", "up"])
     'lab'
+    >>> kind_of(["python", "-m", "quadlog.worker.reading.process", "/copies/1"])
+    'readers'
     """
     if "java" in Path(command[0]).name:
         return "brokers"
+    if "quadlog.worker.reading.process" in command:
+        return "readers"
     word = next((after for at, after in itertools.pairwise(command) if at == "quadlog"), "other")
     return f"{word}s" if word in {"master", "worker", "link"} else word
 

@@ -21,6 +21,7 @@ from quadlog.ports import Record
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
+from quadlog.worker.feed import Feed
 from quadlog.worker.replica import Asked, Replica
 
 if TYPE_CHECKING:
@@ -89,12 +90,15 @@ class Worker:
     def __init__(self, path: Path, log: Log, name: str, **settings: object) -> None:
         common = {"node_id": name, "dc": "dc1", "kafka": "127.0.0.1:1", "port": 1, "data_dir": path}
         all_of_it = common | {"worker_url": "http://127.0.0.1:1"} | settings
+        self.settings = WorkerSettings.model_validate(all_of_it)
         self.log = log
         self.store = QuadStore.open(path / name)
+        self.feed = Feed(self.store.applied.index)
         self.replica = Replica(
-            settings=WorkerSettings.model_validate(all_of_it),
+            settings=self.settings,
             topics=TOPICS,
             store=self.store,
+            feed=self.feed,
             effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
             status=StatusProducer(log, TOPICS.status),
             failed=print,

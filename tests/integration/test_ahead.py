@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -218,20 +217,6 @@ def test_a_dump_is_of_one_moment(worker: Worker) -> None:
     worker.catch_up()
     assert len({first, *lines}) == 4
     assert set(worker.store.lines()) == {"# empty graph <urn:g>", "# empty graph <urn:f>"}
-
-
-def test_a_dump_may_be_drawn_on_any_thread(worker: Worker) -> None:
-    """As a web server does; pyoxigraph's iterators panic on another thread than their own."""
-    worker.log.agree("INSERT DATA {" + "".join(f"<urn:s{n}> a {n} ." for n in range(12_000)) + "}")
-    worker.catch_up()
-    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-        dump = first.submit(worker.store.dump).result()
-        chunks = [pool.submit(next, dump).result() for pool in (first, second, first)]
-        assert len(b"".join(chunks).splitlines()) == 12_004
-        assert second.submit(next, dump, None).result() is None
-        left = first.submit(worker.store.dump).result()
-        second.submit(next, left).result()
-        left.close()
 
 
 VICTIM = """

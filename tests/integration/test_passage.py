@@ -15,9 +15,11 @@ from starlette.routing import Route
 
 from quadlog.answers import handle_error
 from quadlog.clock import now
+from quadlog.core.consistency import Consistency
 from quadlog.core.model import START, Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.master.crew import Crew
+from quadlog.master.passage import Passage
 from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.settings import MIB
@@ -30,6 +32,7 @@ TIMEOUT = 0.6
 
 OK = b"HTTP/1.1 200 OK\r\nQuadlog-Index: 0:ab\r\nContent-Length: 2\r\n\r\nok"
 REFUSES = b"HTTP/1.1 503 No\r\nContent-Length: 19\r\n\r\n" + b'{"message": "busy"}'
+STOPPED = REFUSES.replace(b"Content", b"Quadlog-Final: true\r\nContent")
 FORBIDS = b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno"
 BREAKS_OFF = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HANGS = b""
@@ -64,7 +67,8 @@ async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tupl
             port = server.sockets[0].getsockname()[1]
         crew.hear(heartbeat(f"w{number}", port), now().steady)
     node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0)))
-    reads = Reads(node, cast("Any", SimpleNamespace(repository="main")), Room(MIB))
+    settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=Consistency.SESSION)
+    reads = Reads(node, cast("Any", settings), Room(MIB), passage=Passage(crew), barrier=cast("Any", None))
     app = Starlette(
         routes=[Route("/sparql", reads.answer, methods=["POST"])],
         exception_handlers={QuadlogError: handle_error},
@@ -112,6 +116,16 @@ def test_what_is_wrong_with_the_query_is_not_tried_elsewhere() -> None:
         async with master(FORBIDS, OK) as (client, _):
             answer = await ask(client)
             assert (answer.status_code, answer.text) == (403, "no")
+
+    asyncio.run(scenario())
+
+
+def test_a_query_that_was_stopped_is_not_begun_again_elsewhere() -> None:
+    async def scenario() -> None:
+        async with master(STOPPED, OK) as (client, _):
+            answer = await ask(client)
+            assert (answer.status_code, answer.headers["quadlog-final"]) == (503, "true")
+            assert answer.json()["message"] == "busy"
 
     asyncio.run(scenario())
 

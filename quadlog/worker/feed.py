@@ -1,0 +1,68 @@
+"""Effects on their way to reading processes: what each of them lacks, however late it asks."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from quadlog.worker.reading.frames import Kind, framed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quadlog.applied import Applied
+    from quadlog.core.model import Effect
+
+KEPT: Final = 4 * 1024 * 1024
+"""Bytes of effects that are kept, 0.3 s of work for a process.  One that lacks more is replaced by one with a
+new copy, which takes no longer: so reads do not wait for seconds after a large update."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the worker commits at once."""
+
+    first: int
+    last: int
+    frame: bytes
+
+
+class Feed:
+    """The newest batches.  The replica's thread adds, the loop that serves takes."""
+
+    def __init__(self, index: int, *, kept: int = KEPT) -> None:
+        """A worker that has applied the log up to `index`."""
+        self._lock = threading.Lock()
+        self._batches: deque[Batch] = deque()
+        self._size, self._kept = 0, kept
+        self._index = index
+
+    @property
+    def index(self) -> int:
+        """Up to where effects were added."""
+        return self._index
+
+    def add(self, effects: Sequence[Effect], applied: Applied) -> None:
+        """The next batch, *before* it is committed: what a worker says that it has, its reads show."""
+        frame = framed(Kind.EFFECTS, pickle.dumps((tuple(effects), applied)))
+        with self._lock:
+            self._batches.append(Batch(effects[0].index, applied.index, frame))
+            self._size += len(frame)
+            while self._size > self._kept:
+                self._size -= len(self._batches.popleft().frame)
+            self._index = applied.index
+
+    def behind(self, index: int) -> list[Batch] | None:
+        """The batches behind `index`, in order; None if they are no longer kept."""
+        with self._lock:
+            if index >= self._index:
+                return []
+            found: list[Batch] = []
+            for batch in reversed(self._batches):
+                if batch.last <= index:
+                    break
+                found.append(batch)
+        return found[::-1] if found and found[-1].first <= index + 1 else None

@@ -1,0 +1,168 @@
+"""The process that reads: opens its copy of the store, follows the effects, answers one query at a time.
+
+It is killed where a query has to end, and nothing is lost with it: the copy is its own.  Run as
+
+    python -m quadlog.worker.reading.process DIRECTORY
+
+with one end of a socket pair as its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.signature import render
+from quadlog.errors import QuadlogError, QueryStopped
+from quadlog.quadquery import Dataset, too_many_rows
+from quadlog.quadstore import QuadStore
+from quadlog.worker.lines import changes_of
+from quadlog.worker.reading.frames import HEAD, Kind, Question, framed
+from quadlog.worker.reading.rows import FORMATS, RowCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from quadlog.applied import Applied
+    from quadlog.core.model import Effect
+
+GATHERED: Final = 16 * 1024
+"""Bytes that go up as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
+
+
+class Output:
+    """Where the answer is written to: pieces for the worker."""
+
+    def __init__(self, channel: socket.socket, headers: dict[str, str], rows: int | None) -> None:
+        """An answer with more than `rows` is stopped."""
+        self._channel, self._most = channel, rows
+        media_type = headers["Content-Type"].partition(";")[0]
+        self._rows = RowCounter(media_type) if rows is not None and media_type in FORMATS else None
+        self._gathered = bytearray()
+        self._begin = framed(Kind.HEADERS, json.dumps(headers).encode())
+
+    def write(self, piece: bytes, /) -> int:
+        """Take some bytes; waits while the worker's client is slow.
+
+        Raises:
+            QueryStopped: too many rows.
+
+        """
+        if self._rows is not None and self._most is not None and self._rows.take(piece) > self._most:
+            raise QueryStopped(too_many_rows(self._most))
+        self._gathered += piece
+        if len(self._gathered) >= GATHERED:
+            self._send()
+        return len(piece)
+
+    def flush(self) -> None:
+        """Part of what a file can do; the end follows."""
+
+    def end(self) -> None:
+        """It was all."""
+        self._send(framed(Kind.END, b""))
+
+    def _send(self, end: bytes = b"") -> None:
+        piece = framed(Kind.PIECE, bytes(self._gathered)) if self._gathered else b""
+        self._channel.sendall(self._begin + piece + end)
+        self._begin = b""
+        self._gathered.clear()
+
+
+class Reading:
+    """Follows and answers."""
+
+    def __init__(self, store: QuadStore, channel: socket.socket) -> None:
+        """`channel` leads to the worker."""
+        self._store, self._channel = store, channel
+        self._effects: list[Effect] = []
+        self._applied = store.applied
+
+    def run(self) -> None:
+        """Until the worker is gone."""
+        self._say(Kind.READY, {"index": self._applied.index})
+        for kind, body in self._frames():
+            if kind is Kind.EFFECTS:
+                self._take(*pickle.loads(body))  # noqa: S301  of our own worker
+            else:
+                assert kind is Kind.QUESTION, f"a worker does not say {kind!r}"
+                self._follow()
+                self._answer(Question(**json.loads(body)))
+
+    def _frames(self) -> Iterator[tuple[Kind, bytes]]:
+        with self._channel.makefile("rb") as incoming:
+            while head := incoming.read(HEAD.size):
+                kind, length = HEAD.unpack(head)
+                yield Kind(kind), incoming.read(length)
+                if self._effects and not select.select([self._channel], [], [], 0)[0]:
+                    self._follow()  # nobody asks: done before somebody does
+
+    def _take(self, effects: Sequence[Effect], applied: Applied) -> None:
+        """One batch, as the worker commits it; the copy may hold the first ones."""
+        if applied.index > self._applied.index:
+            assert effects[0].index == self._applied.index + 1, "a batch is missing"
+            self._effects += effects
+            self._applied = applied
+
+    def _follow(self) -> None:
+        if self._effects:
+            self._store.apply(changes_of(self._effects), self._applied)
+            self._effects = []
+
+    def _answer(self, question: Question) -> None:
+        index = {"Quadlog-Index": f"{self._applied.index}:{self._applied.chain.hex()[:16]}"}
+        try:
+            if question.text is None:
+                output = Output(self._channel, {**index, **_dump_headers(self._applied)}, None)
+                for piece in self._store.dump():
+                    output.write(piece)
+            else:
+                answer = self._store.query(
+                    question.text,
+                    accept=question.accept,
+                    dataset=Dataset(default=tuple(question.default), named=tuple(question.named)),
+                    triples=question.rows,
+                )
+                charset = "; charset=utf-8" * answer.media_type.startswith("text/")
+                headers = {"Content-Type": answer.media_type + charset, **index}
+                output = Output(self._channel, headers, question.rows)
+                answer.write_to(output)
+            output.end()
+        except QuadlogError as error:
+            said = {"error": type(error).__name__, "message": str(error), "retry_after": error.retry_after}
+            self._say(Kind.ERROR, said)
+
+    def _say(self, kind: Kind, value: object) -> None:
+        self._channel.sendall(framed(kind, json.dumps(value).encode()))
+
+
+def _dump_headers(applied: Applied) -> dict[str, str]:
+    """Of which state a dump is, so that anybody can recount it."""
+    return {
+        "Content-Type": "application/n-quads",
+        "Quadlog-Signature": render(applied.signature),
+        "Quadlog-Quads": str(applied.quads),
+    }
+
+
+def main() -> None:
+    """Begin to read."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C goes to the worker as well, and the worker ends this
+    with suppress(OSError):  # no /proc here; or less memory is left than anything else
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    store = QuadStore.open(Path(sys.argv[1]))
+    with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):
+        Reading(store, channel).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""What a read has to show decides which worker is asked: stand-ins that are at different indexes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from quadlog.answers import handle_error
+from quadlog.clock import now
+from quadlog.core.consistency import Consistency
+from quadlog.core.model import Heartbeat, Point, WorkerState
+from quadlog.errors import QuadlogError, Unavailable
+from quadlog.master import reads as reads_module
+from quadlog.master.barrier import Barrier
+from quadlog.master.crew import Crew
+from quadlog.master.passage import Passage
+from quadlog.master.reads import Reads
+from quadlog.master.room import Room
+from quadlog.settings import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+pytestmark = pytest.mark.anyio
+
+SHOWN, AGREED, BARRIER = 5, 7, 9
+CHAIN = bytes.fromhex("ab" * 32)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def beat(worker: str, index: int) -> Heartbeat:
+    return Heartbeat(
+        worker=worker,
+        dc="dc1",
+        url=f"http://{worker}",
+        state=WorkerState.SERVING,
+        evaluating=False,
+        attempt=1,
+        applied=Point(index, bytes(32)),
+        signature=bytes(32),
+        quads=0,
+        sent=0,
+    )
+
+
+async def says_who(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(request.url.hostname)
+
+
+class Door:
+    """A master's, before workers `w4`, `w5`, … at the index in their name."""
+
+    def __init__(self, *indexes: int, default: Consistency = Consistency.SESSION) -> None:
+        self.crew = Crew(timeout_ms=60_000)
+        for index in indexes:
+            self.hear(f"w{index}", index)
+        self.barriers = 0
+
+        async def give() -> int:
+            self.barriers += 1
+            return BARRIER
+
+        store = SimpleNamespace(entry=lambda index: (CHAIN, None) if index <= AGREED else None)
+        node = SimpleNamespace(
+            crew=self.crew,
+            desk=SimpleNamespace(shown=SHOWN),
+            agreement=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
+            store=store,
+        )
+        settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
+        self.passage = Passage(self.crew)
+        workers = Starlette(routes=[Route("/sparql", says_who, methods=["POST"])])
+        self.passage._client = httpx.AsyncClient(transport=httpx.ASGITransport(workers))
+        reads = Reads(
+            cast("Any", node), cast("Any", settings), Room(MIB), passage=self.passage, barrier=Barrier(give)
+        )
+        app = Starlette(
+            routes=[Route("/sparql", reads.answer, methods=["POST"])],
+            exception_handlers={QuadlogError: handle_error},
+        )
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m")
+
+    def hear(self, worker: str, index: int) -> None:
+        self.crew.hear(beat(worker, index), now().steady)
+
+    async def ask(self, **headers: str) -> httpx.Response:
+        return await self.client.post(
+            "/sparql",
+            content=b"ASK {}",
+            headers={f"quadlog-{name.replace('_', '-')}": value for name, value in headers.items()},
+        )
+
+    async def who(self, **headers: str) -> set[str]:
+        """Who answers, if each takes a turn."""
+        return {(await self.ask(**headers)).text for _ in range(6)}
+
+
+@asynccontextmanager
+async def door(*indexes: int, default: Consistency = Consistency.SESSION) -> AsyncIterator[Door]:
+    made = Door(*indexes, default=default)
+    try:
+        yield made
+    finally:
+        await made.client.aclose()
+        await made.passage._client.aclose()
+
+
+async def test_each_consistency_shows_more() -> None:
+    async with door(4, 5, 7, 9) as master:
+        assert await master.who(consistency="eventual") == {"w4", "w5", "w7", "w9"}
+        assert await master.who() == {"w5", "w7", "w9"}
+        assert await master.who(consistency="session") == {"w5", "w7", "w9"}
+        assert await master.who(consistency="Local") == {"w7", "w9"}
+        assert master.barriers == 0
+        assert await master.who(consistency="strict") == {"w9"}
+        assert master.barriers == 6
+        assert await master.who(consistency="eventual", min_index="6") == {"w7", "w9"}
+        assert await master.who(min_index="3") == {"w5", "w7", "w9"}, "it asks for more, never for less"
+
+
+async def test_the_default_is_a_setting() -> None:
+    async with door(4, 9, default=Consistency.EVENTUAL) as master:
+        assert await master.who() == {"w4", "w9"}
+        assert await master.who(consistency="session") == {"w9"}
+
+
+async def test_a_read_waits_for_a_worker_that_is_about_to_show_it() -> None:
+    async with door(5) as master:
+        asking = asyncio.create_task(master.ask(min_index="8"))
+        await asyncio.sleep(0.1)
+        assert not asking.done()
+        master.hear("w5", 8)
+        assert (await asking).status_code == 200
+
+
+async def test_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads_module, "WAIT_S", 0.1)
+    async with door(5) as master:
+        answer = await master.ask(min_index="8")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        assert "w5 is at index 5, behind 8" in answer.json()["message"]
+
+
+async def test_another_history_is_said() -> None:
+    async with door(5) as master:
+        assert (await master.ask(min_index="4:abab")).status_code == 200
+        answer = await master.ask(min_index="4:abba")
+        assert (answer.status_code, answer.json()["error"]) == (409, "OtherHistory")
+
+
+async def test_what_is_not_understood_is_refused() -> None:
+    async with door(5) as master:
+        for headers in ({"consistency": "latest"}, {"min_index": "-1"}, {"min_index": "soon"}):
+            assert (await master.ask(**headers)).status_code == 400
+
+
+async def test_a_barrier_is_younger_than_the_read_and_shared_by_those_that_wait() -> None:
+    given: list[asyncio.Future[int]] = []
+
+    async def give() -> int:
+        given.append(asyncio.get_running_loop().create_future())
+        return await given[-1]
+
+    barrier = Barrier(give)
+    first = asyncio.create_task(barrier.index())
+    await asyncio.sleep(0.01)
+    later = [asyncio.create_task(barrier.index()) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert len(given) == 1
+    given[0].set_result(1)
+    await asyncio.sleep(0.01)
+    assert await first == 1
+    assert not any(task.done() for task in later), "what was given before they came says nothing to them"
+    given[1].set_result(2)
+    assert await asyncio.gather(*later) == [2, 2, 2]
+    assert len(given) == 2
+
+
+async def test_a_barrier_that_fails_fails_for_those_that_share_it_and_for_no_other() -> None:
+    given = 0
+
+    async def give() -> int:
+        nonlocal given
+        given += 1
+        await asyncio.sleep(0.01)
+        if given == 1:
+            raise Unavailable("a master is silent")
+        return 3
+
+    barrier = Barrier(give)
+    with pytest.raises(Unavailable):
+        await barrier.index()
+    assert await barrier.index() == 3
