@@ -16,9 +16,9 @@ import httpx
 import structlog
 from pyoxigraph import Quad
 
+from quadlog.worker.document_reader import read
 from quadlog.worker.documents import DocumentError
 from quadlog.worker.fetch import LoadLimits, fetch, url_of
-from quadlog.worker.reading import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -51,7 +51,7 @@ def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: 
     }
     try:
         done = subprocess.run(  # noqa: S603 - our own program
-            leashed([sys.executable, "-m", "quadlog.worker.reading"]),
+            leashed([sys.executable, "-m", "quadlog.worker.document_reader"]),
             input=json.dumps(asked).encode() + b"\n" + document.body,
             capture_output=True,
             timeout=seconds,
