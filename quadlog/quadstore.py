@@ -122,7 +122,7 @@ class QuadStore:
             OSError: it could not be made; no space, or the directory is there already.
 
         """
-        path.mkdir(parents=True)
+        path.mkdir()
         copy_name(self._path, path)
         self._store.backup(str(path / FILES))
 

@@ -7,6 +7,7 @@ would its successors.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import resource
@@ -28,7 +29,7 @@ _REFUSED: Final = 3
 """The exit code with which a reader says a reason instead of quads."""
 
 MEMORY: Final = 2 * 1024**3
-"""Bytes of address space that a reader may have, of which some 300 MB are there before it begins."""
+"""Bytes of address space that a reader may have; 50 MB are there before it begins."""
 
 
 def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: int) -> tuple[Quad, ...]:
@@ -46,7 +47,7 @@ def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: 
         "base": document.base,
         "most": most,
         # A second more: who asks is to be the one who gives up.
-        "seconds": math.ceil(seconds) + 1,
+        "seconds": max(math.ceil(seconds), 0) + 1,
     }
     try:
         done = subprocess.run(  # noqa: S603 - our own program
@@ -71,8 +72,9 @@ def main() -> int:
     request, _, body = sys.stdin.buffer.read().partition(b"\n")
     asked = json.loads(request)
     resource.setrlimit(resource.RLIMIT_CPU, (asked["seconds"], asked["seconds"]))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(ValueError):  # macOS reserves more than that for every process
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     graph = DefaultGraph() if asked["graph"] is None else NamedNode(asked["graph"])
     document = Document(body=body, media_type=asked["media_type"], base=asked["base"])
     nodes = BlankNodes(bytes.fromhex(asked["tx_id"]), asked["number"])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tests.e2e.cluster import Cluster, name, objects, recount
+from tests.e2e.cluster import HTTP, Cluster, name, objects, recount
 
 if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+
     from tests.web import Web
 
 
@@ -35,3 +40,41 @@ def test_what_cannot_be_loaded_is_rejected_unless_silent(cluster: Cluster, web: 
         assert silent.status_code == 204
         assert objects(cluster.masters[number], subject) == ["1"]
     assert "/shut.ttl" not in web.asked
+
+
+def test_whoever_takes_over_loads_anew(cluster: Cluster, web: Web) -> None:
+    """The evaluating worker is killed while it loads; reads go on, other workers show what was decided before."""
+    free, subject, path = threading.Event(), name(), "/open/slow.ttl"
+    web.documents["/second"] = ("text/turtle", f"{subject} <urn:is> 2 .".encode())
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if web.asked.count(path) == 1:
+            free.wait(60)  # whoever asked first is dead by then
+            request.close_connection = True
+            return
+        request.path = "/second"
+        web.answer(request)
+
+    web.special[path] = answer
+    before = cluster.update(f"INSERT DATA {{ {subject} <urn:is> 1 }}")
+    assert before.status_code == 204
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(cluster.update, f"LOAD <{web.url}{path}>")
+        while path not in web.asked:
+            time.sleep(0.01)
+        assert objects(cluster.masters[0], subject) == ["1"]
+        (busy,) = [
+            worker
+            for worker, url in cluster.workers.items()
+            if HTTP.get(f"{url}/status").json()["evaluating"]
+        ]
+        cluster.lab.kill(busy)
+        try:
+            assert waiting.result(timeout=30).status_code == 204
+            assert objects(cluster.masters[0], subject) == ["1", "2"]
+        finally:
+            free.set()
+            cluster.lab.start(busy)
+    assert web.asked.count(path) == 2
+    cluster.wait_until_equal()
+    assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
