@@ -93,6 +93,8 @@ class EffectsLedger:
 
         """
         self.index, self.attempt, self.mirrored = index, attempt, mirrored
+        self._judged, self._void = attempt, False
+        """The last attempt that said something new, and whether it stands on another state than the log's."""
         self._after: dict[int, bytes | StateAfter | None] = {
             0: StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
         }
@@ -116,6 +118,8 @@ class EffectsLedger:
             return None
         if record.header(CHUNKS) != b"1" and not codec.is_last_chunk(record.value):
             return None
+        if not self._stands(self.attempt, int(index), record.value):
+            return None
         self.index = int(index)
         self._remember(record.value)
         if record.header(OUTCOME) != Outcome.REJECTED.encode():
@@ -123,6 +127,17 @@ class EffectsLedger:
         effect = codec.decode(record.value)
         reason = effect.reason if isinstance(effect, Effect) else None
         return self.index, reason or "no reason was given"
+
+    def _stands(self, attempt: int, index: int, value: bytes) -> bool:
+        """Whether an attempt went on from the state that the effects before it left; its first new effect tells.
+
+        Workers void the effects of one that did not, so nothing of it may count here either.
+        """
+        if attempt != self._judged:
+            before, effect = self.state_after(index - 1), _effect_in(value)
+            self._judged = attempt
+            self._void = bool(before and effect and effect.signature_before != before.signature)
+        return not self._void
 
     def _remember(self, value: bytes) -> None:
         """The state after the effect of `index`, of which this record is the last chunk."""
@@ -147,13 +162,18 @@ class EffectsLedger:
 
 
 def _state_after(value: bytes) -> StateAfter | None:
-    """None: another program wrote that record."""
-    try:
-        effect, _, _ = codec.decode_chunk(value)
-    except StateError:
-        return None
-    if not isinstance(effect, Effect):
+    effect = _effect_in(value)
+    if effect is None:
         return None
     return StateAfter(
         index=effect.index, id=effect.id, entry_chain=effect.entry_chain, signature=effect.signature_after
     )
+
+
+def _effect_in(value: bytes) -> Effect | None:
+    """An effect, or the chunk of one; None: another program wrote that record."""
+    try:
+        said, _, _ = codec.decode_chunk(value)
+    except StateError:
+        return None
+    return said if isinstance(said, Effect) else None
