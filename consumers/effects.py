@@ -119,6 +119,8 @@ class EffectsLedger:
 
         """
         self.index, self.attempt, self.duty = index, attempt, duty
+        self._judged, self._void = attempt, False
+        """The last attempt that said something new, and whether it stands on another state than the log's."""
         self.duty_at = -1
         """Offset of the newest handover, if it was heard since the start."""
         self._after: dict[int, bytes | StateAfter | None] = {
@@ -147,6 +149,8 @@ class EffectsLedger:
             return False
         if record.header(CHUNKS) != b"1" and not codec.is_last_chunk(record.value):
             return False
+        if not self._stands(self.attempt, int(index), record.value):
+            return False
         self.index = int(index)
         self._remember(record.value)
         return True
@@ -155,6 +159,17 @@ class EffectsLedger:
         said = codec.decode(record.value)
         if isinstance(said, Handover) and said.index > self.duty.index:
             self.duty, self.duty_at = said, record.offset
+
+    def _stands(self, attempt: int, index: int, value: bytes) -> bool:
+        """Whether an attempt went on from the state that the effects before it left; its first new effect tells.
+
+        Workers void the effects of one that did not, so nothing of it may count here either.
+        """
+        if attempt != self._judged:
+            before, effect = self.state_after(index - 1), _effect_in(value)
+            self._judged = attempt
+            self._void = bool(before and effect and effect.signature_before != before.signature)
+        return not self._void
 
     def _remember(self, value: bytes) -> None:
         """The state after the effect of `index`, of which this record is the last chunk."""
@@ -192,13 +207,18 @@ def mirrored_in(records: Sequence[Record], *, evaluated_in: str | None = None) -
 
 
 def _state_after(value: bytes) -> StateAfter | None:
-    """None: another program wrote that record."""
-    try:
-        effect, _, _ = codec.decode_chunk(value)
-    except StateError:
-        return None
-    if not isinstance(effect, Effect):
+    effect = _effect_in(value)
+    if effect is None:
         return None
     return StateAfter(
         index=effect.index, id=effect.id, entry_chain=effect.entry_chain, signature=effect.signature_after
     )
+
+
+def _effect_in(value: bytes) -> Effect | None:
+    """An effect, or the chunk of one; None: another program wrote that record."""
+    try:
+        said, _, _ = codec.decode_chunk(value)
+    except StateError:
+        return None
+    return said if isinstance(said, Effect) else None

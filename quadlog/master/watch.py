@@ -73,7 +73,8 @@ class Watch:
         self._compared: dict[str, Heartbeat] = {}
         """Of each worker the last heartbeat that an effect was found for."""
         self._knocked: dict[str, float] = {}
-        self._asked: dict[str, float] = {}
+        self._asked: dict[str, tuple[str, float]] = {}
+        """Of each worker which store it was asked to empty, and when."""
 
     # --- is it right? ---------------------------------------------------------------------------------
 
@@ -166,8 +167,9 @@ class Watch:
             beat, wrong = worker.beat, worker.wrong
             if wrong is None or beat.store != wrong.store or not self._crew.is_live(worker, now):
                 continue
-            if now - self._asked.get(beat.worker, float("-inf")) >= MEND_MS:
-                self._asked[beat.worker] = now
+            store, at = self._asked.get(beat.worker, ("", float("-inf")))
+            if store != beat.store or now - at >= MEND_MS:
+                self._asked[beat.worker] = beat.store, now
                 log.info("asking a worker to be rebuilt", worker=beat.worker, reason=wrong.reason)
                 self._hands.mend(worker, wrong)
 

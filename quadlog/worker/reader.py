@@ -59,6 +59,7 @@ class Reader:
 
         """
         try:
+            directory.parent.mkdir(parents=True, exist_ok=True)
             await asyncio.to_thread(store.copy_to, directory)
             ours, theirs = socket.socketpair()
             with theirs:

@@ -51,7 +51,6 @@ class Readers:
     ) -> None:
         """Copies lie in `directory`; what an earlier run left there goes."""
         shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
         self._store, self._feed, self._directory = store, feed, directory
         self._most, self._turn_s = most, turn_s
         self._idle: list[Reader] = []

@@ -358,6 +358,24 @@ def test_the_ledger_passes_over_an_old_attempt() -> None:
     assert (ledger.index, ledger.attempt) == (1, 2)
 
 
+def test_an_attempt_on_another_state_does_not_count_for_the_ledger_either() -> None:
+    """Workers void it; if a master took it for the truth, the right workers would seem wrong to it."""
+    other = replace(effect(2, attempt=2), signature_before=hash_of(b"other"), signature_after=hash_of(b"x"))
+    right = effect(2, attempt=3)
+    topic = effects_topic(
+        fence(1), effect(1), fence(2), other, effect(3, attempt=2), fence(3), right, effect(3, attempt=3)
+    )
+    ledger, consumer = EffectsLedger(), new_consumer()
+    for record in topic:
+        ledger.hear(record)
+        consumer.hear(record)
+        assert ledger.index == consumer.index
+    assert ledger.index == 3
+    after = ledger.state_after(2)
+    assert after
+    assert after.signature == right.signature_after
+
+
 def test_the_ledger_tells_of_rejections_once() -> None:
     rejected = effect(1, outcome=Outcome.REJECTED, lines=0)
     ledger = EffectsLedger(duty=FIRST)

@@ -172,8 +172,10 @@ def test_only_a_store_made_anew_ends_the_quarantine() -> None:
 def test_a_new_store_may_be_wrong_too() -> None:
     cluster = Cluster(effect(1), effect(2))
     cluster.beat(beat("a", 2, signature=9))
+    assert cluster.alarms() == ["worker-diverged a 2"]
     cluster.beat(beat("a", 1, signature=9, store="second"))
     assert cluster.alarms() == ["worker-diverged a 1"]
+    assert cluster.mended == ["a first", "a second"]
 
 
 def test_one_leads_and_asks_for_the_rebuild_now_and_then() -> None:

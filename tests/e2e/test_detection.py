@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
+from quadlog.applied import Applied
 from tests.e2e.cluster import HTTP, Cluster, index_of, objects, recount
 from tests.lab_helpers import quadlog, running_lab
 
@@ -88,9 +90,9 @@ def reads_served(cluster: Cluster) -> Iterator[None]:
     assert count > 20
 
 
-def logged(cluster: Cluster, what: str) -> int:
-    """How often the master's log says it."""
-    return (cluster.lab.directory / "logs" / "dc1-m1.log").read_text().count(what)
+def logged(cluster: Cluster, what: str, who: str = "dc1-m1") -> int:
+    """How often a log says it."""
+    return (cluster.lab.directory / "logs" / f"{who}.log").read_text().count(what)
 
 
 def test_killed(lab: Cluster) -> None:
@@ -184,6 +186,12 @@ def test_the_commands_while_writes_go_on(lab: Cluster) -> None:
         while not stop.wait(0.03):
             number += 1
             assert lab.update(f"INSERT DATA {{ <urn:w{number}> <urn:p> {number} }}").status_code == 204
+            # What is evaluated ahead stands in the store for a moment: neither dump nor scrub may see it.
+            swap = (
+                "DELETE { ?s <urn:n> ?n } INSERT { <urn:c> <urn:n> ?next } WHERE { OPTIONAL { ?s <urn:n> ?n }"
+            )
+            swap += f" BIND({number} AS ?next) }}"
+            assert lab.update(f"{swap} ; {swap}").status_code == 204
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -197,6 +205,31 @@ def test_the_commands_while_writes_go_on(lab: Cluster) -> None:
         stop.set()
         thread.join()
     lab.wait_until_equal()
+    told(lab)
+    scrubs = logged(lab, "all is as it was applied", "dc1-w1")
+    assert scrubs > 5
+    assert logged(lab, "changed behind its back", "dc1-w1") <= 1  # the one that a test here made
+
+
+def test_one_whose_applied_state_is_not_the_logs(lab: Cluster) -> None:
+    """It contradicts the effect with its first heartbeat, without any update."""
+    told(lab)
+    victim, index = "dc1-w2", lab.wait_until_equal()
+    lab.lab.kill(victim, "TERM")
+    files = Store(store_of(lab, victim))
+    [old] = files.quads_for_pattern(None, NamedNode("urn:quadlog:applied"), None)
+    assert isinstance(old.object, Literal)
+    lie = replace(Applied.decode(old.object.value), signature=7)
+    files.remove(old)
+    files.add(Quad(old.subject, old.predicate, Literal(lie.encode()), old.graph_name))
+    files.flush()
+    del files
+    with reads_served(lab):
+        lab.lab.start(victim, QUADLOG_REBUILD_PAUSE="0")
+        [alarm] = told(lab, f"worker-diverged {victim}")
+        assert alarm["index"] == index
+        told(lab, seconds=20)
+    assert lab.wait_until_equal() == index
 
 
 def test_a_second_time_within_the_hour_it_is_only_told(lab: Cluster) -> None:
