@@ -11,6 +11,7 @@ from quadlog.core.operations import (
     Create,
     Drop,
     Every,
+    InsertData,
     Load,
     Modify,
     Operation,
@@ -208,8 +209,11 @@ def test_data_and_rows_are_as_many_as_they_like() -> None:
     data = " . ".join(f"<urn:s> <urn:p> -{n} , ({n} +1)" for n in range(1, 1_000))
     rows = "".join(f"(<urn:a#{n}> <urn:b#it's> -1)" for n in range(2_000))
     terms = ", ".join(f"<urn:a#{n}>" for n in range(2_000))
-    one(f"INSERT DATA {{ {data} }}")
-    modify(f"INSERT {{ ?s ?p ?o }} WHERE {{ VALUES (?s ?p ?o) {{ {rows} }} FILTER(?s IN ({terms})) }}")
+    inserted = one(f"INSERT DATA {{ {data} }}")
+    assert isinstance(inserted, InsertData)
+    assert len(inserted.quads) > 1_900
+    text = f"VALUES (?s ?p ?o) {{ {rows} }} FILTER(?s IN ({terms}))"
+    assert text in modify(f"INSERT {{ ?s ?p ?o }} WHERE {{ {text} }}").where.text
 
 
 @pytest.mark.parametrize("where", [
@@ -234,7 +238,7 @@ def test_a_less_than_that_may_start_an_iri_is_not_guessed(where: str) -> None:
     "?s ?p ?o FILTER EXISTS { ?s <urn:x#y> <urn:x#z> } BIND(<<( ?s ?p <urn:x#z> )>> AS ?t)",
 ])  # fmt: skip
 def test_ordinary_iris_are_no_less_than(where: str) -> None:
-    modify(f"INSERT {{ ?s ?p ?o }} WHERE {{ {where} }}")
+    assert where in modify(f"INSERT {{ ?s ?p ?o }} WHERE {{ {where} }}").where.text
 
 
 def test_words_need_no_blank_between_them() -> None:
