@@ -103,7 +103,7 @@ class Readers:
     # --- for one read ---------------------------------------------------------------------------------
 
     async def take(self, *, anew: bool = False) -> Reader:
-        """A process that shows what the worker has.  Give it back with `put`, or have it `ended`.
+        """A process that shows what the worker has.  Give it back with `put`, or `discard` it.
 
         `anew`: on a copy of this moment, so that it shows what is stored, and not what should be.
 
@@ -132,12 +132,11 @@ class Readers:
             async with asyncio.timeout((deadline - now().steady) / 1000):
                 return await free
         except BaseException as error:
-            if (
-                free.done() and not free.cancelled() and not free.exception()
-            ):  # given in the very moment when the wait ended
-                self._offer(free.result())
+            # Given in the very moment when the wait ended: it is for somebody else.
+            if free.done() and not free.cancelled() and not free.exception():
+                self.put(free.result())
             if isinstance(error, TimeoutError):
-                why = f"{self._most} reads have been under way here for {self._turn_s:g} s"
+                why = f"no reading process was free for {self._turn_s:g} s: {len(self._busy)} of {self._most} are busy"
                 raise Unavailable(why, retry_after=2) from None
             raise
 
@@ -164,6 +163,7 @@ class Readers:
         while self._waiting:
             free = self._waiting.popleft()
             if not free.done():
+                self._busy.add(reader)
                 free.set_result(reader)
                 return
         self._idle.append(reader)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 DATA = "urn:killing:data"
 ENDLESS = (
-    "SELECT (COUNT(*) AS ?n) { GRAPH <urn:killing:data>"
-    " { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l FILTER(?a = ?l) } }"
+    f"SELECT (COUNT(*) AS ?n) {{ GRAPH <{DATA}> {{ {' '.join(f'?a{n} ?b{n} ?c{n} .' for n in range(9))} }} }}"
 )
+"""300 to the power of 9."""
 RATE = 50
 
 
@@ -51,7 +51,7 @@ def cpu(pid: int) -> float | None:
 
 
 def until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 5
     while cpu(pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -122,7 +122,7 @@ def test_a_query_for_hours_ends_at_its_time_limit(cluster: Cluster) -> None:
     assert cluster.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}").status_code == 204
     assert ask(cluster.workers[worker], "ASK {}").json()["boolean"] is True, "the same worker serves"
     thread.join()
-    assert 1.4 < time.monotonic() - began < 4
+    assert 1.4 < time.monotonic() - began < 10
     [answer] = answers
     assert (answer.status_code, answer.json()["error"]) == (503, "QueryStopped")
     assert "1.5 s" in answer.json()["message"]
@@ -145,7 +145,7 @@ def test_a_query_is_deleted_at_a_master(cluster: Cluster) -> None:
 def test_a_client_that_leaves_ends_its_query(cluster: Cluster) -> None:
     with pytest.raises(httpx.ReadTimeout):
         httpx.get(f"{cluster.masters[0]}/sparql", params={"query": ENDLESS}, timeout=0.7)
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 5
     while queries(cluster.masters[0]):
         assert time.monotonic() < deadline
         time.sleep(0.02)

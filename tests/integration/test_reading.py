@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ENDLESS = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l FILTER(?a = ?l) }"
+ENDLESS = "SELECT (COUNT(*) AS ?n) {" + "".join(f" ?a{n} ?b{n} ?c{n} ." for n in range(9)) + " }"
+"""200 to the power of 9."""
 GREEDY = (
     'SELECT (GROUP_CONCAT(?x; separator="") AS ?all) { SELECT (CONCAT(STR(?c), STR(?f), STR(?i), "'
     + "x" * 1000
@@ -60,8 +61,9 @@ class Served:
         return found
 
     async def one_listed(self) -> dict[str, Any]:
-        while not (found := await self.listed()):
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(30):
+            while not (found := await self.listed()):
+                await asyncio.sleep(0.01)
         return found[0]
 
     def update(self, text: str) -> None:
@@ -70,13 +72,19 @@ class Served:
 
 
 @asynccontextmanager
-async def served(path: Path, *, quads: int = 200, most: int = 4, **settings: Any) -> AsyncIterator[Served]:  # noqa: ANN401
+async def served(
+    path: Path,
+    *,
+    quads: int = 200,
+    most: int = 4,
+    **settings: Any,  # noqa: ANN401
+) -> AsyncIterator[Served]:
     worker = Worker(path, Log(), "w1")
     worker.take_over()
     data = " ".join(f"<urn:s{n}> <urn:p> 'value {n}' ." for n in range(quads))
     worker.log.agree(f"INSERT DATA {{ {data} }}")
     worker.catch_up()
-    readers = Readers(worker.store, worker.feed, path / "copies", most=most, turn_s=2)
+    readers = Readers(worker.store, worker.feed, path / "copies", most=most, turn_s=30)
     reads = Reads(readers, "w1")
     limits = worker.settings.model_copy(update=settings)
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
@@ -101,7 +109,7 @@ def lives(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     """Its CPU and its memory are free."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 10
     while lives(pid):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
@@ -117,7 +125,7 @@ async def test_a_cross_join_ends_at_its_time_limit(tmp_path: Path) -> None:
         here.update("INSERT DATA { <urn:new> <urn:p> 1 }")  # applying goes on, and so do reads
         assert (await here.ask("ASK { <urn:new> <urn:p> 1 }")).json()["boolean"] is True
         answer = await asking
-        assert 0.5 < time.monotonic() - began < 2
+        assert 0.3 < time.monotonic() - began < 5
         assert (answer.status_code, answer.headers["quadlog-final"]) == (503, "true")
         assert (answer.json()["error"], answer.json()["definite"]) == ("QueryStopped", True)
         assert "0.6 s" in answer.json()["message"]
@@ -147,7 +155,7 @@ async def test_a_deleted_query_is_gone(tmp_path: Path) -> None:
 
 
 async def test_a_query_that_eats_memory_dies_alone(tmp_path: Path) -> None:
-    async with served(tmp_path, query_memory=150 * MIB) as here:
+    async with served(tmp_path, query_memory=400 * MIB) as here:
         asking = asyncio.create_task(here.ask(GREEDY))
         read = await here.one_listed()
         most, others = 0, 0
@@ -159,8 +167,8 @@ async def test_a_query_that_eats_memory_dies_alone(tmp_path: Path) -> None:
         answer = await asking
         print(f"at most {most / MIB:.0f} MiB were seen; {others} other reads meanwhile")
         assert (answer.status_code, answer.json()["error"]) == (503, "QueryStopped")
-        assert "query-memory allows 157286400" in answer.json()["message"]
-        assert most < 250 * MIB
+        assert "query-memory allows 419430400" in answer.json()["message"]
+        assert most < 550 * MIB
         await gone(read["pid"])
 
 
@@ -306,12 +314,14 @@ async def test_an_idle_process_that_died_is_not_asked(tmp_path: Path) -> None:
 
 
 async def test_when_all_are_busy_a_read_is_told_to_go_elsewhere(tmp_path: Path) -> None:
-    async with served(tmp_path, most=2, query_timeout=4) as here:
+    async with served(tmp_path, most=2) as here:
         asking = [asyncio.create_task(here.ask(ENDLESS)) for _ in range(2)]
-        await asyncio.sleep(1)
+        while len(await here.listed()) < 2:
+            await asyncio.sleep(0.01)
+        here.readers._turn_s = 2
         answer = await here.ask("ASK {}")
         assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
-        assert "2 reads have been under way here for 2 s" in answer.json()["message"]
+        assert "free for 2 s: 2 of 2 are busy" in answer.json()["message"]
         assert "quadlog-final" not in answer.headers
         for read in await here.listed():
             await here.client.delete(f"/queries/{read['id']}")
@@ -325,7 +335,7 @@ async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -
         texts = ("ASK {}", "SELECT", "SELECT * { ?s ?p ?o }", "SELECT * { ?s ?p ?o FILTER(1/0) }") * 25
         answers = await asyncio.gather(*map(here.ask, texts))
         assert [answer.status_code for answer in answers] == [200, 400, 200, 200] * 25
-        assert next(here.readers._numbers) <= 4, "none had to be started anew"
+        assert next(here.readers._numbers) == 3, "two were started, and none anew"
 
 
 async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path) -> None:
@@ -335,7 +345,7 @@ async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path
         answer = await here.ask("ASK {}")
         assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
         assert "no reading process could be started" in answer.json()["message"]
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 1.9, "not its whole turn"
         (tmp_path / "copies").unlink()
         await asyncio.sleep(2.3)
         assert (await here.ask("ASK {}")).status_code == 200
