@@ -39,6 +39,7 @@ class Feed:
         self._batches: deque[Batch] = deque()
         self._size, self._kept = 0, kept
         self._index = index
+        self._is_followed = True
 
     @property
     def index(self) -> int:
@@ -47,6 +48,9 @@ class Feed:
 
     def add(self, effects: Sequence[Effect], applied: Applied) -> None:
         """The next batch, *before* it is committed: what a worker says that it has, its reads show."""
+        if not self._is_followed:
+            self._index = applied.index
+            return
         frame = framed(Kind.EFFECTS, pickle.dumps((tuple(effects), applied)))
         with self._lock:
             self._batches.append(Batch(effects[0].index, applied.index, frame))
@@ -54,6 +58,14 @@ class Feed:
             while self._size > self._kept:
                 self._size -= len(self._batches.popleft().frame)
             self._index = applied.index
+
+    def follow(self, *, anybody: bool) -> None:
+        """Whether there is any process to be told; else nothing is kept."""
+        with self._lock:
+            self._is_followed = anybody
+            if not anybody:
+                self._batches.clear()
+                self._size = 0
 
     def behind(self, index: int) -> list[Batch] | None:
         """The batches behind `index`, in order; None if they are no longer kept."""

@@ -84,6 +84,8 @@ class Readers:
                 self._idle.remove(reader)
                 self._discard(reader)
         self._fill()
+        if not (self._idle or self._busy or self._starting):
+            self._feed.follow(anybody=False)
 
     @property
     def _are_asked(self) -> bool:
@@ -179,6 +181,7 @@ class Readers:
         wanted = len(self._waiting) + self._are_asked - len(self._idle) - self._starting
         room = self._most - len(self._idle) - len(self._busy) - self._starting
         for _ in range(min(wanted, room)):
+            self._feed.follow(anybody=True)
             self._starting += 1
             self._begin(self._start())
 

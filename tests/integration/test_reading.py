@@ -285,6 +285,27 @@ async def test_a_process_that_lacks_more_than_is_kept_is_replaced(
         await gone(first.pid)
 
 
+async def test_where_nobody_reads_no_process_follows_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To follow costs CPU in every worker.  Without writes the process stays, and with a read there is one again."""
+    monkeypatch.setattr(readers_module, "IDLE_MS", 300)
+    async with served(tmp_path, most=2) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
+        await asyncio.sleep(1)
+        [first] = here.readers._idle
+        here.update("INSERT DATA { <urn:x> <urn:n> 1 }")
+        await gone(first.pid)
+        here.update("INSERT DATA { <urn:x> <urn:n> 2 }")
+        assert here.worker.feed.behind(1) is None, "nothing is kept for nobody"
+        assert not here.readers._idle
+        answer = await here.ask("SELECT * { <urn:x> <urn:n> ?n }")
+        assert len(answer.json()["results"]["bindings"]) == 2
+        here.update("INSERT DATA { <urn:x> <urn:n> 3 }")
+        answer = await here.ask("SELECT * { <urn:x> <urn:n> ?n }")
+        assert len(answer.json()["results"]["bindings"]) == 3
+
+
 async def test_during_a_large_commit_reads_show_what_was_before_and_do_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
