@@ -44,7 +44,7 @@ class Reader:
         self._process, self._directory = process, directory
         self._incoming: asyncio.StreamReader
         self._outgoing: asyncio.StreamWriter
-        self._born = self.used_at = now().steady
+        self.born = self.used_at = now().steady
         self._eaten = 0
         self.index = 0
         """Up to where it was told of effects."""
@@ -87,7 +87,7 @@ class Reader:
     @property
     def is_worn(self) -> bool:
         """Whether its copy should be replaced."""
-        return self._eaten > WORN_BYTES or (self._eaten > 0 and now().steady - self._born > WORN_MS)
+        return self._eaten > WORN_BYTES or (self._eaten > 0 and now().steady - self.born > WORN_MS)
 
     def follow(self, feed: Feed, committed: int) -> bool:
         """Tell it of all effects that it lacks; whether it then shows what is `committed`.

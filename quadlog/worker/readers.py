@@ -39,6 +39,10 @@ IDLE_MS: Final = 30_000.0
 told of effects any more: where there are writes and no reads it ends too, because to follow takes a twentieth
 of the CPU of all that a cluster does for an update, in each worker."""
 
+FRESH_MS: Final = 10_000.0
+"""A copy that was just made: it shows what was changed behind the store's back before.  Not of this very moment,
+so that two workers can be asked for the same one."""
+
 AGAIN_S: Final = 2.0
 """After a process that could not be started (a full disk, say) the next one is tried."""
 
@@ -107,7 +111,7 @@ class Readers:
     async def take(self, *, anew: bool = False) -> Reader:
         """A process that shows what the worker has.  Give it back with `put`, or `discard` it.
 
-        `anew`: on a copy of this moment, so that it shows what is stored, and not what should be.
+        `anew`: on a copy that was just made, so that it shows what is stored, and not what should be.
 
         Raises:
             Unavailable: all are busy, or none could be started.
@@ -115,8 +119,8 @@ class Readers:
         """
         self._asked_at = now().steady
         deadline = self._asked_at + self._turn_s * 1000
-        while anew and self._idle:
-            self._discard(self._idle.pop())
+        if anew:
+            self._drop_older_than(FRESH_MS)
         while True:
             reader = self._idle.pop() if self._idle else await self._next_free(deadline)
             self._busy.add(reader)
@@ -124,6 +128,12 @@ class Readers:
             if self._is_up_to_date(reader):
                 return reader
             self.discard(reader)  # it lacks too much
+
+    def _drop_older_than(self, age_ms: float) -> None:
+        moment = now().steady
+        for reader in [reader for reader in self._idle if moment - reader.born > age_ms]:
+            self._idle.remove(reader)
+            self._discard(reader)
 
     async def _next_free(self, deadline: float) -> Reader:
         free: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()

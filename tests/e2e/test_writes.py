@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from quadlog.core.model import Kind
 from tests.e2e.book import Book, check_durable_is_ordered, check_exactly_once, one_log, resolve, write
 from tests.e2e.cluster import Cluster, recount
 from tests.lab_helpers import running_lab
@@ -80,7 +81,7 @@ def test_writes_survive_kills(tmp_path: Path) -> None:
 def replay(log: Sequence[Logged]) -> set[str]:
     """The items that are there after the log, by this test's own reading of its own updates."""
     there: set[str] = set()
-    for text in (entry.text for entry in log):
+    for text in (entry.text for entry in log if entry.kind is Kind.TX):
         quad = text[text.index("<urn:item:") :].split(" }")[0].split(" . ")[0] + " ."
         if text.startswith("DELETE"):
             there.discard(quad)
