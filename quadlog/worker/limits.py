@@ -74,8 +74,10 @@ class Watch:
         index, before = 0, 0
         while not self._closing.wait(LOOK_S):
             under_way = self._under_way
-            if under_way is None or under_way[0] != index:
-                index, before = under_way[0] if under_way else 0, memory_of(pid)
+            if under_way is None:
+                continue
+            if under_way[0] != index:
+                index, before = under_way[0], memory_of(pid)
                 continue
             exceeded = self._limits.exceeded(time.monotonic() - under_way[1], pid, before=before)
             if exceeded and self._under_way is under_way:
