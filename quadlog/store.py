@@ -19,7 +19,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
 
 from quadlog import codec
 from quadlog.core.messages import POST_LIMIT, Durable
@@ -92,8 +92,6 @@ class MasterStore:
         self._handles: dict[str, ColumnFamily] = {
             name: self._db.get_column_family_handle(name) for name in FAMILIES
         }
-        self._synced = WriteOptions()
-        self._synced.sync = True
         self.rounds = 0
         """Saved since the start."""
         self.incarnation: Final = self._incarnation()
@@ -111,8 +109,13 @@ class MasterStore:
             known = secrets.token_bytes(16)
             batch = WriteBatch(raw_mode=True)
             batch.put(b"incarnation", known, self._handles["meta"])
-            self._db.write(batch, self._synced)
+            self._write(batch)
         return known
+
+    def _write(self, batch: WriteBatch) -> None:
+        """Write, and sync.  In two steps: `write` with `sync` set keeps all other threads from running meanwhile."""
+        self._db.write(batch)
+        self._db.flush_wal(True)  # noqa: FBT003 - RocksDB's own names
 
     # --- writing: one synced batch a round --------------------------------------------------------
 
@@ -156,7 +159,7 @@ class MasterStore:
             batch.put(pair.id, _ID.pack(entry.index, payloads[pair.key].body_hash), ids)
         for key in unneeded:
             batch.delete(b"".join(key), stored)
-        self._db.write(batch, self._synced)
+        self._write(batch)
         self.rounds += 1
 
     @property
