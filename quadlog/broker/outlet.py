@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, Producer
@@ -11,7 +13,7 @@ from quadlog.broker.connection import COMMON
 from quadlog.clock import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from confluent_kafka import Message
 
@@ -22,6 +24,23 @@ BUFFER: Final = 256 * 1024 * 1024
 """Bytes that may wait for the broker; above it whoever has more to say waits."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What `KafkaOutlet.produce` is given."""
+
+    topic: str
+    key: bytes
+    chunks: Sequence[bytes]
+    headers: Headers
+    acked: Acked | None
+
+
+class _Held(threading.local):
+    """What a thread says while it is `together`; None while it is not."""
+
+    values: list[_Value] | None = None
+
+
 class KafkaOutlet:
     """An idempotent producer with a thread of its own that hears the acknowledgements."""
 
@@ -29,6 +48,7 @@ class KafkaOutlet:
         """`failed` is called with a reason when this producer can never again keep its promise."""
         self._failed = failed
         self._lock = threading.Lock()
+        self._held = _Held()
         self._producer = Producer(
             {
                 **COMMON,
@@ -36,11 +56,12 @@ class KafkaOutlet:
                 "client.id": client,
                 "acks": "all",
                 "enable.idempotence": True,
-                # What a turn says comes within a millisecond, and goes in one request: without a pause the
-                # first record went alone, and every reader fetched twice.  What comes while a request is
-                # under way goes together in the next one, so batches grow with the load.
+                # What a turn says comes within a millisecond, and goes in one request for each topic: without a
+                # pause the first record went alone, and every reader fetched twice.
                 "linger.ms": 1,
-                "max.in.flight.requests.per.connection": 1,
+                # As many as an idempotent producer keeps in order.  With one, the requests of a turn for several
+                # topics waited for each other.
+                "max.in.flight.requests.per.connection": 5,
                 # Retried until the broker is back: only the broker's word ends a record.
                 "message.timeout.ms": 0,
                 # Memory for records that the broker has not taken; librdkafka's own limit is a gigabyte.
@@ -58,10 +79,37 @@ class KafkaOutlet:
         self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
     ) -> None:
         """Hand over the chunks of one value; see `quadlog.ports.Outlet`."""
+        value = _Value(topic, key, values, headers, acked)
+        if self._held.values is None:
+            self._hand_over([value])
+        else:
+            self._held.values.append(value)
+
+    @contextmanager
+    def together(self) -> Generator[None, None, None]:
+        """What the calling thread says within this goes at its end, in one request for each topic.
+
+        Said one by one while a turn takes its time, each would come alone to the broker and to all readers.
+        """
+        self._held.values = []
+        try:
+            yield
+        finally:
+            self._let_go()
+            self._held.values = None
+
+    def _let_go(self) -> None:
+        if held := self._held.values:
+            self._held.values = []
+            self._hand_over(held)
+
+    def _hand_over(self, values: Sequence[_Value]) -> None:
         with self._lock:
-            for value in values[:-1]:
-                self._produce(topic, key, value, headers, None)
-            self._produce(topic, key, values[-1], headers, acked)
+            for value in values:
+                *others, last = value.chunks
+                for chunk in others:
+                    self._produce(value.topic, value.key, chunk, value.headers, None)
+                self._produce(value.topic, value.key, last, value.headers, value.acked)
 
     def _produce(self, topic: str, key: bytes, value: bytes, headers: Headers, acked: Acked | None) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -91,7 +139,8 @@ class KafkaOutlet:
             self._failed(f"the producer cannot go on: {error}")
 
     def flush(self, timeout: float = 5.0) -> None:
-        """Wait until all that was handed over is acknowledged, for `timeout` seconds at most."""
+        """Wait until all that was said is acknowledged, for `timeout` seconds at most."""
+        self._let_go()
         self._producer.flush(timeout)
 
     def close(self, timeout: float = 2.0) -> None:

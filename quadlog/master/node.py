@@ -17,12 +17,13 @@ from quadlog.core.model import Heartbeat
 from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.master.chores import LOOK_MS
-from quadlog.master.events import Durable, Event, Left, Mirrored, Offered, Published, Stop, Told
+from quadlog.master.events import Durable, Event, Left, Located, Mirrored, Offered, Published, Stop, Told
 from quadlog.master.perform import perform
 from quadlog.store import Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from consumers.effects import EffectsLedger
     from producers.payloads import PayloadsProducer
@@ -52,6 +53,8 @@ class Mouths:
 
     payloads: PayloadsProducer
     rounds: RoundsProducer
+    together: Callable[[], AbstractContextManager[None]]
+    """What is said within it goes out at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class Ears:
     effects: str
     """Of the home of the effects, followed everywhere."""
     sources: frozenset[str]
-    """Effects that are copied from: the home's; in the home, those of all others."""
+    """Effects that may be copied from: the home's; in the home, those of all others."""
     status: str
 
 
@@ -168,14 +171,16 @@ class Node:
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Decide once.  3. Perform."""
         self._turns.gather(len(self.desk) + len(self.agreement.queue))
-        for event in self._waiting_events():
-            if isinstance(event, Stop):
-                return False
-            self._take(event)
-        moment = now()
-        self.agreement.step(Tick(), moment)
-        if ready := self.agreement.ready():
-            self._perform(ready)
+        events = self._waiting_events()
+        with self._mouths.together():
+            for event in events:
+                if isinstance(event, Stop):
+                    return False
+                self._take(event)
+            moment = now()
+            self.agreement.step(Tick(), moment)
+            if ready := self.agreement.ready():
+                self._perform(ready)
         self.watch.compare()
         self.desk.settle(decided=self._ledger.index, applied=self.crew.applied())
         self._tend(moment.steady)
@@ -218,6 +223,8 @@ class Node:
                 self._batches.release()
                 for record in records:
                     self._hear_if_ours(record)
+            case Located(handover=handover):
+                self.chores.duty.located(handover)
             case Stop():
                 pass
             case _:
@@ -302,9 +309,11 @@ class Node:
             self._bodies.add(payload)
 
     def _follow_effects(self, record: Record) -> None:
-        if record.topic == self._ears.effects and (rejection := self._ledger.hear(record)):
-            index, reason = rejection
-            self.desk.rejected[index] = reason
+        if record.topic == self._ears.effects:
+            if rejection := self._ledger.hear(record):
+                index, reason = rejection
+                self.desk.rejected[index] = reason
+            self.chores.follow(self._ledger.duty)
         if record.topic in self._ears.sources:
             self.chores.copy(record)
         self._effects_at[record.topic] = record.offset + 1
