@@ -251,11 +251,12 @@ class MasterStore:
 
 
 def _packed(duties: Iterable[Handover]) -> bytes:
-    return json.dumps([(duty.index, duty.term.hex(), duty.dc) for duty in duties]).encode()
+    return json.dumps([(duty.index, duty.term.hex(), duty.dc, duty.start) for duty in duties]).encode()
 
 
 def _unpacked(value: bytes) -> tuple[Handover, Handover]:
     agreed, heard = (
-        Handover(index=index, term=bytes.fromhex(term), dc=dc) for index, term, dc in json.loads(value)
+        Handover(index=index, term=bytes.fromhex(term), dc=dc, start=start)
+        for index, term, dc, start in json.loads(value)
     )
     return agreed, heard

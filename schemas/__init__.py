@@ -22,6 +22,7 @@ IDS: Final = {
     8: "post_delta",
     9: "heartbeat_2",
     10: "handover",
+    11: "handover_2",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

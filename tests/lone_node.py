@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from consumers.effects import EffectsLedger
@@ -63,6 +64,7 @@ def lone_node(
                 agreed=duty,
                 ledger=ledger,
                 crew=node.crew,
+                locate=lambda _: None,
                 hand_over=lambda handover: mirror.hand_over(handover, at=0),
                 propose=lambda *_: None,
             ),
@@ -70,8 +72,13 @@ def lone_node(
             crew=node.crew,
             peers={},
             sources={},
+            others={},
             reach=Reach(
-                appoint=lambda *_: None, mirrored=lambda _: -1, settle=lambda: None, rewind=lambda *_: None
+                appoint=lambda *_: None,
+                mirrored=lambda _: -1,
+                settle=lambda: None,
+                read=lambda *_: None,
+                leave=lambda _: None,
             ),
         )
 
@@ -81,7 +88,9 @@ def lone_node(
         agreement=agreement,
         store=store,
         mouths=Mouths(
-            payloads=PayloadsProducer(outlet, "payloads", master), rounds=RoundsProducer(outlet, "rounds")
+            payloads=PayloadsProducer(outlet, "payloads", master),
+            rounds=RoundsProducer(outlet, "rounds"),
+            together=nullcontext,
         ),
         ears=Ears(
             own_payloads="payloads",

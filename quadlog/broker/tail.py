@@ -51,7 +51,7 @@ class KafkaTail:
         self._closing = threading.Event()
         self._offsets: Mapping[str, int] = {}
         self._until: dict[str, int] = {}
-        self._rewinds: queue.SimpleQueue[tuple[str, int]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[str, int | None]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"tail-{name}", daemon=True)
 
     def start(self, offsets: Mapping[str, int], *, until: Mapping[str, int] | None = None) -> Self:
@@ -68,9 +68,13 @@ class KafkaTail:
         self._thread.start()
         return self
 
-    def rewind(self, topic: str, offset: int) -> None:
-        """Read a topic again from an offset on; what was read before may be heard first."""
-        self._rewinds.put((topic, offset))
+    def read(self, topic: str, offset: int) -> None:
+        """Read a topic from an offset on, again or for the first time; what was read before may be heard first."""
+        self._asked.put((topic, offset))
+
+    def leave(self, topic: str) -> None:
+        """Read a topic no more; what was read before may still be heard."""
+        self._asked.put((topic, None))
 
     def close(self) -> None:
         """Stop reading; returns when the thread is done."""
@@ -86,7 +90,7 @@ class KafkaTail:
                 while not self._closing.is_set():
                     turns.gather(heard)
                     self._hold_back(consumer)
-                    self._rewind(consumer)
+                    self._redirect(consumer)
                     records = batch(consumer, timeout=0.02 if self._paused else 0.2)
                     heard = len(records)
                     if records:
@@ -96,10 +100,17 @@ class KafkaTail:
             log.exception("tail failed", tail=self.name)
             self._failed(f"reading from {self.name} failed: {error}")
 
-    def _rewind(self, consumer: Consumer) -> None:
-        while not self._rewinds.empty():
-            topic, offset = self._rewinds.get()
-            consumer.seek(TopicPartition(topic, 0, offset))
+    def _redirect(self, consumer: Consumer) -> None:
+        while not self._asked.empty():
+            topic, offset = self._asked.get()
+            reads = any(partition.topic == topic for partition in consumer.assignment())
+            if offset is None:
+                if reads:
+                    consumer.incremental_unassign([TopicPartition(topic, 0)])
+            elif reads:
+                consumer.seek(TopicPartition(topic, 0, offset))
+            else:
+                consumer.incremental_assign([TopicPartition(topic, 0, offset)])
 
     def _end_of_topics(self, consumer: Consumer, records: Sequence[Record]) -> None:
         for topic, end in list(self._until.items()):

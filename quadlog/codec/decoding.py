@@ -14,6 +14,7 @@ from quadlog.codec.wire import (
     ENTRY,
     FENCE,
     HANDOVER,
+    HANDOVER_1,
     HEARTBEAT,
     HEARTBEAT_1,
     PAYLOAD,
@@ -39,6 +40,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     FENCE: fence_of,
     HEARTBEAT_1: heartbeat_of,
     HEARTBEAT: heartbeat_of,
+    HANDOVER_1: handover_of,
     HANDOVER: handover_of,
 }
 

@@ -90,7 +90,10 @@ def encode_fence(fence: Fence) -> bytes:
 
 def encode_handover(handover: Handover) -> bytes:
     """The record of one handover."""
-    return write(HANDOVER, {"index": handover.index, "term": handover.term, "dc": handover.dc})
+    return write(
+        HANDOVER,
+        {"index": handover.index, "term": handover.term, "dc": handover.dc, "start": handover.start},
+    )
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
@@ -137,7 +140,7 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
 
 
 def handover_of(record: dict[str, Any]) -> Handover:
-    """What a handover's record says."""
+    """What a handover's record says.  Those of the first schema do not know where the term begins."""
     return Handover(**record)
 
 

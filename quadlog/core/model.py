@@ -317,6 +317,8 @@ class Handover:
     term: bytes
     """Chain hash of that entry."""
     dc: str
+    start: int = 0
+    """Offset in the effects topic of `dc` behind which the term begins; 0: not said yet, or in the home."""
 
 
 class WorkerState(StrEnum):

@@ -40,8 +40,10 @@ class Reach:
     Unavailable if Kafka does not tell."""
     settle: Callable[[], None]
     """Waits until all that was said is acknowledged."""
-    rewind: Callable[[str, int], None]
-    """Has a topic of a peer read again from an offset on."""
+    read: Callable[[str, int], None]
+    """Has a topic of a peer read from an offset on, again or for the first time."""
+    leave: Callable[[str], None]
+    """Has a topic of a peer read no more."""
 
 
 class Chores:
@@ -61,6 +63,7 @@ class Chores:
         crew: Crew,
         peers: Mapping[str, Intake],
         sources: Mapping[str, int],
+        others: Mapping[str, str],
         reach: Reach,
     ) -> None:
         """Begin by standing by.
@@ -74,6 +77,7 @@ class Chores:
             crew: the workers here.
             peers: payloads topics of other data centres.
             sources: topics that effects are copied from, and the offset of the last record that was.
+            others: in the home the effects topic of each other data centre, copied from while the duty is there.
             reach: what taking over needs.
 
         """
@@ -84,8 +88,9 @@ class Chores:
         self._lead, self._ledger, self._crew = lead, ledger, crew
         self._peers, self._reach = peers, reach
         self._looked_at = float("-inf")
-        self._copied = dict(sources)
+        self._copied, self._others = dict(sources), others
         self._rewound: set[str] = set()
+        self._followed = ledger.duty
 
     def tend(self, heard_at: Mapping[str, float], moment: float, *, last_index: int) -> None:
         """See now and then whose turn it is, and that a worker evaluates.
@@ -124,13 +129,28 @@ class Chores:
     def _take_up_copying(self) -> None:
         """What the other master heard and did not copy is read again, from where its copies end."""
         for topic in self._copied:
-            # Where the duty is here, nothing but a handover was to be copied: it stands there or later.
-            self._copied[topic] = max(self._reach.mirrored(topic), self._ledger.duty_at - 1)
+            # Nothing was to be copied before the term began; of the home's topic, where the duty is here, nothing
+            # before the handover.
+            begins = self._ledger.duty.start if self._others else self._ledger.duty_at
+            self._copied[topic] = max(self._reach.mirrored(topic), begins - 1)
             self._rewound.add(topic)
-            self._reach.rewind(topic, self._copied[topic] + 1)
+            self._reach.read(topic, self._copied[topic] + 1)
         for topic, intake in self._peers.items():
             if intake.awaited is not None:
-                self._reach.rewind(topic, intake.awaited)
+                self._reach.read(topic, intake.awaited)
+
+    def follow(self, duty: Handover) -> None:
+        """In the home: read the effects of the data centre that has the duty now, and of no other."""
+        if duty is self._followed:
+            return
+        self._followed = duty
+        source = self._others.get(duty.dc)
+        for topic in [known for known in self._copied if self._others and known != source]:
+            del self._copied[topic]
+            self._reach.leave(topic)
+        if source is not None and source not in self._copied:
+            self._copied[source] = duty.start - 1
+            self._reach.read(source, duty.start)
 
     def copy(self, record: Record) -> None:
         """A record of a source: into the own topic, once, in order."""

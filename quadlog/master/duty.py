@@ -2,8 +2,9 @@
 
 It begins in the *home* of the effects, the data centre of the lowest member id, whose effects topic all others
 copy.  When no worker is left there to evaluate, its master proposes an EVALUATOR entry that names the next data
-centre.  Once that is agreed, the home's master writes a handover into the home's topic: of what stands behind it
-only effects of the new term count, in every copy.  Then a worker there takes over, and the home copies what it says.
+centre.  Once that is agreed, the home's master looks where the effects of that data centre end, and writes a
+handover into the home's topic: of what stands behind it only effects of the new term count, in every copy.  Then a
+worker there takes over, and the home copies what it says, from where it looked on.
 
 The handover is the one place where one term ends and the next begins, so an evaluator of the old term may wake up
 whenever it likes.  Only the data centre that has the duty proposes to give it away: a peer cannot tell a dead
@@ -53,6 +54,7 @@ class Duty:
         agreed: Handover,
         ledger: EffectsLedger,
         crew: Crew,
+        locate: Callable[[Handover], None],
         hand_over: Callable[[Handover], None],
         propose: Callable[[Handover, str], None],
     ) -> None:
@@ -64,13 +66,14 @@ class Duty:
             agreed: the newest that is agreed.
             ledger: follows the home's effects.
             crew: the workers here.
+            locate: finds where the effects of the data centre end that a duty goes to, and has `located` called.
             hand_over: says it in the own topic.
             propose: proposes that a duty goes on to another data centre.
 
         """
         self.agreed = agreed
         self._dc, self._dcs, self._ledger, self._crew = dc, dcs, ledger, crew
-        self._hand_over, self._propose = hand_over, propose
+        self._locate, self._hand_over, self._propose = locate, hand_over, propose
         self._said_at = self._proposed_at = float("-inf")
         self._lone_since: float | None = None
         self._decided, self._moves = ledger.index, 0
@@ -78,7 +81,11 @@ class Duty:
     @property
     def is_here(self) -> bool:
         """Is a worker of this data centre to evaluate, as agreed and as the effects tell?"""
-        return self._ledger.duty == self.agreed and self.agreed.dc == self._dc
+        return self._is_heard and self.agreed.dc == self._dc
+
+    @property
+    def _is_heard(self) -> bool:
+        return self._ledger.duty.term == self.agreed.term
 
     def note(self, entries: Iterable[Entry]) -> None:
         """Entries are agreed.  A move counts if it moves what is the newest then: two masters may propose at once."""
@@ -100,16 +107,24 @@ class Duty:
             last_index: of the last agreed entry.
 
         """
-        if self._ledger.duty != self.agreed:
+        if not self._is_heard:
             if self._dc == self._dcs[0] and moment - self._said_at >= AGAIN_MS:
                 self._said_at = moment
-                visit(Failpoint.BEFORE_HANDOVER)
-                self._hand_over(self.agreed)
+                if self.agreed.dc == self._dc:
+                    self.located(self.agreed)
+                else:
+                    self._locate(self.agreed)
         elif self._is_lost(moment, last_index) and moment - self._proposed_at >= LONGEST_MS:
             self._proposed_at = moment
             following = self._dcs[(self._dcs.index(self._dc) + 1) % len(self._dcs)]
             log.warning("no worker is left here to evaluate", next=following)
             self._propose(self.agreed, following)
+
+    def located(self, handover: Handover) -> None:
+        """It is known where the effects of the data centre end that has the duty from now on: say so."""
+        if handover.term == self.agreed.term and not self._is_heard:
+            visit(Failpoint.BEFORE_HANDOVER)
+            self._hand_over(handover)
 
     def _is_lost(self, moment: float, last_index: int) -> bool:
         """Is there something to evaluate, and nobody here for long enough?"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from quadlog.core.model import Payload
+    from quadlog.core.model import Handover, Payload
     from quadlog.master.desk import Waiter
     from quadlog.ports import Record
 
@@ -62,8 +62,15 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Located:
+    """Where the effects of a data centre end that is to evaluate: what a handover lacked."""
+
+    handover: Handover
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The process ends."""
 
 
-Event: TypeAlias = Offered | Left | Durable | Mirrored | Published | Told | Stop
+Event: TypeAlias = Offered | Left | Durable | Mirrored | Published | Told | Located | Stop

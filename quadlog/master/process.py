@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -19,6 +21,7 @@ from quadlog.clock import wall
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import GENESIS, Entry, Handover, first_view
+from quadlog.errors import Unavailable
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import Bodies
@@ -28,7 +31,7 @@ from quadlog.master.crew import Crew
 from quadlog.master.desk import Desk
 from quadlog.master.doors import Doors
 from quadlog.master.duty import Duty, move_of
-from quadlog.master.events import Published
+from quadlog.master.events import Located, Published
 from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
@@ -102,6 +105,7 @@ class MasterProcess:
         index, attempt = store.effects()
         first = Handover(index=0, term=self.view.id, dc=self.home)
         agreed_duty, duty = store.duty() or (first, first)
+        self._duty = duty
         agreement = Agreement(
             node=settings.node_id,
             incarnation=store.incarnation,
@@ -114,6 +118,7 @@ class MasterProcess:
         mouths = Mouths(
             payloads=PayloadsProducer(self.outlet, topics.payloads, settings.node_id),
             rounds=RoundsProducer(self.outlet, topics.rounds),
+            together=self.outlet.together,
         )
         bodies, ears = Bodies(store), self._make_ears()
         ledger = EffectsLedger(index=index, attempt=attempt, duty=duty)
@@ -169,20 +174,51 @@ class MasterProcess:
                 agreed=duty,
                 ledger=ledger,
                 crew=node.crew,
+                locate=self._locate,
                 hand_over=lambda handover: mirror.hand_over(handover, at=wall()),
                 propose=propose,
             ),
             ledger=ledger,
             crew=node.crew,
             peers={topic: intake for topic, intake in ears.payloads.items() if topic != ears.own_payloads},
-            sources={topic: self._mirrored(topic) for topic in ears.sources},
+            sources={topic: self._mirrored(topic) for topic in self._sources(ledger.duty)},
+            others=self._other_effects,
             reach=Reach(
                 appoint=self._appoint,
                 mirrored=self._mirrored,
                 settle=self.outlet.flush,
-                rewind=self._rewind,
+                read=lambda topic, offset: self._tail_of(topic).read(topic, offset),
+                leave=lambda topic: self._tail_of(topic).leave(topic),
             ),
         )
+
+    def _effects_of(self, dc: str) -> str:
+        return Topics(self.settings.repository, dc).effects
+
+    @property
+    def _other_effects(self) -> dict[str, str]:
+        """In the home: the effects topics of all others, which are copied while the duty is there."""
+        return {dc: self._effects_of(dc) for dc in self._peer_dcs()} if self.settings.dc == self.home else {}
+
+    def _sources(self, duty: Handover) -> list[str]:
+        """The effects that are copied from while this is the duty."""
+        if self.settings.dc != self.home:
+            return [self._effects_of(self.home)]
+        return [] if duty.dc == self.home else [self._effects_of(duty.dc)]
+
+    def _locate(self, handover: Handover) -> None:
+        """Ask, beside the node, where the effects end of the data centre that is to evaluate."""
+
+        async def look() -> None:
+            kafka, topic = self._kafka_of[handover.dc], self._effects_of(handover.dc)
+            try:
+                end, _ = await asyncio.to_thread(end_of, kafka, topic, count=0, timeout=5)
+            except Unavailable as error:
+                log.warning("no handover yet", to=handover.dc, reason=str(error))
+            else:
+                self.node.put(Located(replace(handover, start=end)))
+
+        self.server.call_soon(look)
 
     def _mirrored(self, topic: str) -> int:
         """Where the copies of a topic's effects end, as the own one says; -1 if it does not."""
@@ -199,10 +235,10 @@ class MasterProcess:
         dcs = (dc for dc in self._peer_dcs() if Topics(self.settings.repository, dc).effects == source)
         return next(dcs) if self.settings.dc == self.home else None
 
-    def _rewind(self, topic: str, offset: int) -> None:
-        for dc, tail in self.tails.items():
-            if topic in Topics(self.settings.repository, dc).all():
-                tail.rewind(topic, offset)
+    def _tail_of(self, topic: str) -> KafkaTail:
+        return next(
+            tail for dc, tail in self.tails.items() if topic in Topics(self.settings.repository, dc).all()
+        )
 
     def _make_ears(self) -> Ears:
         settings, own = self.settings, self.topics
@@ -258,8 +294,10 @@ class MasterProcess:
         others = [m for m, where in self._dc_of.items() if where == dc and m != self.settings.node_id]
         if others:  # else there is nobody there but this master
             offsets[topics.rounds] = last(ROUNDS_READ_BACK * (len(others) + (dc == self.settings.dc)))
-        if self.home in {dc, self.settings.dc}:
+        if dc == self.home:
             offsets[topics.effects] = self._saved(topics.effects)
+        elif topics.effects in self._sources(self._duty):
+            offsets[topics.effects] = max(self._saved(topics.effects), self._duty.start)
         return offsets
 
     def _own_offsets(self, topics: Topics) -> dict[str, int]:

@@ -123,7 +123,7 @@ posts = st.builds(
     given_up=st.lists(names, max_size=3).map(tuple),
 )
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
-handovers = st.builds(Handover, index=longs, term=hashes, dc=names)
+handovers = st.builds(Handover, index=longs, term=hashes, dc=names, start=longs)
 heartbeats = st.builds(
     Heartbeat,
     worker=names,

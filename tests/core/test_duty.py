@@ -32,6 +32,7 @@ class Rig:
         self.crew = Crew(timeout_ms=TIMEOUT)
         self.ledger = EffectsLedger(duty=FIRST)
         self.said: list[Handover] = []
+        self.asked: list[Handover] = []
         self.proposed: list[tuple[Handover, str]] = []
         self.duty = Duty(
             dc=dc,
@@ -39,6 +40,7 @@ class Rig:
             agreed=FIRST,
             ledger=self.ledger,
             crew=self.crew,
+            locate=self.asked.append,
             hand_over=self.said.append,
             propose=lambda duty, to: self.proposed.append((duty, to)),
         )
@@ -116,13 +118,19 @@ def test_the_home_says_a_handover_until_it_is_heard() -> None:
         rig.duty.note([move(4, "dc2", FIRST)])
         rig.tend(0, AGAIN_MS - 1)
         assert not rig.duty.is_here, "as agreed, but the effects do not say so yet"
-    assert (home.said, other.said) == ([home.duty.agreed], [])
+    assert (home.asked, other.asked) == ([home.duty.agreed], [])
     home.tend(AGAIN_MS)
-    assert len(home.said) == 2
+    assert len(home.asked) == 2
+    assert home.said == [], "not before it is known where its effects begin"
+    located = replace(home.duty.agreed, start=17)
+    home.duty.located(FIRST)
+    home.duty.located(located)
+    assert home.said == [located]
     for rig in (home, other):
-        rig.ledger.duty = rig.duty.agreed
+        rig.ledger.duty = located
         rig.tend(3 * AGAIN_MS)
-    assert len(home.said) == 2
+        rig.duty.located(located)
+    assert (len(home.asked), len(home.said)) == (2, 1)
     assert (home.duty.is_here, other.duty.is_here) == (False, True)
 
 

@@ -184,4 +184,5 @@ def handovers(cluster: Cluster) -> list[str]:
         for record in records(cluster.lab.dcs[0]["kafka"], "main.dc1.effects")
         if record.key() == b"handover"
     ]
-    return [handover.dc for handover in dict.fromkeys(said) if isinstance(handover, Handover)]
+    terms = {handover.term: handover.dc for handover in said if isinstance(handover, Handover)}
+    return list(terms.values())

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -170,6 +171,67 @@ def test_a_tail_waits_for_topics_that_are_made_later(kafka: str, outlet: KafkaOu
     fill(outlet, topic, 3)
     until(lambda: listener.offsets(topic) == [0, 1, 2])
     tail.close()
+
+
+def test_a_tail_takes_up_and_leaves_topics_while_it_reads(
+    kafka: str, outlet: KafkaOutlet, topic: str
+) -> None:
+    other = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([other], replication=1, config={})
+    fill(outlet, topic, 3)
+    fill(outlet, other, 5)
+    listener = Listener()
+    tail = tail_of(kafka, listener).start({topic: BEGINNING})
+    until(lambda: listener.offsets(topic) == [0, 1, 2])
+    assert listener.offsets(other) == [], "nobody asked for it"
+    tail.read(other, 2)
+    until(lambda: listener.offsets(other) == [2, 3, 4])
+    tail.read(other, 4)
+    until(lambda: listener.offsets(other) == [2, 3, 4, 4])
+    tail.leave(other)
+    tail.leave("one that it does not read")
+    tail.read(topic, 1)  # asked for in order: when this one is heard, the other was left
+    until(lambda: listener.offsets(topic) == [0, 1, 2, 1, 2])
+    fill(outlet, other, 2)
+    fill(outlet, topic, 1)
+    until(lambda: listener.offsets(topic)[-1] == 3)
+    assert listener.offsets(other) == [2, 3, 4, 4]
+    tail.read(other, 5)
+    until(lambda: listener.offsets(other) == [2, 3, 4, 4, 5, 6])
+    tail.close()
+    assert listener.failures == []
+
+
+def test_what_is_said_together_goes_at_the_end(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    """In the order in which it was said; another thread is not held up by it, and a flush lets it go."""
+    acked: list[int] = []
+
+    def say(value: bytes) -> None:
+        outlet.produce(topic, key=b"k", values=[value], headers=[], acked=acked.append)
+
+    with outlet.together():
+        say(b"one")
+        say(b"two")
+        thread = threading.Thread(target=say, args=(b"of another thread",))
+        thread.start()
+        until(lambda: acked == [0])
+        outlet.flush()
+        until(lambda: acked == [0, 1, 2])
+        say(b"three")
+        time.sleep(0.2)
+        assert acked == [0, 1, 2]
+    until(lambda: acked == [0, 1, 2, 3])
+    thread.join()
+    assert [record.value for record in end_of(kafka, topic, count=9)[1]] == [
+        b"of another thread",
+        b"one",
+        b"two",
+        b"three",
+    ]
+    with suppress(ZeroDivisionError), outlet.together():
+        say(b"before it failed")
+        _ = 1 / 0
+    until(lambda: acked == [0, 1, 2, 3, 4])
 
 
 def test_a_topic_whose_reader_is_full_waits_and_the_others_do_not(
