@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +32,15 @@ class Record:
 
 Acked = Callable[[int], None]
 """Called with the record's offset once all in-sync replicas have it; on the producer's thread."""
+
+
+Together = Callable[[], AbstractContextManager[Callable[[], None]]]
+"""What is said within it goes at its end, in one request for each topic; what it gives lets go of all before."""
+
+
+def apart() -> AbstractContextManager[Callable[[], None]]:
+    """A `Together` that holds nothing back."""
+    return nullcontext(lambda: None)
 
 
 class Outlet(Protocol):

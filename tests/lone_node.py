@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from consumers.effects import EffectsLedger
@@ -24,6 +23,7 @@ from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.scribe import Scribe
 from quadlog.master.watch import Hands, Watch
+from quadlog.ports import apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ def lone_node(
         mouths=Mouths(
             payloads=PayloadsProducer(outlet, "payloads", master),
             rounds=RoundsProducer(outlet, "rounds"),
-            together=nullcontext,
+            together=apart,
         ),
         ears=Ears(
             own_payloads="payloads",

@@ -86,14 +86,14 @@ class KafkaOutlet:
             self._held.values.append(value)
 
     @contextmanager
-    def together(self) -> Generator[None, None, None]:
-        """What the calling thread says within this goes at its end, in one request for each topic.
+    def together(self) -> Generator[Callable[[], None], None, None]:
+        """What the calling thread says within this goes at its end; see `quadlog.ports.Together`.
 
         Said one by one while a turn takes its time, each would come alone to the broker and to all readers.
         """
         self._held.values = []
         try:
-            yield
+            yield self._let_go
         finally:
             self._let_go()
             self._held.values = None

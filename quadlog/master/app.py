@@ -38,6 +38,9 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
     reads = Reads(node, settings, room, passage=passage, barrier=Barrier(updates.barrier))
     queries = Queries(node.crew, passage)
 
+    async def update(request: Request) -> Response:
+        return await updates.answer(request, reads.dry_run)
+
     async def status(request: Request) -> Response:
         del request
         return JSONResponse(cluster_status(node, settings, peers))
@@ -51,7 +54,7 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
 
     return Starlette(
         routes=[
-            Route("/update", updates.answer, methods=["POST"]),
+            Route("/update", update, methods=["POST"]),
             Route("/sparql", reads.answer, methods=["GET", "POST"]),
             Route("/repositories/{repository}/statements", reads.statements, methods=["GET"]),
             Route("/queries", queries.listed, methods=["GET"]),

@@ -23,7 +23,6 @@ from quadlog.store import Taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from consumers.effects import EffectsLedger
     from producers.payloads import PayloadsProducer
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from quadlog.master.desk import Desk, Waiter
     from quadlog.master.intake import Intake
     from quadlog.master.watch import Watch
-    from quadlog.ports import Record
+    from quadlog.ports import Record, Together
     from quadlog.store import MasterStore
 
 log = structlog.get_logger()
@@ -53,8 +52,7 @@ class Mouths:
 
     payloads: PayloadsProducer
     rounds: RoundsProducer
-    together: Callable[[], AbstractContextManager[None]]
-    """What is said within it goes out at its end."""
+    together: Together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

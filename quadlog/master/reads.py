@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
 from quadlog.clock import now
@@ -14,7 +15,7 @@ from quadlog.http_body import read_query
 from quadlog.master.passage import NoReply, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -60,7 +61,14 @@ class Reads:
             raise NoSuchRepository(message)
         return await self._pass_on(request, "/statements", b"")
 
-    async def _pass_on(self, request: Request, path: str, body: bytes) -> Response:
+    async def dry_run(self, request: Request, body: bytes, given: Mapping[str, Sequence[str]]) -> Response:
+        """What an update would do: a read like any other, of a state that shows what was acknowledged here."""
+        query = urlencode([(name, value) for name, values in given.items() for value in values]).encode()
+        return await self._pass_on(request, "/dry-run", body, query_string=query)
+
+    async def _pass_on(
+        self, request: Request, path: str, body: bytes, *, query_string: bytes | None = None
+    ) -> Response:
         """To one worker after the other until one answers; after its first byte to no other.
 
         Raises:
@@ -73,7 +81,7 @@ class Reads:
         question = Question(
             method=request.method,
             path=path,
-            query_string=request.scope["query_string"],
+            query_string=request.scope["query_string"] if query_string is None else query_string,
             headers=headers,
             body=body,
         )

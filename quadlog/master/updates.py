@@ -21,7 +21,7 @@ from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -29,8 +29,14 @@ if TYPE_CHECKING:
     from quadlog.master.room import Lease, Room
     from quadlog.settings import MasterSettings
 
+    DryRun = Callable[[Request, bytes, Mapping[str, Sequence[str]]], Awaitable[Response]]
+
 SPARQL_UPDATE: Final = "application/sparql-update"
 FORM: Final = "application/x-www-form-urlencoded"
+
+DRY_RUN: Final = "dry-run"
+PARAMETERS: Final = (GRAPH, NAMED, DRY_RUN)
+"""What stands beside an update, in the URL or in a form."""
 
 LONG_TEXT: Final = 64 * 1024
 """Bytes above which a text is checked beside the event loop: a few milliseconds of parsing."""
@@ -49,8 +55,10 @@ class Updates:
         self._node, self._settings = node, settings
         self._room: Final = room
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request, dry_run: DryRun) -> Response:
         """One update: 204 when it is agreed and applied by a worker here.
+
+        For a dry run, what `dry_run` finds out: what it would do.
 
         Raises:
             UserError: definite; nothing was logged.
@@ -60,12 +68,15 @@ class Updates:
 
         """
         with self._room.lease() as lease:
-            return await self._answer(request, lease)
+            return await self._answer(request, lease, dry_run)
 
-    async def _answer(self, request: Request, lease: Lease) -> Response:
-        body, options = await self._update_of(request, lease)
+    async def _answer(self, request: Request, lease: Lease, dry_run: DryRun) -> Response:
+        body, given = await self._update_of(request, lease)
+        options = options_of(given[GRAPH], given[NAMED])
         transaction_id = self._id_of(request)
         await _check(body, transaction_id, options)
+        if _is_dry(given[DRY_RUN]):
+            return await dry_run(request, body, {name: given[name] for name in (GRAPH, NAMED)})
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
@@ -97,19 +108,19 @@ class Updates:
             )
             raise Unavailable(message, retry_after=5) from error
 
-    async def _update_of(self, request: Request, lease: Lease) -> tuple[bytes, dict[str, str]]:
-        """The text, and what its parameters make of it."""
+    async def _update_of(self, request: Request, lease: Lease) -> tuple[bytes, dict[str, list[str]]]:
+        """The text, and its parameters, in the URL and in a form."""
         limit = self._settings.max_transaction_size
-        given = {name: request.query_params.getlist(name) for name in (GRAPH, NAMED)}
+        given = {name: request.query_params.getlist(name) for name in PARAMETERS}
         media_type = media_type_of(request)
         if media_type == SPARQL_UPDATE:
-            options = _options(given)
-            return await read_body(request, limit, lease.grow), options
+            return await read_body(request, limit, lease.grow), given
         if media_type == FORM:
             # A form may write every byte as three.
             raw = await read_body(request, limit * 3, lease.grow)
             form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
-            options = _options(given, form)
+            for name in PARAMETERS:
+                given[name] += form.get(name, [])
             updates = form.get("update", [])
             if len(updates) != 1:
                 message = f"a form needs exactly one 'update', this one has {len(updates)}"
@@ -117,7 +128,7 @@ class Updates:
             body = updates[0].encode()
             if len(body) > limit:
                 raise TooLarge(too_large(limit))
-            return body, options
+            return body, given
         message = f"an update comes as {SPARQL_UPDATE} or as {FORM} with 'update'; this is '{media_type or 'nothing'}'"
         raise UnsupportedMediaType(message)
 
@@ -201,10 +212,12 @@ def _traceparent(request: Request) -> str:
     return given if TRACEPARENT.fullmatch(given) else ""
 
 
-def _options(*parameters: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The dataset that parameters name, in the URL or in a form."""
-    default, named = ([iri for given in parameters for iri in given.get(name, ())] for name in (GRAPH, NAMED))
-    return options_of(default, named)
+def _is_dry(given: Sequence[str]) -> bool:
+    """Whether nothing is to be logged.  What is not understood must not become a write."""
+    if any(value not in {"true", "false"} for value in given) or len(set(given)) > 1:
+        message = f"{DRY_RUN} is true or false, not {' and '.join(given)}"
+        raise UserError(message)
+    return "true" in given
 
 
 async def _check(body: bytes, transaction_id: bytes, options: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,13 @@ from starlette.routing import Route
 
 from quadlog.answers import CLIENT, VIA, handle_error
 from quadlog.core.model import HASH_SIZE
+from quadlog.core.using import GRAPH, NAMED, options_of
 from quadlog.envelope import text_moment
 from quadlog.errors import Forbidden, QuadlogError, UserError
-from quadlog.http_body import form_of, media_type_of, read_query, text_of
+from quadlog.http_body import form_of, media_type_of, read_body, read_query, text_of
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits
-from quadlog.worker.replica import Asked
+from quadlog.worker.tenure import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.model import Scrub
     from quadlog.settings import WorkerSettings
+    from quadlog.worker.dryrun import DryRuns
     from quadlog.worker.mend import Mender
     from quadlog.worker.reads import Reads
     from quadlog.worker.replica import Replica
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
-def make_app(replica: Replica, reads: Reads, mender: Mender, settings: WorkerSettings) -> Starlette:
+def make_app(
+    replica: Replica, reads: Reads, mender: Mender, dry_runs: DryRuns, settings: WorkerSettings
+) -> Starlette:
     """The ASGI application."""
     limits = Limits(seconds=settings.query_timeout, memory=settings.query_memory)
 
@@ -81,6 +86,14 @@ def make_app(replica: Replica, reads: Reads, mender: Mender, settings: WorkerSet
         await asyncio.to_thread(mender.ask, store, reason)
         return Response(status_code=202)
 
+    async def dry_run(request: Request) -> Response:
+        body = await read_body(request, settings.max_transaction_size)
+        given = request.query_params
+        options = options_of(given.getlist(GRAPH), given.getlist(NAMED))
+        found = await asyncio.to_thread(dry_runs.run, body, options, secrets.token_bytes(16))
+        index = f"{found.applied.index}:{found.applied.chain.hex()[:16]}"
+        return JSONResponse(found.answer(), headers={"Quadlog-Index": index})
+
     return Starlette(
         routes=[
             Route("/sparql", query, methods=["GET", "POST"]),
@@ -88,6 +101,7 @@ def make_app(replica: Replica, reads: Reads, mender: Mender, settings: WorkerSet
             Route("/queries", queries, methods=["GET"]),
             Route("/queries/{id}", stop_query, methods=["DELETE"]),
             Route("/status", status, methods=["GET"]),
+            Route("/dry-run", dry_run, methods=["POST"]),
             Route("/evaluate", evaluate, methods=["POST"]),
             Route("/rebuild", rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),

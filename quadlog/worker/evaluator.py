@@ -19,6 +19,7 @@ from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
 from quadlog.core.using import Using
 from quadlog.errors import StateError, UserError
+from quadlog.ports import apart
 from quadlog.worker.ahead import Ahead, Decided, Steps
 from quadlog.worker.lines import changes_of, with_change
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.model import Fence, LoggedEntry
     from quadlog.core.operations import DataOperation, Operation
+    from quadlog.ports import Together
     from quadlog.quadstore import Applied, QuadStore
     from quadlog.worker.limits import Watch
     from quadlog.worker.loader import Loaded, Loader
@@ -46,6 +48,9 @@ TURN: Final = 64
 GATE_S: Final = 0.02
 """How long to wait for reads that are about to start; then the worker does something else first."""
 
+QUICK: Final = 16 * 1024
+"""Bytes of an update of data alone that is evaluated within a millisecond or two."""
+
 LONG_REASON: Final = 2_000
 """Characters of a reason, at most: it may quote an IRI of megabytes, and stands in one record."""
 
@@ -60,8 +65,11 @@ class Evaluator:
         say: Callable[[Effect, LoggedEntry], None],
         loader: Loader,
         watch: Watch | None = None,
+        *,
+        together: Together = apart,
     ) -> None:
         """Begin behind what `store` has applied: all effects that stand before `fence`."""
+        self._together = together
         self._watch = watch
         applied: Applied = store.applied
         self._fence, self._say = fence, say
@@ -86,6 +94,10 @@ class Evaluator:
         return more
 
     def _evaluate_all(self, entries: Iterable[LoggedEntry]) -> bool:
+        with self._together() as let_go:
+            return self._evaluate_each(entries, let_go)
+
+    def _evaluate_each(self, entries: Iterable[LoggedEntry], let_go: Callable[[], None]) -> bool:
         left = TURN
         for entry in entries:
             if entry.index <= self.index:
@@ -99,6 +111,8 @@ class Evaluator:
                 if not left or (self._goes_ahead(operations) and not self._store.gate.close(GATE_S)):
                     return True
                 left -= 1
+            if not _is_quick(entry, operations):
+                let_go()  # nobody is to wait for it whose update is evaluated
             self._evaluate(entry, operations)
             self._loaded = {}
             self._loader.forget()
@@ -231,6 +245,13 @@ class Evaluator:
     def retire(self) -> None:
         """What was decided is void, or comes back as everybody else's: the store forgets it."""
         self._store.take_back()
+
+
+def _is_quick(entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+    """Is its evaluation too short for others to be held up by it?"""
+    return isinstance(operations, str) or (
+        len(entry.body) <= QUICK and all(isinstance(o, InsertData | DeleteData) for o in operations)
+    )
 
 
 def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:

@@ -17,6 +17,7 @@ from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
+from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.feed import Feed
 from quadlog.worker.health import Health
 from quadlog.worker.mend import QUADS, Mender, empty, tidy
@@ -53,6 +54,7 @@ def run(settings: WorkerSettings) -> int:
         status=StatusProducer(outlet, topics.status),
         failed=server.fail,
         settle=outlet.flush,
+        together=outlet.together,
         health=health,
     )
     name = f"{settings.node_id}-reads"
@@ -66,6 +68,7 @@ def run(settings: WorkerSettings) -> int:
         period=settings.scrub_period,
         share=settings.scrub_share,
     )
+    dry_runs = DryRuns(store, settings)
     mender = Mender(settings, topics, store.name, health, server.leave)
     started = time.monotonic()
     replica.start()
@@ -73,7 +76,7 @@ def run(settings: WorkerSettings) -> int:
     scrubber.start()
     log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
     try:
-        app = make_app(replica, reads, mender, settings)
+        app = make_app(replica, reads, mender, dry_runs, settings)
         return server.run(app, beside=(readers.run, reads.run))
     finally:
         scrubber.stop()

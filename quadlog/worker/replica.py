@@ -13,26 +13,21 @@ from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.clock import Turns, now
 from quadlog.core.effect import signature_after
-from quadlog.core.model import Effect, Fence, Handover, Heartbeat, LoggedEntry, Point, WorkerState
+from quadlog.core.model import Effect, Fence, Handover, Heartbeat, Point, WorkerState
 from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
+from quadlog.ports import apart
 from quadlog.quadstore import Applied
-from quadlog.worker.ahead import Decided
-from quadlog.worker.anew import begin_anew
 from quadlog.worker.backlog import Backlog
-from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.health import Health
-from quadlog.worker.limits import Limits, Watch
-from quadlog.worker.lines import changes_of
-from quadlog.worker.loader import Loader, LoadLimits
-from quadlog.worker.suspects import Suspects
+from quadlog.worker.tenure import Asked, Tenure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from producers.effects import EffectsProducer
     from producers.status import StatusProducer
-    from quadlog.ports import Record
+    from quadlog.ports import Record, Together
     from quadlog.quadstore import QuadStore
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
@@ -50,14 +45,6 @@ BEAT_EACH_MS: Final = 2.0
 BEAT_MOST_MS: Final = 25.0
 """Between two heartbeats, for each effect that the next one tells of, and at most: under load one of them
 tells of many.  A heartbeat is a produce request, and a record that every master here reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A master asks this worker to evaluate, in this term, behind this handover (0: none)."""
-
-    term: bytes
-    handover: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +78,7 @@ class Replica:
         status: StatusProducer,
         failed: Callable[[str], None],
         settle: Callable[[], None] | None = None,
+        together: Together = apart,
         health: Health | None = None,
     ) -> None:
         """Go on behind what `store` has applied.
@@ -104,14 +92,14 @@ class Replica:
             status: where it says how it is.
             failed: ends the process with a reason.
             settle: waits until all that was said is acknowledged; for failpoints.
+            together: what effects are said within.
             health: what heartbeats tell of the store beside what it applied.
 
         """
         self.store: Final = store
         self._feed = feed
         self._settings, self._topics = settings, topics
-        self._say_effects, self._say_status, self._failed = effects, status, failed
-        self._settle = settle
+        self._say_status, self._failed = status, failed
         self.health: Final = health or Health()
         applied = store.applied
         self._agreed = AgreedConsumer(Point(applied.index, applied.chain))
@@ -122,24 +110,22 @@ class Replica:
             attempt=applied.attempt,
             handover=applied.handover,
         )
-        self._asked: Asked | None = None
-        """Asked for a term whose handover is not heard yet."""
         self._backlog = Backlog()
-        self._fence: Fence | None = None
-        """This worker's own fence, from when it is written."""
-        self._duty: Fence | None = None
-        """It again, once it is read back as the newest."""
-        self._evaluator: Evaluator | None = None
-        self._suspects: Suspects | None = None
-        self._limits: Final = Limits(seconds=settings.update_timeout, memory=settings.update_memory)
-        self._watch: Final = Watch(self._limits, begin_anew)
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
         """Whether the evaluator has more to do soon, whatever is heard."""
         self._beat_at, self._beaten = float("-inf"), -1
         self._inbox: queue.SimpleQueue[Asked | Heard | Fetched | Stop] = queue.SimpleQueue()
-        self._load_limits: Final = LoadLimits.of(settings)
-        self._loader = Loader(self._load_limits, lambda: self._inbox.put(Fetched()))
+        self.tenure: Final = Tenure(
+            settings=settings,
+            store=store,
+            heard=self._effects,
+            backlog=self._backlog,
+            effects=effects,
+            settle=settle,
+            together=together,
+            fetched=lambda: self._inbox.put(Fetched()),
+        )
         self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
@@ -162,7 +148,7 @@ class Replica:
         """Begin to apply."""
         self._thread.start()
         self._pulse.start()
-        self._watch.start()
+        self.tenure.start()
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
         """Hand over what the tail read; waits while too much of it waits."""
@@ -187,11 +173,10 @@ class Replica:
     def stop(self) -> None:
         """End the threads."""
         self._stopping.set()
-        self._watch.close()
+        self.tenure.stop_watching()
         self._inbox.put(Stop())
         self._thread.join(timeout=5)
-        if self._suspects is not None:
-            self._suspects.close()
+        self.tenure.close()
 
     def beat(self, state: WorkerState = WorkerState.SERVING) -> Heartbeat:
         """What this worker says of itself now."""
@@ -201,7 +186,7 @@ class Replica:
             dc=self._settings.dc,
             url=self._settings.worker_url,
             state=state,
-            evaluating=self._evaluator is not None,
+            evaluating=self.tenure.evaluator is not None,
             attempt=self._effects.attempt,
             applied=Point(applied.index, applied.chain),
             signature=applied.signature.to_bytes(32, "big"),
@@ -233,7 +218,7 @@ class Replica:
                 case Stop():
                     return False
                 case Asked():
-                    self._take_over(event)
+                    self.tenure.take_over(event)
                 case Fetched():
                     pass  # the evaluator goes on, below
                 case Heard(records=records):
@@ -284,77 +269,14 @@ class Replica:
             case Effect() as effect:
                 self._backlog.add_effect(effect, record.offset + 1)
             case Fence() as fence:
-                self._meet(fence)
+                self.tenure.meet(fence)
             case Handover() as handover:
-                self._hand_over(handover)
+                self.tenure.hand_over(handover)
             case None:
                 pass
 
-    # --- duty ---------------------------------------------------------------------------------------
-
-    def _take_over(self, asked: Asked) -> None:
-        """Write a fence; the duty begins where it is read back, behind all that stands before it.
-
-        Not before the handover is heard: what stands before that counts, and a fence would make it void.
-        """
-        if self._evaluator is not None or self._duty is not None:
-            return
-        if asked.handover != self._effects.handover_of(self._effects.term):
-            self._asked = asked
-            return
-        self._fence = Fence(term=asked.term, attempt=self._effects.attempt + 1, worker=self._settings.node_id)
-        self._say_effects.fence(self._fence, at=now().wall)
-
-    def _hand_over(self, handover: Handover) -> None:
-        """From here on another data centre evaluates, or this one in a new term."""
-        log.info("handover", dc=handover.dc, index=handover.index)
-        self._retire()
-        asked, self._asked = self._asked, None
-        if asked is not None and asked.term == handover.term:
-            self._take_over(asked)
-
-    def _meet(self, fence: Fence) -> None:
-        """The newest fence says who evaluates; whoever did so before stops."""
-        self._retire()
-        self._duty = fence if fence == self._fence else None
-        log.info("fence", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
-
     def _evaluate(self) -> None:
-        if self._duty is not None and self._evaluator is None and not self._backlog.has_effects:
-            self._begin(self._duty)
-        if self._evaluator is None or self._suspects is None:
-            self._more = False
-            return
-        self._more = self._suspects.turn(self._evaluator, self._backlog.entries())
-        if not self._more:
-            self._more = self._evaluator.evaluate(self._backlog.entries())
-
-    def _begin(self, duty: Fence) -> None:
-        """What stands in the log and has no effect may be what ended the worker before."""
-        self._evaluator = Evaluator(self.store, duty, self._publish, self._loader, self._watch)
-        waiting = [entry.index for entry in self._backlog.entries()]
-        self._suspects = Suspects(
-            self.store,
-            duty,
-            until=max(waiting, default=0),
-            limits=self._limits,
-            load_limits=self._load_limits,
-            directory=self._settings.data_dir / "trial",
-        )
-
-    def _retire(self) -> None:
-        """The duty ends: what was decided and not heard back leaves the store."""
-        if self._suspects is not None:
-            self._suspects.close()
-            self._suspects = None
-        if self._evaluator is not None:
-            self._evaluator.retire()
-            self._evaluator = self._duty = None
-
-    def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
-        visit(Failpoint.AFTER_EVALUATE)
-        self._say_effects.say(effect, at=now().wall, traceparent=entry.traceparent)
-        visit(Failpoint.AFTER_PUBLISH, self._settle)
+        self._more = self.tenure.evaluate()
 
     # --- applying -----------------------------------------------------------------------------------
 
@@ -364,7 +286,7 @@ class Replica:
         if not pairs:
             return
         effects = [pair.effect for pair in pairs]
-        all_decided = self._decided(effects)
+        all_decided = self.tenure.decided(effects)
         signature = self.store.applied.signature
         for effect, decided in zip(effects, all_decided, strict=True):
             signature = signature_after(signature, decided.change)
@@ -389,21 +311,4 @@ class Replica:
         )
         visit(Failpoint.AFTER_APPLY)
         self._backlog.drop(len(pairs))
-        if self._evaluator is not None:
-            for effect in effects:
-                self._evaluator.applied(effect.index)
-
-    def _decided(self, effects: Sequence[Effect]) -> list[Decided]:
-        """What to apply: of the own effects what the store lacks of them."""
-        if self._evaluator is not None:
-            own = [self._evaluator.decided(effect) for effect in effects]
-            if all(own):
-                return [decided for decided in own if decided is not None]
-            log.error(
-                "an effect that this worker did not decide came back as its own", first=effects[0].index
-            )
-            self._retire()
-        return [
-            Decided(change=change, chain=effect.chain, rest=change)
-            for effect, change in zip(effects, changes_of(effects), strict=True)
-        ]
+        self.tenure.applied(effects)

@@ -137,7 +137,8 @@ class Trial:
         """Start it on a copy of the store as it is now."""
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
-        store.copy(directory)
+        self.applied: Final = store.copy(directory)
+        """What the copy has applied."""
         asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid())
         self._process = subprocess.Popen(  # noqa: S603  our own command
             (sys.executable, "-m", "quadlog.worker.trial", asked.encode()),

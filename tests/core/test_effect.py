@@ -220,7 +220,7 @@ def meant(target: Target, graph: object) -> bool:
     return graph == target
 
 
-def is_difference(change: Change, before: Model, after: Model) -> None:
+def assert_is_difference(change: Change, before: Model, after: Model) -> None:
     assert set(change.deleted) == before.quads - after.quads
     assert set(change.inserted) == after.quads - before.quads
     assert set(change.emptied) == after.empty() - before.empty()
@@ -233,7 +233,7 @@ def is_difference(change: Change, before: Model, after: Model) -> None:
 
 @given(STATES, ON_GRAPHS)
 def test_operations_on_whole_graphs(before: Model, operation: GraphOperation) -> None:
-    is_difference(effect_on_graphs(operation, before), before, on_graphs(before, operation))
+    assert_is_difference(effect_on_graphs(operation, before), before, on_graphs(before, operation))
 
 
 @given(STATES, st.lists(OPERATIONS | ON_GRAPHS, min_size=1, max_size=6))
@@ -246,12 +246,12 @@ def test_changes_merge_to_the_difference_of_first_and_last(
             change, after = effect_of(step, overlay), state.run(step)
         else:
             change, after = effect_on_graphs(step, overlay), on_graphs(state, step)
-        is_difference(change, state, after)
+        assert_is_difference(change, state, after)
         overlay.push(number, change)
         changes.append(change)
         state = after
         assert set(overlay.graphs()) == state.named
-    is_difference(merged(changes), before, state)
+    assert_is_difference(merged(changes), before, state)
 
 
 @pytest.mark.parametrize(

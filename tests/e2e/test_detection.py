@@ -120,10 +120,14 @@ def test_suspended(lab: Cluster) -> None:
 
 def test_stopped(lab: Cluster) -> None:
     told(lab)
-    lab.lab.kill("dc1-w2", "TERM")
-    told(lab, "worker-stopped dc1-w2")
-    lab.lab.start("dc1-w2")
-    told(lab)
+    before = lab.status()["settled_index"]
+    with reads_served(lab):
+        lab.lab.kill("dc1-w2", "TERM")
+        [alarm] = told(lab, "worker-stopped dc1-w2")
+        assert alarm["index"] == before
+        assert alarm["reason"] == "it said that it stops"
+        lab.lab.start("dc1-w2")
+        told(lab)
 
 
 def store_of(lab: Cluster, worker: str) -> Path:

@@ -22,7 +22,8 @@ from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
 from quadlog.worker.feed import Feed
-from quadlog.worker.replica import Asked, Replica
+from quadlog.worker.replica import Replica
+from quadlog.worker.tenure import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +124,7 @@ class Worker:
 
     def take_over(self) -> None:
         """Become the evaluating worker, with all that was said before applied."""
-        self.replica._take_over(Asked(TERM))
+        self.replica.tenure.take_over(Asked(TERM))
         self.catch_up()
 
     def catch_up(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-UPDATES = 1_000
+UPDATES = int(os.environ.get("QUADLOG_UPDATES", "5000"))
 SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
 
 MANY = 16

@@ -15,6 +15,7 @@ import pytest
 from quadlog.settings import MIB
 from quadlog.worker import readers as readers_module
 from quadlog.worker.app import make_app
+from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.feed import Feed
 from quadlog.worker.mend import Mender
 from quadlog.worker.readers import Readers
@@ -90,7 +91,9 @@ async def served(
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
     try:
         mender = Mender(limits, TOPICS, worker.store.name, worker.replica.health, lambda: None)
-        here = Served(worker, readers, make_app(worker.replica, reads, mender, limits))
+        here = Served(
+            worker, readers, make_app(worker.replica, reads, mender, DryRuns(worker.store, limits), limits)
+        )
         async with here.client:
             yield here
     finally:

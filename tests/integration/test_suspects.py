@@ -17,7 +17,7 @@ from quadlog import codec
 from quadlog.core.model import Fence, Outcome
 from quadlog.errors import StateError
 from quadlog.settings import MIB
-from quadlog.worker import replica
+from quadlog.worker import tenure
 from quadlog.worker.fetch import LoadLimits
 from quadlog.worker.limits import Limits, Watch
 from quadlog.worker.trial import READY, Asked, receive, send
@@ -59,9 +59,9 @@ def successor(path: Path, log: Log, *texts: Update | str, limits: Limits | None 
         agree(log, text)
     worker = Worker(path, log, "w2")
     if limits is not None:
-        worker.replica._limits = limits  # type: ignore[misc]
+        worker.replica.tenure._limits = limits  # type: ignore[misc]
     worker.hear(TOPICS.effects)
-    worker.replica._take_over(replica.Asked(TERM))
+    worker.replica.tenure.take_over(tenure.Asked(TERM))
     worker.hear(TOPICS.agreed)
     worker.hear(TOPICS.effects)
     return worker
@@ -126,7 +126,7 @@ def test_what_takes_too_much_memory_is_rejected(tmp_path: Path, log: Log) -> Non
 
 def test_what_kills_the_trial_is_rejected(tmp_path: Path, log: Log) -> None:
     worker = successor(tmp_path, log, ENDLESS, ONE)
-    until(worker, lambda: worker.replica._suspects is not None and _trial_of(worker)._began is not None)
+    until(worker, lambda: worker.replica.tenure.suspects is not None and _trial_of(worker)._began is not None)
     until(worker, lambda: _trial_of(worker)._is_ready)
     os.kill(_trial_of(worker)._process.pid, signal.SIGKILL)
     assert decided(worker, log, 3) == [FINE, rejected("evaluator-crash"), FINE]
@@ -134,11 +134,14 @@ def test_what_kills_the_trial_is_rejected(tmp_path: Path, log: Log) -> None:
 
 def _trial_of(worker: Worker) -> Trial:
     until(
-        worker, lambda: worker.replica._suspects is not None and worker.replica._suspects._trial is not None
+        worker,
+        lambda: (
+            worker.replica.tenure.suspects is not None and worker.replica.tenure.suspects._trial is not None
+        ),
     )
-    assert worker.replica._suspects is not None
-    assert worker.replica._suspects._trial is not None
-    return worker.replica._suspects._trial
+    assert worker.replica.tenure.suspects is not None
+    assert worker.replica.tenure.suspects._trial is not None
+    return worker.replica.tenure.suspects._trial
 
 
 def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path, log: Log) -> None:
@@ -146,7 +149,7 @@ def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path
     pid = _trial_of(worker)._process.pid
     began = time.monotonic()
     assert worker.replica.beat().evaluating
-    worker.replica._retire()
+    worker.replica.tenure.retire()
     assert time.monotonic() - began < 1
     assert not Path(f"/proc/{pid}").exists()
     assert not (tmp_path / "trial").exists()
@@ -160,7 +163,7 @@ def test_a_trial_that_cannot_be_held_is_the_workers_fault(
     with pytest.raises(StateError, match="ended before it began"):
         decided(worker, log, 2)
     assert len(log.effects()) == 1, "nothing is rejected for it"
-    worker.replica._retire()
+    worker.replica.tenure.retire()
 
 
 @pytest.mark.parametrize(
