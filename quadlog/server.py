@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import socket
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,10 @@ log = structlog.get_logger()
 
 YOUNG: Final = 50_000
 """Objects that may be made, and not freed by their counts, before Python looks for cycles among them."""
+
+
+SWITCH_S: Final = 0.001
+"""How long a thread that wants to run waits for one that computes: Python's own 5 ms are a turn of the node."""
 
 
 class Server:
@@ -68,6 +73,7 @@ class Server:
         self._started.set()
         _name_threads()
         _collect_seldom()
+        sys.setswitchinterval(SWITCH_S)
         tasks = [asyncio.create_task(make()) for make in beside]
         for task in tasks:
             task.add_done_callback(self._ended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from producers.agreed import AgreedProducer
@@ -26,7 +27,7 @@ from quadlog.worker.replica import Replica
 from quadlog.worker.tenure import Asked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from quadlog.ports import Acked, Headers
@@ -41,6 +42,8 @@ class Log:
     def __init__(self) -> None:
         self.records: dict[str, list[Record]] = {topic: [] for topic in TOPICS.all()}
         self._last, self._index = GENESIS, 0
+        self.groups: list[list[int]] = []
+        """Offsets in the effects of what left together."""
 
     def produce(
         self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
@@ -48,6 +51,21 @@ class Log:
         del acked
         for value in values:
             self.records[topic].append(Record(topic, len(self.records[topic]), key, value, headers))
+
+    @contextmanager
+    def together(self) -> Iterator[Callable[[], None]]:
+        """See `quadlog.ports.Together`."""
+        said = self.records[TOPICS.effects]
+        start = len(said)
+
+        def let_go() -> None:
+            nonlocal start
+            if len(said) > start:
+                self.groups.append(list(range(start, len(said))))
+                start = len(said)
+
+        yield let_go
+        let_go()
 
     def agree(
         self, text: str, created: int = 1_700_000_000_000, options: Mapping[str, str] | None = None
@@ -103,6 +121,7 @@ class Worker:
             effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
             status=StatusProducer(log, TOPICS.status),
             failed=print,
+            together=log.together,
         )
         self._read = self.replica.offsets()
 

@@ -15,6 +15,7 @@ from producers.effects import EffectsProducer
 from quadlog.core.model import Fence, Outcome
 from quadlog.errors import Unavailable
 from quadlog.quadstore import QuadStore
+from quadlog.worker.evaluator import QUICK, TOGETHER
 from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
 from tests.integration.test_forms import state_of
 from tests.integration.test_quadstore import body
@@ -263,3 +264,23 @@ def test_after_kill_9_between_steps_the_store_is_what_was_shown(tmp_path: Path, 
     assert not store.is_ahead
     assert len(store._store) == store.applied.quads + 1, "the journal is empty"
     store.close()
+
+
+def test_effects_of_data_leave_together_and_nobody_waits_long_for_another(worker: Worker) -> None:
+    data = "INSERT DATA {{ <urn:t> <urn:n> {} }}"
+    worker.log.groups.clear()
+    run_ahead(worker, *map(data.format, range(3)), COUNT, *map(data.format, range(3, 5)), COUNT)
+    first = worker.log.groups[0][0]
+    assert [[offset - first for offset in group] for group in worker.log.groups] == [
+        [0, 1, 2],
+        [3, 4, 5],
+        [6],
+    ]
+    worker.catch_up()
+    worker.log.groups.clear()
+    for number in range(5, 105):
+        worker.log.agree(data.format(number))
+    worker.log.agree(data.format(f"'{QUICK * 'x'}'"))
+    worker.catch_up()
+    sizes = [len(group) for group in worker.log.groups]
+    assert sizes == [TOGETHER - 1, 101 - TOGETHER, 1], "what is large is let go of before"
