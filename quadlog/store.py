@@ -256,7 +256,7 @@ def _packed(duties: Iterable[Handover]) -> bytes:
 
 def _unpacked(value: bytes) -> tuple[Handover, Handover]:
     agreed, heard = (
-        Handover(index=index, term=bytes.fromhex(term), dc=dc, start=start)
-        for index, term, dc, start in json.loads(value)
+        Handover(index=index, term=bytes.fromhex(term), dc=dc, start=start[0] if start else 0)
+        for index, term, dc, *start in json.loads(value)  # earlier versions did not know where a term begins
     )
     return agreed, heard

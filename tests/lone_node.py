@@ -43,45 +43,8 @@ def lone_node(
     failed: Callable[[str], None],
 ) -> Node:
     """The node of `agreement`'s master; topics are `payloads`, `agreed` and `<master>.rounds`."""
-    master = agreement.node
-    bodies = Bodies(store)
-    mirror = EffectsMirror(outlet, "effects", master)
-    duty = Handover(index=0, term=agreement.view.id, dc="dc1")
-    ledger = EffectsLedger(duty=duty)
-
-    def chores(node: Node) -> Chores:
-        return Chores(
-            lead=Lead(master, [master], patience_ms=0),
-            scribe=Scribe(
-                say=AgreedProducer(outlet, "agreed", master).say,
-                payload=bodies.__getitem__,
-                written=lambda index: node.put(Published(index)),
-            ),
-            copies=Copies(mirror, dc="dc1", home="effects"),
-            duty=Duty(
-                dc="dc1",
-                dcs=["dc1"],
-                agreed=duty,
-                ledger=ledger,
-                crew=node.crew,
-                locate=lambda _: None,
-                hand_over=lambda handover: mirror.hand_over(handover, at=0),
-                propose=lambda *_: None,
-            ),
-            ledger=ledger,
-            crew=node.crew,
-            peers={},
-            sources={},
-            others={},
-            reach=Reach(
-                appoint=lambda *_: None,
-                mirrored=lambda _: -1,
-                settle=lambda: None,
-                read=lambda *_: None,
-                leave=lambda _: None,
-            ),
-        )
-
+    master, bodies = agreement.node, Bodies(store)
+    ledger = EffectsLedger(duty=Handover(index=0, term=agreement.view.id, dc="dc1"))
     crew = Crew(timeout_ms=60_000)
     hands = Hands(knock=lambda _: None, mend=lambda *_: None)
     node = Node(
@@ -107,9 +70,44 @@ def lone_node(
         watch=Watch(crew, ledger, hands, max_lag_ms=60_000),
         admission=admission,
         bodies=bodies,
-        chores=chores,
+        chores=lambda node: _chores(node, outlet, ledger, bodies),
         settle=lambda: None,
         failed=failed,
     )
     node.chores.tend({}, 0.0, last_index=0)
     return node
+
+
+def _chores(node: Node, outlet: Outlet, ledger: EffectsLedger, bodies: Bodies) -> Chores:
+    master, mirror = node.agreement.node, EffectsMirror(outlet, "effects", node.agreement.node)
+    return Chores(
+        lead=Lead(master, [master], patience_ms=0),
+        scribe=Scribe(
+            say=AgreedProducer(outlet, "agreed", master).say,
+            payload=bodies.__getitem__,
+            written=lambda index: node.put(Published(index)),
+        ),
+        copies=Copies(mirror, dc="dc1", home="effects"),
+        duty=Duty(
+            dc="dc1",
+            dcs=["dc1"],
+            agreed=ledger.duty,
+            ledger=ledger,
+            crew=node.crew,
+            locate=lambda _: None,
+            hand_over=lambda handover: mirror.hand_over(handover, at=0),
+            propose=lambda *_: None,
+        ),
+        ledger=ledger,
+        crew=node.crew,
+        peers={},
+        sources={},
+        others={},
+        reach=Reach(
+            appoint=lambda *_: None,
+            mirrored=lambda _: -1,
+            settle=lambda: None,
+            read=lambda *_: None,
+            leave=lambda _: None,
+        ),
+    )

@@ -24,6 +24,10 @@ BUFFER: Final = 256 * 1024 * 1024
 """Bytes that may wait for the broker; above it whoever has more to say waits."""
 
 
+HELD: Final = 1024 * 1024
+"""Bytes that are kept to go together: more than a request takes at once would only cost memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Value:
     """What `KafkaOutlet.produce` is given."""
@@ -39,6 +43,8 @@ class _Held(threading.local):
     """What a thread says while it is `together`; None while it is not."""
 
     values: list[_Value] | None = None
+    size = 0
+    """Bytes of it."""
 
 
 class KafkaOutlet:
@@ -82,8 +88,11 @@ class KafkaOutlet:
         value = _Value(topic, key, values, headers, acked)
         if self._held.values is None:
             self._hand_over([value])
-        else:
-            self._held.values.append(value)
+            return
+        self._held.values.append(value)
+        self._held.size += sum(map(len, values))
+        if self._held.size > HELD:
+            self._let_go()
 
     @contextmanager
     def together(self) -> Generator[Callable[[], None], None, None]:
@@ -100,7 +109,7 @@ class KafkaOutlet:
 
     def _let_go(self) -> None:
         if held := self._held.values:
-            self._held.values = []
+            self._held.values, self._held.size = [], 0
             self._hand_over(held)
 
     def _hand_over(self, values: Sequence[_Value]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from consumers import agreed
-from consumers.effects import EffectsLedger, mirrored_in
+from consumers.effects import EffectsLedger
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
@@ -21,7 +19,6 @@ from quadlog.clock import wall
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import GENESIS, Entry, Handover, first_view
-from quadlog.errors import Unavailable
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import Bodies
@@ -36,6 +33,7 @@ from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.scribe import Scribe
+from quadlog.master.sources import Sources
 from quadlog.master.updates import new_id
 from quadlog.master.watch import Hands, Watch
 from quadlog.server import Server
@@ -58,9 +56,6 @@ AGREED_READ_BACK: Final = 50
 EFFECTS_COMPARED: Final = 20
 """Records looked at for the states that workers have to be in, where no new effect tells."""
 
-EFFECTS_READ_BACK: Final = 200
-"""Records looked at for where mirroring stopped."""
-
 
 class MasterProcess:
     """Everything one master consists of, wired once."""
@@ -82,6 +77,9 @@ class MasterProcess:
         self._payloads_end = self._agreed_end = 0  # ends of topics at this start
         self.home: Final = self._dc_of[min(self.view.members)]
         """Its effects are followed and copied everywhere."""
+        self.sources: Final = Sources(
+            settings.repository, dc=settings.dc, home=self.home, kafka_of=self._kafka_of
+        )
         self.node: Final = self._make_node()
         self.tails: Final = {dc: self._tail(dc) for dc in self._kafka_of}
 
@@ -181,59 +179,16 @@ class MasterProcess:
             ledger=ledger,
             crew=node.crew,
             peers={topic: intake for topic, intake in ears.payloads.items() if topic != ears.own_payloads},
-            sources={topic: self._mirrored(topic) for topic in self._sources(ledger.duty)},
-            others=self._other_effects,
+            sources={topic: self.sources.mirrored(topic) for topic in self.sources.of(ledger.duty)},
+            others=self.sources.others,
             reach=Reach(
                 appoint=self._appoint,
-                mirrored=self._mirrored,
+                mirrored=self.sources.mirrored,
                 settle=self.outlet.flush,
                 read=lambda topic, offset: self._tail_of(topic).read(topic, offset),
                 leave=lambda topic: self._tail_of(topic).leave(topic),
             ),
         )
-
-    def _effects_of(self, dc: str) -> str:
-        return Topics(self.settings.repository, dc).effects
-
-    @property
-    def _other_effects(self) -> dict[str, str]:
-        """In the home: the effects topics of all others, which are copied while the duty is there."""
-        return {dc: self._effects_of(dc) for dc in self._peer_dcs()} if self.settings.dc == self.home else {}
-
-    def _sources(self, duty: Handover) -> list[str]:
-        """The effects that are copied from while this is the duty."""
-        if self.settings.dc != self.home:
-            return [self._effects_of(self.home)]
-        return [] if duty.dc == self.home else [self._effects_of(duty.dc)]
-
-    def _locate(self, handover: Handover) -> None:
-        """Ask, beside the node, where the effects end of the data centre that is to evaluate."""
-
-        async def look() -> None:
-            kafka, topic = self._kafka_of[handover.dc], self._effects_of(handover.dc)
-            try:
-                end, _ = await asyncio.to_thread(end_of, kafka, topic, count=0, timeout=5)
-            except Unavailable as error:
-                log.warning("no handover yet", to=handover.dc, reason=str(error))
-            else:
-                self.node.put(Located(replace(handover, start=end)))
-
-        self.server.call_soon(look)
-
-    def _mirrored(self, topic: str) -> int:
-        """Where the copies of a topic's effects end, as the own one says; -1 if it does not."""
-        mirrored = -1
-        for count in (1, EFFECTS_READ_BACK):  # nearly always the very last one is a copy
-            _, effects = end_of(self.settings.kafka, self.topics.effects, count=count, timeout=5)
-            mirrored = mirrored_in(effects, evaluated_in=self._evaluated_in(topic))
-            if mirrored >= 0:
-                break
-        return mirrored
-
-    def _evaluated_in(self, source: str) -> str | None:
-        """What tells copies of a source from others: all data centres' effects come through the home's."""
-        dcs = (dc for dc in self._peer_dcs() if Topics(self.settings.repository, dc).effects == source)
-        return next(dcs) if self.settings.dc == self.home else None
 
     def _tail_of(self, topic: str) -> KafkaTail:
         return next(
@@ -260,10 +215,7 @@ class MasterProcess:
             rounds=frozenset(Topics(settings.repository, dc).rounds for dc in self._kafka_of),
             agreed=own.agreed,
             effects=Topics(settings.repository, self.home).effects,
-            sources=frozenset(
-                Topics(settings.repository, dc).effects
-                for dc in (self._peer_dcs() if settings.dc == self.home else [self.home])
-            ),
+            sources=self.sources.all,
             status=own.status,
         )
 
@@ -296,7 +248,7 @@ class MasterProcess:
             offsets[topics.rounds] = last(ROUNDS_READ_BACK * (len(others) + (dc == self.settings.dc)))
         if dc == self.home:
             offsets[topics.effects] = self._saved(topics.effects)
-        elif topics.effects in self._sources(self._duty):
+        elif topics.effects in self.sources.of(self._duty):
             offsets[topics.effects] = max(self._saved(topics.effects), self._duty.start)
         return offsets
 
@@ -360,11 +312,16 @@ class MasterProcess:
             )
             previous = chain
 
-    # --- asking a worker to evaluate --------------------------------------------------------------
+    # --- what the node asks of others -------------------------------------------------------------
 
     def _appoint(self, url: str, duty: Handover) -> None:
         body: dict[str, str | int] = {"dc": duty.dc, "term": duty.term.hex(), "handover": duty.index}
         self.server.call_soon(lambda: self.doors.ask_to_evaluate(url, body))
+
+    def _locate(self, handover: Handover) -> None:
+        self.server.call_soon(
+            lambda: self.sources.locate(handover, lambda found: self.node.put(Located(found)))
+        )
 
 
 def run(settings: MasterSettings) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import threading
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from quadlog.answers import CLIENT, VIA, handle_error
+from quadlog.answers import CLIENT, VIA, handle_error, unless_left
 from quadlog.core.model import HASH_SIZE
 from quadlog.core.using import GRAPH, NAMED, options_of
 from quadlog.envelope import text_moment
@@ -42,72 +43,98 @@ def make_app(
     replica: Replica, reads: Reads, mender: Mender, dry_runs: DryRuns, settings: WorkerSettings
 ) -> Starlette:
     """The ASGI application."""
-    limits = Limits(seconds=settings.query_timeout, memory=settings.query_memory)
+    read, duty, trial = _ReadDoor(reads, settings), _DutyDoor(replica, mender), _TrialDoor(dry_runs, settings)
+    return Starlette(
+        routes=[
+            Route("/sparql", read.query, methods=["GET", "POST"]),
+            Route("/statements", read.statements, methods=["GET"]),
+            Route("/queries", read.queries, methods=["GET"]),
+            Route("/queries/{id}", read.stop, methods=["DELETE"]),
+            Route("/status", duty.status, methods=["GET"]),
+            Route("/dry-run", trial.dry_run, methods=["POST"]),
+            Route("/evaluate", duty.evaluate, methods=["POST"]),
+            Route("/rebuild", duty.rebuild, methods=["POST"]),
+            Route("/{path:path}", _refuse, methods=_WRITES),
+        ],
+        exception_handlers={QuadlogError: handle_error},
+    )
 
-    async def query(request: Request) -> Response:
+
+class _ReadDoor:
+    """Reads, and the list of them."""
+
+    def __init__(self, reads: Reads, settings: WorkerSettings) -> None:
+        self._reads, self._rows = reads, settings.query_rows
+        self._limits = Limits(seconds=settings.query_timeout, memory=settings.query_memory)
+
+    async def query(self, request: Request) -> Response:
         text, parameters = await _query_of(request)
         question = Question(
             text=text,
             accept=request.headers.get("accept", "*/*"),
             default=tuple(parameters.get("default-graph-uri", ())),
             named=tuple(parameters.get("named-graph-uri", ())),
-            rows=settings.query_rows,
+            rows=self._rows,
         )
-        asked = replace(limits, seconds=seconds_asked(parameters, limits.seconds))
-        return await reads.answer(request, question, _caller_of(request), asked)
+        asked = replace(self._limits, seconds=seconds_asked(parameters, self._limits.seconds))
+        return await self._reads.answer(request, question, _caller_of(request), asked)
 
-    async def statements(request: Request) -> Response:
+    async def statements(self, request: Request) -> Response:
         # Everything there is takes as long as it takes: only its memory and its client's patience are limited.
-        endless = replace(limits, seconds=inf)
-        return await reads.answer(request, Question(text=None), _caller_of(request), endless)
+        endless = replace(self._limits, seconds=inf)
+        return await self._reads.answer(request, Question(text=None), _caller_of(request), endless)
 
-    async def queries(request: Request) -> Response:
+    async def queries(self, request: Request) -> Response:
         del request
-        return JSONResponse({"queries": reads.listed()})
+        return JSONResponse({"queries": self._reads.listed()})
 
-    async def stop_query(request: Request) -> Response:
-        reads.stop(request.path_params["id"])
+    async def stop(self, request: Request) -> Response:
+        self._reads.stop(request.path_params["id"])
         return Response(status_code=204)
 
-    async def status(request: Request) -> Response:
+
+class _DutyDoor:
+    """What masters ask beside reads."""
+
+    def __init__(self, replica: Replica, mender: Mender) -> None:
+        self._replica, self._mender = replica, mender
+
+    async def status(self, request: Request) -> Response:
         del request
-        return JSONResponse(_status(replica))
+        return JSONResponse(_status(self._replica))
 
-    async def evaluate(request: Request) -> Response:
+    async def evaluate(self, request: Request) -> Response:
         dc, asked = _duty_of(await read_query(request))
-        if dc != replica.dc:
-            message = f"this worker is in {replica.dc}; the duty was for {dc}: its effects would be void here"
+        here = self._replica.dc
+        if dc != here:
+            message = f"this worker is in {here}; the duty was for {dc}: its effects would be void here"
             raise Forbidden(message)
-        replica.ask_to_evaluate(asked)
+        self._replica.ask_to_evaluate(asked)
         return Response(status_code=202)
 
-    async def rebuild(request: Request) -> Response:
+    async def rebuild(self, request: Request) -> Response:
         store, reason = _wrong_of(await read_query(request))
-        await asyncio.to_thread(mender.ask, store, reason)
+        await asyncio.to_thread(self._mender.ask, store, reason)
         return Response(status_code=202)
 
-    async def dry_run(request: Request) -> Response:
-        body = await read_body(request, settings.max_transaction_size)
-        given = request.query_params
+
+class _TrialDoor:
+    """What an update would do."""
+
+    def __init__(self, dry_runs: DryRuns, settings: WorkerSettings) -> None:
+        self._dry_runs, self._most = dry_runs, settings.max_transaction_size
+
+    async def dry_run(self, request: Request) -> Response:
+        body = await read_body(request, self._most)
+        given, left = request.query_params, threading.Event()
         options = options_of(given.getlist(GRAPH), given.getlist(NAMED))
-        found = await asyncio.to_thread(dry_runs.run, body, options, secrets.token_bytes(16))
+        work = asyncio.to_thread(self._dry_runs.run, body, options, secrets.token_bytes(16), left)
+        try:
+            found = await unless_left(request, work)
+        finally:
+            left.set()
         index = f"{found.applied.index}:{found.applied.chain.hex()[:16]}"
         return JSONResponse(found.answer(), headers={"Quadlog-Index": index})
-
-    return Starlette(
-        routes=[
-            Route("/sparql", query, methods=["GET", "POST"]),
-            Route("/statements", statements, methods=["GET"]),
-            Route("/queries", queries, methods=["GET"]),
-            Route("/queries/{id}", stop_query, methods=["DELETE"]),
-            Route("/status", status, methods=["GET"]),
-            Route("/dry-run", dry_run, methods=["POST"]),
-            Route("/evaluate", evaluate, methods=["POST"]),
-            Route("/rebuild", rebuild, methods=["POST"]),
-            Route("/{path:path}", _refuse, methods=_WRITES),
-        ],
-        exception_handlers={QuadlogError: handle_error},
-    )
 
 
 def seconds_asked(parameters: Mapping[str, Sequence[str]], most: float) -> float:

@@ -8,7 +8,6 @@ anticipated, so it shows exactly an index.
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,7 @@ from quadlog.worker.suspects import Trial
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from threading import Event
 
     from quadlog.quadstore import Applied, QuadStore
     from quadlog.settings import WorkerSettings
@@ -73,31 +73,38 @@ class DryRuns:
         self._load_limits: Final = LoadLimits.of(settings)
         self._busy = threading.Lock()
 
-    def run(self, body: bytes, options: Mapping[str, str], transaction_id: bytes) -> Foreseen:
+    def run(self, body: bytes, options: Mapping[str, str], transaction_id: bytes, left: Event) -> Foreseen:
         """Evaluate an update against what is applied now.  Takes as long as that takes: not for the event loop.
 
+        Args:
+            body: the update's text.
+            options: of its transaction.
+            transaction_id: what its blank nodes hang on.
+            left: set when nobody waits for it any more.
+
         Raises:
-            Unavailable: another one is under way here, or no copy could be made or opened.
+            Unavailable: another one is under way here, no copy could be made or opened, or who asked has left.
 
         """
         if not self._busy.acquire(blocking=False):
             raise Unavailable("another dry run is under way at this worker", retry_after=1)
         try:
-            return self._run(body, options, transaction_id)
+            return self._run(body, options, transaction_id, left)
         except (OSError, StateError) as error:
             message = f"no dry run can be held here: {error}"
             raise Unavailable(message, retry_after=5) from error
         finally:
             self._busy.release()
 
-    def _run(self, body: bytes, options: Mapping[str, str], transaction_id: bytes) -> Foreseen:
+    def _run(self, body: bytes, options: Mapping[str, str], transaction_id: bytes, left: Event) -> Foreseen:
         applied = self._store.applied
         fence = Fence(term=applied.term, attempt=applied.attempt, worker=self._worker)
         trial = Trial(self._store, fence, self._load_limits, self._directory)
         try:
             trial.hand_over([_entry(trial.applied, body, options, transaction_id)])
             while (effect := trial.outcome(self._limits)) is None:
-                time.sleep(LOOK_S)
+                if left.wait(LOOK_S):
+                    raise Unavailable("nobody waits for this dry run any more")
             return Foreseen(applied=trial.applied, effect=effect)
         finally:
             trial.close()

@@ -165,7 +165,8 @@ class Tenure:
             self.suspects = None
         if self.evaluator is not None:
             self.evaluator.retire()
-            self.evaluator = self._duty = None
+            self.evaluator = None
+        self._duty = None  # also where effects that stood before the fence kept it from beginning
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         visit(Failpoint.AFTER_EVALUATE)

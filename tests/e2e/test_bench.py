@@ -66,3 +66,25 @@ def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
     whole = sum(told["traces"][0]["moments"][at + 1] - told["traces"][0]["moments"][at] for at in range(8))
     assert 0 < whole < 5000
     assert [baseline["rate"] > 0 for baseline in told["baselines"]] == [True] * 6
+
+
+def test_a_pair_of_labs_is_compared(cluster: Cluster) -> None:
+    """The same one twice: what is printed is near to one, and it is loaded in turns."""
+    before = cluster.wait_until_equal()
+    short = ("--turns", "2", "--seconds", "1", "--clients", "4", "--heat", "1")
+    pair = subprocess.run(
+        [sys.executable, "-m", "tests.bench.pair", cluster.lab.ready, cluster.lab.ready, *short],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert pair.returncode == 0, pair.stderr
+    *turns, rate, p50, cpu = pair.stdout.splitlines()
+    loaded = [int(figure) for turn in turns for figure in turn.split() if figure.isdigit()]
+    assert len(loaded) == 4
+    assert cluster.wait_until_equal() - before > sum(loaded)
+    for line, told in ((rate, "updates/s"), (p50, "p50"), (cpu, "CPU an update")):
+        name, ratio = line.removesuffix(" times").split(": ")
+        assert name == told
+        assert 0.2 < float(ratio) < 5

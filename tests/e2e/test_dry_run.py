@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from contextlib import suppress
+from typing import Any
 
+import httpx
 import pytest
 
 from quadlog import codec
 from quadlog.core.model import Effect
 from tests.e2e.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects, records
-
-if TYPE_CHECKING:
-    import httpx
 
 
 def dry(cluster: Cluster, text: str, *, master: int = 0, using: str = "") -> httpx.Response:
@@ -135,3 +135,36 @@ def test_many_at_once_are_told_to_come_again_or_are_answered(cluster: Cluster) -
         assert cluster.update(f"INSERT DATA {{ {subject} <urn:other> {len(answers)} }}").status_code == 204
     assert set(answers) <= {200, 503}
     assert answers.count(200) >= 2, "there are two workers"
+
+
+def test_whoever_leaves_is_not_waited_for(cluster: Cluster) -> None:
+    """Both workers are at an endless one; each is free again as soon as its client has left."""
+    graph = name()
+    lines = " ".join(f"<urn:{number}> <urn:dry> {number} ." for number in range(300))
+    assert cluster.update(f"INSERT DATA {{ GRAPH {graph} {{ {lines} }} }}").status_code == 204
+    cluster.wait_until_equal()
+    cross = " ".join(f"?a{n} ?b{n} ?c{n} ." for n in range(9))
+    endless = f"INSERT {{ {graph} <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ GRAPH {graph} {{ {cross} }} }} }}"
+
+    def ask_and_leave() -> None:
+        with suppress(httpx.ReadTimeout):
+            httpx.post(
+                f"{cluster.masters[0]}/update",
+                params={"dry-run": "true"},
+                content=endless,
+                headers=UPDATE,
+                timeout=3,
+            )
+
+    leaving = [threading.Thread(target=ask_and_leave) for _ in range(2)]
+    for thread in leaving:
+        thread.start()
+    time.sleep(1.5)
+    assert dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code == 503, "both are at work"
+    for thread in leaving:
+        thread.join()
+    left = time.monotonic()
+    while dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code != 200:
+        assert time.monotonic() < left + 2
+        time.sleep(0.05)
+    assert cluster.update(f"DROP GRAPH {graph}").status_code == 204

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from quadlog.core.model import (
     GENESIS,
     START,
     Entry,
+    Handover,
     Kind,
     Pair,
     Payload,
@@ -170,6 +172,28 @@ def test_what_is_saved_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         assert store.effects() == (2, 2)
         assert store.rejection(1) == "because"
         assert store.rejection(2) is None
+
+
+def test_who_evaluates_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    agreed, heard = (Handover(index=n, term=bytes([n]) * 32, dc=f"dc{n}", start=10 * n) for n in (2, 1))
+    nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    with opened(tmp_path) as store:
+        assert store.duty() is None
+        taken = Taken(positions={}, effects=(1, 2), rejected={}, duty=(agreed, heard))
+        store.save(nothing, payloads={}, taken=taken, unneeded=())
+    with opened(tmp_path) as store:
+        assert store.duty() == (agreed, heard)
+
+
+def test_who_evaluates_is_read_from_what_an_earlier_version_saved(tmp_path: Path) -> None:
+    """It did not know where a term begins: the copies of it begin where the topic does."""
+    with opened(tmp_path) as store:
+        earlier = [[7, "ab" * 32, "dc2"], [0, "cd" * 32, "dc1"]]
+        store._families["meta"][b"duty"] = json.dumps(earlier).encode()
+        assert store.duty() == (
+            Handover(index=7, term=b"\xab" * 32, dc="dc2"),
+            Handover(index=0, term=b"\xcd" * 32, dc="dc1"),
+        )
 
 
 def test_a_round_is_one_sync_however_much_is_in_it(tmp_path: Path) -> None:
