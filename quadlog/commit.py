@@ -1,7 +1,7 @@
 """The net of a batch of changes as one SPARQL update: the store's only atomic unit.
 
-Quads without blank nodes go as DELETE DATA and INSERT DATA.  INSERT DATA would rename blank
-nodes and DELETE DATA refuses them, so those quads come out of a custom function, by index:
+Quads without blank nodes go as DELETE DATA and INSERT DATA, made of their lines.  INSERT DATA would
+rename blank nodes and DELETE DATA refuses them, so those quads come out of a custom function, by index:
 
     DELETE { ?ds ?p ?o } INSERT { … } WHERE { … VALUES ?k { 0 1 } BIND(<triple>(?k) AS ?t) … }
 
@@ -10,52 +10,61 @@ This operation is the first one, because pyoxigraph then needs no readable trans
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+
+from quadlog.core.lines import graph_of, quads_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from quadlog.core.effect import Change, NamedGraph
+    from quadlog.core.lines import Lines
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 
 _TRIPLE = NamedNode("urn:quadlog:function:triple")
 _GRAPH = NamedNode("urn:quadlog:function:graph")
 
+_IRI = r'<[^<>"{}|^`\\\x00-\x20]*+>'
+_PLAIN: Final = re.compile(
+    rf"""
+    ({_IRI}\ {_IRI}\ (?:{_IRI}
+        |"(?:[^"\\\r\n]++|\\[tbnrf"'\\])*+"(?:\^\^{_IRI}|@[a-z]++(?:-[a-z0-9]++)*+)?))
+    (?:\ ({_IRI}))?\ \.
+    """,
+    re.VERBOSE,
+)
+"""An N-Quads line that says in SPARQL what it says here: its triple, and its graph if that has a name.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Whatever else a line holds goes as a term: nothing that is written in it can be read as SPARQL.
+"""
+
+
+@dataclass(frozen=True, slots=True)
 class Net:
-    """The last word of a batch on every quad and every named graph."""
+    """The last word of a batch on every quad and every named graph, by their lines."""
 
-    quads: Mapping[Quad, bool]
-    created: Sequence[NamedGraph] = ()
-    dropped: Sequence[NamedGraph] = ()
+    quads: Mapping[str, bool]
+    """Is it there?"""
+    graphs: Mapping[str, bool]
+    """Is it there though it may be empty?"""
 
 
-def net_of(changes: Iterable[Change]) -> Net:
+def net_of(changes: Iterable[Lines]) -> Net:
     """Consecutive changes as one: a quad that came and went is only deleted."""
-    quads: dict[Quad, bool] = {}
-    graphs: dict[NamedGraph, bool] = {}
+    quads: dict[str, bool] = {}
+    graphs: dict[str, bool] = {}
     for change in changes:
-        quads.update(dict.fromkeys(change.deleted, False))
+        if change.deleted:
+            quads.update(dict.fromkeys(change.deleted, False))
         quads.update(dict.fromkeys(change.inserted, True))
-        graphs.update(dict.fromkeys((*change.filled, *change.dropped), False))
-        graphs.update(dict.fromkeys(change.emptied, True))
-    return last_words(quads, graphs)
-
-
-def last_words(quads: Mapping[Quad, bool], graphs: Mapping[NamedGraph, bool]) -> Net:
-    """Quads that are to be there or not, and graphs that are to be there at least empty or not."""
-    # An insertion creates its graph by itself; a graph that is not to be there otherwise is gone.
-    inserted = {q.graph_name for q, there in quads.items() if there and graphs}
-    return Net(
-        quads=quads,
-        created=[g for g, empty in graphs.items() if empty],
-        dropped=[g for g, empty in graphs.items() if not empty and g not in inserted],
-    )
+        if change.filled or change.dropped or change.emptied:
+            graphs.update(dict.fromkeys((*change.filled, *change.dropped), False))
+            graphs.update(dict.fromkeys(change.emptied, True))
+    return Net(quads, graphs)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,37 +77,38 @@ class UpdateText:
 
     def add(self, net: Net) -> None:
         """Take in the net of a batch."""
-        deleted: list[str] = []
-        inserted: list[str] = []
-        for quad, there in net.quads.items():
-            triple = quad.triple
-            graph = quad.graph_name
-            text = str(triple)
-            if isinstance(graph, BlankNode) or ("_:" in text and mentions_blank_node(triple)):
-                self.exact.append((quad, there))
-            elif isinstance(graph, DefaultGraph):
-                (inserted if there else deleted).append(f"{text} .")
+        deleted: dict[str, list[str]] = {}
+        inserted: dict[str, list[str]] = {}
+        other: list[str] = []
+        for line, there in net.quads.items():
+            if plain := _PLAIN.fullmatch(line):
+                triple, graph = plain.groups("")
+                (inserted if there else deleted).setdefault(graph, []).append(triple)
             else:
-                (inserted if there else deleted).append(f"GRAPH {graph} {{ {text} }}")
-        if deleted:
-            self.operations.append(f"DELETE DATA {{ {' '.join(deleted)} }}")
-        if inserted:
-            self.operations.append(f"INSERT DATA {{ {' '.join(inserted)} }}")
-        self._graphs(net)
+                other.append(line)
+        exact = [(quad, net.quads[line]) for line, quad in zip(other, quads_of(other), strict=True)]
+        self.exact += exact
+        for verb, graphs in (("DELETE", deleted), ("INSERT", inserted)):
+            if graphs:
+                self.operations.append(f"{verb} DATA {{ {' '.join(map(_block, graphs, graphs.values()))} }}")
+        # An insertion creates its graph by itself; a graph that is not to be there otherwise is gone.
+        if net.graphs:
+            filled = inserted.keys() | {str(quad.graph_name) for quad, there in exact if there}
+            self._graphs(net.graphs, filled)
 
-    def _graphs(self, net: Net) -> None:
-        for graph in net.created:
-            if isinstance(graph, NamedNode):
+    def _graphs(self, graphs: Mapping[str, bool], filled: set[str]) -> None:
+        for graph in (graph for graph, empty in graphs.items() if empty):
+            if graph.startswith("<"):
                 self.operations.append(f"CREATE SILENT GRAPH {graph}")
             else:
                 # No text names it.  One that lost its last quad stays by itself; one that came
                 # and went within the batch is made by a quad that is deleted again.
                 marker = f"{_GRAPH} {_GRAPH} {_GRAPH}"
                 named = f"BIND({_GRAPH}({len(self.exact)}) AS ?n)"
-                self.exact.append((Quad(_GRAPH, _GRAPH, _GRAPH, graph), True))
+                self.exact.append((Quad(_GRAPH, _GRAPH, _GRAPH, graph_of(graph)), True))
                 self.operations.append(f"DELETE {{ GRAPH ?n {{ {marker} }} }} WHERE {{ {named} }}")
-        for graph in net.dropped:
-            assert isinstance(graph, NamedNode), "SPARQL cannot drop a graph named by a blank node"
+        for graph in (graph for graph, empty in graphs.items() if not empty and graph not in filled):
+            assert graph.startswith("<"), "SPARQL cannot drop a graph named by a blank node"
             self.operations.append(f"DROP SILENT GRAPH {graph}")
 
     def text(self) -> str:
@@ -121,14 +131,10 @@ class UpdateText:
         return {_TRIPLE: triple, _GRAPH: graph} if self.exact else {}
 
 
-def mentions_blank_node(triple: Triple) -> bool:
-    """Whether a blank node is in it, at any depth."""
-    value = triple.object
-    return (
-        isinstance(triple.subject, BlankNode)
-        or isinstance(value, BlankNode)
-        or (isinstance(value, Triple) and mentions_blank_node(value))
-    )
+def _block(graph: str, triples: Sequence[str]) -> str:
+    """Triples of a graph; of the default graph if that has no name."""
+    block = " . ".join(triples)
+    return f"GRAPH {graph} {{ {block} }}" if graph else f"{block} ."
 
 
 def _exact_operation(quads: Sequence[tuple[Quad, bool]]) -> str:

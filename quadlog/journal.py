@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadlog.commit import last_words
+from quadlog.commit import Net
 from quadlog.core.effect import graph_words, named_graphs
 from quadlog.core.signature import quad_line
 from quadlog.errors import StateError
@@ -21,7 +21,6 @@ from quadlog.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from quadlog.commit import Net
     from quadlog.core.effect import Change, NamedGraph, State
 
 JOURNAL: Final = NamedNode("urn:quadlog:journal")
@@ -52,18 +51,12 @@ def _touched(change: Change) -> Iterator[NamedGraph]:
 
 def undoing(records: Iterable[Quad]) -> Net:
     """What takes all of these back: of every quad and graph the oldest record knows what was so."""
-    quads: dict[Quad, bool] = {}
-    graphs: dict[NamedGraph, bool] = {}
+    quads: dict[str, bool] = {}
+    graphs: dict[str, bool] = {}
     for record in sorted(records, key=number_of, reverse=True):
-        words = _text_of(record).split("\n")[1:]
-        of_quads = [word for word in words if word.endswith(" .")]
-        parsed = parse("\n".join(word[1:] for word in of_quads), format=RdfFormat.N_QUADS, lenient=True)
-        for word, quad in zip(of_quads, parsed, strict=True):
-            quads[quad] = word[0] == "+"
-        for word in words:
-            if not word.endswith(" ."):
-                graphs[NamedNode(word[2:-1])] = word[0] == "+"
-    return last_words(quads, graphs)
+        for word in _text_of(record).split("\n")[1:]:
+            (quads if word.endswith(" .") else graphs)[word[1:]] = word[0] == "+"
+    return Net(quads, graphs)
 
 
 def number_of(record: Quad) -> int:

@@ -21,6 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.applied import Applied
 from quadlog.commit import UpdateText, net_of
 from quadlog.core import signature
+from quadlog.core.lines import lines_of
 from quadlog.errors import SetupError, StateError
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyoxigraph import DefaultGraph
 
     from quadlog.core.effect import Change, NamedGraph
+    from quadlog.core.lines import Lines
     from quadlog.core.operations import Where
     from quadlog.core.template import Row, Term
     from quadlog.quadquery import Answer, Dataset
@@ -146,7 +148,7 @@ class QuadStore:
         store = Store.read_only(str(path / FILES))
         return cls(store, reserved_graph(path, store), Applied(), path)
 
-    def apply(self, changes: Sequence[Change], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
+    def apply(self, changes: Sequence[Lines], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
         """Make consecutive changes and say so, in one atomic update.
 
         Trusts its caller that the changes are exact and that ``applied`` tells their result,
@@ -172,7 +174,7 @@ class QuadStore:
         """
         records = records_of(changes, self, first=self._number, reserved=self._reserved)
         update = UpdateText()
-        update.add(net_of(changes))
+        update.add(net_of(map(lines_of, changes)))
         self._replace(update, (), records)
         self._store.update(update.text(), custom_functions=update.functions())
         self._ahead.update((record, self._number + n) for n, record in enumerate(records))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, assert_never
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from quadlog.core import signature
 from quadlog.core.operations import Clear, Create, DeleteData, Drop, Every, InsertData, Send, Transfer
 from quadlog.errors import UserError
 
@@ -214,14 +213,6 @@ def _words_of(change: Change) -> dict[NamedGraph, str]:
     words.update(dict.fromkeys(change.dropped, "gone"))
     words.update(dict.fromkeys(change.emptied, "empty"))
     return words
-
-
-def signature_after(before: int, change: Change) -> int:
-    """The signature of a state of signature ``before`` once the change is made."""
-    after = signature.remove(before, map(signature.quad_line, change.deleted))
-    after = signature.remove(after, map(signature.empty_graph_line, change.filled))
-    after = signature.add(after, map(signature.quad_line, change.inserted))
-    return signature.add(after, map(signature.empty_graph_line, change.emptied))
 
 
 def named_graphs(quads: Iterable[Quad]) -> set[NamedGraph]:

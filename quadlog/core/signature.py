@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from pyoxigraph import BlankNode, NamedNode, Quad
 
+    from quadlog.core.lines import Lines
+
 EMPTY = 0
 _MODULUS = 1 << 256
 
@@ -40,8 +42,8 @@ def quad_line(quad: Quad) -> str:
     return f"{quad} ."
 
 
-def empty_graph_line(graph: NamedNode | BlankNode) -> str:
-    """The line that stands for a named graph without quads."""
+def empty_graph_line(graph: NamedNode | BlankNode | str) -> str:
+    """The line that stands for a named graph without quads; as a term, or as N-Quads has it."""
     return f"# empty graph {graph}"
 
 
@@ -58,6 +60,15 @@ def add(signature: int, lines: Iterable[str]) -> int:
 def remove(signature: int, lines: Iterable[str]) -> int:
     """The signature after these lines have gone."""
     return (signature - sum(map(digest, lines))) % _MODULUS
+
+
+def after(before: int, lines: Lines) -> int:
+    """The signature of a state of signature ``before`` once a change is made."""
+    came, went = sum(map(digest, lines.inserted)), sum(map(digest, lines.deleted))
+    if lines.emptied or lines.filled:
+        came += sum(map(digest, map(empty_graph_line, lines.emptied)))
+        went += sum(map(digest, map(empty_graph_line, lines.filled)))
+    return (before + came - went) % _MODULUS
 
 
 def as_bytes(signature: int) -> bytes:

@@ -11,7 +11,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs, signature_after
+from quadlog.core import signature
+from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs
+from quadlog.core.lines import change_of, lines_of
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
 from quadlog.core.operations import DeleteData, InsertData, Load, Modify
 from quadlog.core.sparql.volatile import settled
@@ -21,7 +23,6 @@ from quadlog.core.using import Using
 from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
 from quadlog.worker.ahead import Ahead, Decided, Steps
-from quadlog.worker.lines import changes_of, with_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -163,7 +164,7 @@ class Evaluator:
             StateError: it was computed against another state.
 
         """
-        [change] = changes_of([effect])
+        change = change_of(effect)
         self._conclude(entry, change, change, effect.reason, [])
         if (self.index, self._chain, self._quads) != (effect.index, effect.chain, effect.quads):
             message = f"the trial of entry {entry.index} began from another state than this worker is in"
@@ -176,8 +177,8 @@ class Evaluator:
     def _conclude(
         self, entry: LoggedEntry, change: Change, rest: Change, reason: str | None, records: list[Quad]
     ) -> None:
-        before = self._signature
-        after = signature_after(before, change)
+        before, lines = self._signature, lines_of(change)
+        after = signature.after(before, lines)
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
         self.index, self._signature = entry.index, after
         self._quads += change.growth
@@ -195,8 +196,13 @@ class Evaluator:
             signature_before=before.to_bytes(32, "big"),
             signature_after=after.to_bytes(32, "big"),
             chain=self._chain,
+            deleted=lines.deleted,
+            inserted=lines.inserted,
+            emptied=lines.emptied,
+            filled=lines.filled,
+            dropped=lines.dropped,
         )
-        self._say(with_change(effect, change), entry)
+        self._say(effect, entry)
 
     def _decide(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> tuple[Steps, str | None]:
         """Its steps; or none, and the reason why not."""

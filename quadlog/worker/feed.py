@@ -51,7 +51,9 @@ class Feed:
         if not self._is_followed:
             self._index = applied.index
             return
-        frame = framed(Kind.EFFECTS, pickle.dumps((tuple(effects), applied)))
+        # As bare tuples, in the order of `ChangeLines`: pickled in a fifth of the time of whole effects.
+        changes = [(e.deleted, e.inserted, e.emptied, e.filled, e.dropped) for e in effects]
+        frame = framed(Kind.EFFECTS, pickle.dumps((effects[0].index, changes, applied)))
         with self._lock:
             self._batches.append(Batch(effects[0].index, applied.index, frame))
             self._size += len(frame)

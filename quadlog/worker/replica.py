@@ -12,7 +12,7 @@ import structlog
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.clock import Turns, now
-from quadlog.core.effect import signature_after
+from quadlog.core import signature
 from quadlog.core.model import Effect, Fence, Handover, Heartbeat, Point, WorkerState
 from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
@@ -286,16 +286,8 @@ class Replica:
         if not pairs:
             return
         effects = [pair.effect for pair in pairs]
-        all_decided = self.tenure.decided(effects)
-        signature = self.store.applied.signature
-        for effect, decided in zip(effects, all_decided, strict=True):
-            signature = signature_after(signature, decided.change)
-            if signature.to_bytes(32, "big") != effect.signature_after:
-                message = (
-                    f"the signature after entry {effect.index} ({effect.id.hex()}) is {signature:064x} here and"
-                    f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
-                )
-                raise StateError(message)
+        lines, anticipated = self.tenure.due(effects)
+        self._check_signatures(effects)
         last = pairs[-1]
         applied = Applied.after(
             last.effect,
@@ -304,11 +296,19 @@ class Replica:
             handover=self._effects.handover_of(last.effect.term),
         )
         self._feed.add(effects, applied)
-        self.store.apply(
-            [decided.rest for decided in all_decided],
-            applied,
-            anticipated=[record for decided in all_decided for record in decided.records],
-        )
+        self.store.apply(lines, applied, anticipated=anticipated)
         visit(Failpoint.AFTER_APPLY)
         self._backlog.drop(len(pairs))
         self.tenure.applied(effects)
+
+    def _check_signatures(self, effects: Sequence[Effect]) -> None:
+        """Does each lead from the state that the one before left to the one that it says?"""
+        after = self.store.applied.signature
+        for effect in effects:
+            after = signature.after(after, effect)
+            if after.to_bytes(32, "big") != effect.signature_after:
+                message = (
+                    f"the signature after entry {effect.index} ({effect.id.hex()}) is {after:064x} here and"
+                    f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
+                )
+                raise StateError(message)

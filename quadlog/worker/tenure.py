@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.clock import now
+from quadlog.core.lines import lines_of
 from quadlog.core.model import Fence
 from quadlog.failpoints import Failpoint, visit
-from quadlog.worker.ahead import Decided
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.limits import Limits, Watch
-from quadlog.worker.lines import changes_of
 from quadlog.worker.loader import Loader, LoadLimits
 from quadlog.worker.suspects import Suspects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyoxigraph import Quad
+
     from consumers.effects import EffectsConsumer
     from producers.effects import EffectsProducer
+    from quadlog.core.lines import Lines
     from quadlog.core.model import Effect, Handover, LoggedEntry
     from quadlog.ports import Together
     from quadlog.quadstore import QuadStore
@@ -173,17 +175,19 @@ class Tenure:
         self._say_effects.say(effect, at=now().wall, traceparent=entry.traceparent)
         visit(Failpoint.AFTER_PUBLISH, self._settle)
 
-    def decided(self, effects: Sequence[Effect]) -> list[Decided]:
-        """What to apply: of the own effects what the store lacks of them."""
+    def due(self, effects: Sequence[Effect]) -> tuple[Sequence[Lines], list[Quad]]:
+        """What to apply: of others' effects all, of the own ones what the store lacks, and records of what it has."""
         if self.evaluator is not None:
             own = [self.evaluator.decided(effect) for effect in effects]
-            if all(own):
-                return [decided for decided in own if decided is not None]
+            decided = [one for one in own if one is not None]
+            if len(decided) == len(effects):
+                lines = [
+                    effect if one.rest is one.change else lines_of(one.rest)
+                    for effect, one in zip(effects, decided, strict=True)
+                ]
+                return lines, [record for one in decided for record in one.records]
             log.error(
                 "an effect that this worker did not decide came back as its own", first=effects[0].index
             )
             self.retire()
-        return [
-            Decided(change=change, chain=effect.chain, rest=change)
-            for effect, change in zip(effects, changes_of(effects), strict=True)
-        ]
+        return effects, []

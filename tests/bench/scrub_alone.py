@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadlog.core.effect import Change, signature_after
+from quadlog.core.effect import Change
+from quadlog.core.lines import lines_of, signature_after
 from quadlog.quadstore import QuadStore
 from quadlog.worker.health import Health
 from quadlog.worker.scrub import Scrubber
@@ -55,7 +56,10 @@ def apply_for(store: QuadStore, numbers: Iterator[int], seconds: float) -> float
         total = store.applied.signature
         for change in changes:
             total = signature_after(total, change)
-        store.apply(changes, replace(store.applied, index=store.applied.index + BATCH, signature=total))
+        store.apply(
+            list(map(lines_of, changes)),
+            replace(store.applied, index=store.applied.index + BATCH, signature=total),
+        )
         effects += BATCH
     return effects / (time.monotonic() - began)
 
@@ -96,7 +100,7 @@ def main() -> None:
         store._store.bulk_extend(loaded)
         total, bulk = signature_after(0, Change(inserted=tuple(loaded))), len(loaded)
         del loaded
-        store.apply([Change()], replace(store.applied, index=1, signature=total, quads=bulk))
+        store.apply([], replace(store.applied, index=1, signature=total, quads=bulk))
         began = time.monotonic()
         store.copy(place / "copy")
         print(f"copy of {size} quads: {(time.monotonic() - began) * 1000:.1f} ms")

@@ -16,8 +16,8 @@ from quadlog.core.effect import (
     effect_of,
     effect_on_graphs,
     merged,
-    signature_after,
 )
+from quadlog.core.lines import signature_after
 from quadlog.core.operations import (
     Clear,
     Create,

@@ -19,7 +19,8 @@ VICTIM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from quadlog.core.effect import effect_of, signature_after
+from quadlog.core.lines import lines_of, signature_after
+from quadlog.core.effect import effect_of
 from quadlog.core.update import parse_update
 from quadlog.quadstore import QuadStore
 
@@ -48,7 +49,7 @@ while True:
         text += f" ; DELETE DATA {{ {g} {{ <urn:k> <urn:v> {n - 7} }} }}"
         text += f" ; INSERT DATA {{ {g} {{ <urn:k> <urn:v> {n} }} }}"
         change = effect_of(parse_update(text, tx_id=b"%d" % n), store)
-        batch.append(change)
+        batch.append(lines_of(change))
         applied = replace(applied, index=applied.index + 1, quads=applied.quads + change.growth,
                           signature=signature_after(applied.signature, change))
     store.apply(batch, applied)

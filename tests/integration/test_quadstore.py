@@ -27,7 +27,8 @@ from pyoxigraph import (
 )
 
 from quadlog.core import signature
-from quadlog.core.effect import Change, effect_of, signature_after
+from quadlog.core.effect import Change, effect_of
+from quadlog.core.lines import ChangeLines, lines_of, signature_after
 from quadlog.core.operations import DataOperation, DeleteData, InsertData
 from quadlog.core.overlay import Overlay
 from quadlog.core.update import parse_update
@@ -62,7 +63,7 @@ def run(store: QuadStore, *texts: str) -> None:
     """Evaluate and apply each text by itself."""
     for text in texts:
         change = effect_of(data_of(text, store.applied.index), store)
-        store.apply([change], after(store.applied, change))
+        store.apply([lines_of(change)], after(store.applied, change))
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_the_state_is_that_of_pyoxigraphs_own_update(
         overlay.push(number, change)
         batch.append((number, change))
         if number == len(updates) or data.draw(st.booleans()):
-            ours.apply([c for _, c in batch], state)
+            ours.apply([lines_of(c) for _, c in batch], state)
             for index, _ in batch:
                 overlay.drop(index)
             batch.clear()
@@ -191,21 +192,41 @@ def test_every_kind_of_quad_keeps_its_exact_labels(store: QuadStore) -> None:
         Change(inserted=tuple(NASTY)),
         Change(deleted=tuple(NASTY), emptied=(G, BlankNode("g"))),
     )
-    store.apply([come], after(store.applied, come))
+    store.apply([lines_of(come)], after(store.applied, come))
     assert all(store.contains(quad) for quad in NASTY)
     assert store.recount() == (store.applied.signature, len(NASTY))
-    store.apply([go], after(store.applied, go))
+    store.apply([lines_of(go)], after(store.applied, go))
     assert list(store.lines()) == ["# empty graph <urn:g>", "# empty graph _:g"]
     assert store.recount() == (store.applied.signature, 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '<urn:s> <urn:p> "x" . } ; DROP ALL ; INSERT DATA { <urn:s> <urn:p> "y" .',
+        "<urn:s> <urn:p> <urn:o> } } ; CLEAR ALL ; INSERT DATA { { <urn:g> .",
+        "<urn:s> <urn:p> <urn:o> . <urn:s> <urn:p> <urn:more> .",
+        '<urn:s> <urn:p> "x" . } ; DROP ALL #" .',
+        "<urn:s> <urn:p> 1 .",
+        "",
+    ],
+)
+def test_a_line_that_is_not_one_quad_is_never_read_as_sparql(store: QuadStore, line: str) -> None:
+    run(store, "INSERT DATA { <urn:s> <urn:p> 1 }")
+    before = store.applied
+    with pytest.raises((SyntaxError, ValueError)):
+        store.apply([ChangeLines(inserted=(line,))], Applied(index=99))
+    assert store.applied == before
+    assert store.recount() == (before.signature, 1)
 
 
 def test_graphs_that_come_and_go_within_a_batch_stay_empty(store: QuadStore) -> None:
     graphs = (G, BlankNode("g"))
     quads = tuple(Quad(S, P, S, graph) for graph in graphs)
     batch = [Change(inserted=quads), Change(deleted=quads, emptied=graphs)]
-    store.apply(batch, Applied(index=2))
+    store.apply(list(map(lines_of, batch)), Applied(index=2))
     assert sorted(store.lines()) == ["# empty graph <urn:g>", "# empty graph _:g"]
-    store.apply([Change(filled=(G,))], Applied(index=3))
+    store.apply([lines_of(Change(filled=(G,)))], Applied(index=3))
     assert list(store.lines()) == ["# empty graph _:g"]
 
 
@@ -249,7 +270,7 @@ def test_quads_and_applied_state_are_one_commit(store: QuadStore) -> None:
     spy = Spy(store._store)
     store._store = spy  # type: ignore[assignment]
     batch = [Change(inserted=tuple(NASTY)), Change(deleted=tuple(NASTY), emptied=(G,))]
-    store.apply(batch, Applied(index=2))
+    store.apply(list(map(lines_of, batch)), Applied(index=2))
     assert len(spy.updates) == 1
 
 
@@ -258,7 +279,7 @@ def test_a_failing_batch_changes_nothing(store: QuadStore) -> None:
     before = store.applied
     with pytest.raises(AssertionError):
         store.apply(
-            [Change(inserted=(Quad(S, P, S),), filled=(BlankNode("g"),))],
+            [lines_of(Change(inserted=(Quad(S, P, S),), filled=(BlankNode("g"),)))],
             Applied(index=99),
         )
     assert store.applied == before
@@ -383,7 +404,7 @@ def test_ordinary_graph_patterns_get_a_filter_and_no_list() -> None:
 
 def test_hiding_costs_the_same_with_many_graphs(store: QuadStore) -> None:
     quads = tuple(Quad(S, P, Literal(n), NamedNode(f"urn:g{n}")) for n in range(10_000))
-    store.apply([Change(inserted=quads)], Applied(index=1))
+    store.apply([lines_of(Change(inserted=quads))], Applied(index=1))
     text = "SELECT * { GRAPH ?g { ?s ?p 77 } }"
     assert rows(store, text) == ["urn:g77,urn:p,urn:s"]
     best = min(_timed(store, text) for _ in range(20))

@@ -23,6 +23,11 @@ def fences(log: Log) -> list[Fence]:
     return [fence for fence in said if isinstance(fence, Fence)]
 
 
+def evaluates(worker: Worker) -> bool:
+    """Has its tenure begun?"""
+    return worker.replica.tenure.evaluator is not None
+
+
 def hand_over(log: Log, index: int) -> None:
     """What a master says, once the entry at `index` moved the duty."""
     moved = Handover(index=index, term=NEXT, dc="dc1")
@@ -40,13 +45,13 @@ def test_a_handover_ends_a_duty_that_waits_for_effects_before_it_begins(tmp_path
     second.replica.tenure.take_over(Asked(TERM))
     second.hear(TOPICS.effects)
     second.turn()
-    assert second.replica.tenure.evaluator is None
+    assert not evaluates(second)
     hand_over(log, index=1)
     second.hear(TOPICS.effects)
     second.replica.tenure.take_over(Asked(NEXT, handover=1))
     assert fences(log)[-1] == Fence(term=NEXT, attempt=3, worker="w2")
     second.catch_up()
-    assert second.replica.tenure.evaluator is not None
+    assert evaluates(second)
     assert second.store.applied.index == 1
     log.agree("INSERT DATA { <urn:a> <urn:p> 2 }")
     second.catch_up()

@@ -19,19 +19,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from quadlog.core.lines import ChangeLines
 from quadlog.core.signature import render
 from quadlog.errors import QuadlogError, QueryStopped
 from quadlog.quadquery import Dataset, too_many_rows
 from quadlog.quadstore import QuadStore
-from quadlog.worker.lines import changes_of
 from quadlog.worker.reading.frames import HEAD, Kind, Question, framed
 from quadlog.worker.reading.rows import FORMATS, RowCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from quadlog.applied import Applied
-    from quadlog.core.model import Effect
 
 GATHERED: Final = 16 * 1024
 """Bytes that go up as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
@@ -82,7 +81,7 @@ class Reading:
     def __init__(self, store: QuadStore, channel: socket.socket) -> None:
         """`channel` leads to the worker."""
         self._store, self._channel = store, channel
-        self._effects: list[Effect] = []
+        self._changes: list[ChangeLines] = []
         self._applied = store.applied
 
     def run(self) -> None:
@@ -101,20 +100,20 @@ class Reading:
             while head := incoming.read(HEAD.size):
                 kind, length = HEAD.unpack(head)
                 yield Kind(kind), incoming.read(length)
-                if self._effects and not select.select([self._channel], [], [], 0)[0]:
+                if self._changes and not select.select([self._channel], [], [], 0)[0]:
                     self._follow()  # nobody asks: done before somebody does
 
-    def _take(self, effects: Sequence[Effect], applied: Applied) -> None:
+    def _take(self, first: int, changes: Iterable[tuple[tuple[str, ...], ...]], applied: Applied) -> None:
         """One batch, as the worker commits it; the copy may hold the first ones."""
         if applied.index > self._applied.index:
-            assert effects[0].index == self._applied.index + 1, "a batch is missing"
-            self._effects += effects
+            assert first == self._applied.index + 1, "a batch is missing"
+            self._changes += map(ChangeLines._make, changes)
             self._applied = applied
 
     def _follow(self) -> None:
-        if self._effects:
-            self._store.apply(changes_of(self._effects), self._applied)
-            self._effects = []
+        if self._changes:
+            self._store.apply(self._changes, self._applied)
+            self._changes = []
 
     def _answer(self, question: Question) -> None:
         index = {"Quadlog-Index": f"{self._applied.index}:{self._applied.chain.hex()[:16]}"}
