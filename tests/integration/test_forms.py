@@ -11,14 +11,18 @@ import pyoxigraph as ox
 from pyoxigraph import Store
 
 from quadlog import codec
-from quadlog.core.model import Effect, Outcome
+from quadlog.core.model import Effect, Fence, Outcome
 from quadlog.core.using import options_of
+from quadlog.worker.evaluator import Evaluator
+from quadlog.worker.loader import Loader, LoadLimits
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.isomorphism import isomorphic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from quadlog.core.model import LoggedEntry
 
 UPDATES = int(os.environ.get("QUADLOG_UPDATES", "5000"))
 SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
@@ -56,6 +60,17 @@ PATTERNS = (
 )
 
 
+VOLATILE = (
+    "?s <urn:p> ?y BIND(NOW() AS ?o)",
+    "?s ?p ?y BIND(RAND() AS ?o)",
+    "?y ?p ?o BIND(UUID() AS ?s)",
+    "?s ?p ?y BIND(STRUUID() AS ?o)",
+    "?y ?p ?o BIND(BNODE() AS ?s)",
+    "{ SELECT ?s ?p ?o { ?s ?p ?o } LIMIT 2 }",
+    "GRAPH ?g { { SELECT ?s ?p ?o { ?s ?p ?o } LIMIT 1 } }",
+)
+"""Time, chance, and what is left to the store: pyoxigraph alone says something else each time."""
+
 DATASET = "#dataset#"
 """Where USING may stand instead of the protocol's parameters."""
 
@@ -66,6 +81,7 @@ class Update(NamedTuple):
     text: str
     twin: str
     options: dict[str, str]
+    is_volatile: bool = False
 
 
 class Generator:
@@ -74,14 +90,15 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self._labels = 0
-        self._with_dataset = False
+        self._with_dataset = self._is_volatile = False
 
     def update(self) -> Update:
+        self._is_volatile = False
         number = self.chance.choices((1, 2, 3, 4), (6, 3, 2, 1))[0]
         self._with_dataset = self.chance.random() < 0.1
         text = " ;\n".join(self.operation() for _ in range(number))
         if not self._with_dataset:
-            return Update(text, text, {})
+            return Update(text, text, {}, self._is_volatile)
         default, named = (
             sorted({self.pick(*GRAPHS) for _ in range(self.chance.randint(0, 2))}) for _ in "dn"
         )
@@ -89,7 +106,7 @@ class Generator:
             f"USING NAMED {graph} " for graph in named
         )
         options = options_of([g[1:-1] for g in default], [g[1:-1] for g in named])
-        return Update(text.replace(DATASET, ""), text.replace(DATASET, using), options)
+        return Update(text.replace(DATASET, ""), text.replace(DATASET, using), options, self._is_volatile)
 
     def operation(self) -> str:
         self._labels += 1
@@ -149,6 +166,8 @@ class Generator:
         while free and self.chance.random() < 0.25:
             using += f"USING {self.pick('', 'NAMED ')}{self.pick(*GRAPHS)} "
         pattern = self.pick(*PATTERNS)
+        if self.chance.random() < 0.05:
+            pattern, self._is_volatile = self.pick(*VOLATILE), True
         # Where there are few solutions, so that the nodes stay few.
         few = pattern.startswith(("VALUES", "BIND", "GRAPH ?g { }")) or not pattern
         blank = ("_:n", "[]") if few and self.chance.random() < 0.6 else ()
@@ -199,6 +218,12 @@ def same(worker: Worker, twin: Store) -> None:
     assert graphs == {str(graph) for graph in twin.named_graphs()}
 
 
+def recounted(worker: Worker) -> None:
+    """What is stored is what it says that it applied."""
+    applied = worker.store.applied
+    assert worker.store.recount() == (applied.signature, applied.quads)
+
+
 def exact(effect: Effect, before: tuple[set[str], set[str]], after: tuple[set[str], set[str]]) -> None:
     """The effect is the difference."""
     was, is_ = (({line for line in lines if line.startswith("#")}, lines) for lines, _ in (before, after))
@@ -212,50 +237,99 @@ def exact(effect: Effect, before: tuple[set[str], set[str]], after: tuple[set[st
         assert len(set(part)) == len(part)
 
 
+def second_opinion(worker: Worker, entry: LoggedEntry, first: Effect) -> Effect:
+    """What another evaluator says, whose store came to this state by following; it leaves nothing there."""
+    said: list[Effect] = []
+    fence = Fence(term=first.term, attempt=first.attempt, worker="another")
+    loader = Loader(LoadLimits.of(worker.settings), lambda: None)
+    evaluator = Evaluator(worker.store, fence, lambda effect, _: said.append(effect), loader)
+    evaluator.evaluate([entry])
+    evaluator.retire()
+    [effect] = said
+    return effect
+
+
+def hear_late(evaluating: Worker, chance: random.Random) -> None:
+    """Some effects come back late, some in batches."""
+    if chance.random() < 0.3:
+        evaluating.hear(TOPICS.effects, chance.randint(1, 8))
+        evaluating.turn()
+
+
+def fed_again(path: Path, log: Log, entries: int) -> Worker:
+    """A worker that takes in so many entries as a few large batches."""
+    worker = Worker(path, log, "fed-again")
+    worker.hear(TOPICS.agreed, entries)
+    worker.hear(TOPICS.effects, len(log.records[TOPICS.effects]) - 1)
+    worker.turn()
+    return worker
+
+
+def twin_of(worker: Worker) -> Store:
+    """A store in the same state."""
+    twin = Store()
+    lines, graphs = state_of(worker)
+    quads = "\n".join(line for line in lines if not line.startswith("#"))
+    twin.extend(ox.parse(quads, format=ox.RdfFormat.N_QUADS))
+    for graph in graphs:
+        twin.add_graph(ox.NamedNode(graph[1:-1]))
+    return twin
+
+
 def test_random_updates(tmp_path: Path) -> None:
-    """State as pyoxigraph's own up to blank nodes, effect the difference, signature as recounted."""
+    """State as pyoxigraph's own up to blank nodes, effect the difference, signature as recounted.
+
+    A second evaluator with another history says the same.
+    """
     print("QUADLOG_SEED =", SEED)
     generator, log, twin = Generator(SEED), Log(), Store()
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
     evaluating.take_over()
-    rejected = ahead = most_blanks = datasets = 0
+    rejected = ahead = most_blanks = datasets = volatile = 0
     for number in range(UPDATES):
         many = blank_nodes(twin) > MANY
-        text, plain, options = Update(NO_BLANKS, NO_BLANKS, {}) if many else generator.update()
+        text, plain, options, is_volatile = Update(NO_BLANKS, NO_BLANKS, {}) if many else generator.update()
         datasets += bool(options)
-        log.agree(text, options=options)
+        volatile += is_volatile
+        entry = log.agree(text, options=options)
         evaluating.hear(TOPICS.agreed)
         evaluating.turn()
         ahead += evaluating.store.is_ahead
-        # Some effects come back late, some in batches.
-        if number == UPDATES - 1:
-            evaluating.catch_up()
-        elif generator.chance.random() < 0.3:
-            evaluating.hear(TOPICS.effects, generator.chance.randint(1, 8))
-            evaluating.turn()
-        step_by_step.hear(TOPICS.agreed)
+        hear_late(evaluating, generator.chance)
+        if number == UPDATES // 2:
+            step_by_step.close()
+            step_by_step = fed_again(tmp_path, log, number)
+        effect = _last(log)
         before = state_of(step_by_step)
+        assert second_opinion(step_by_step, entry, effect) == effect, text
+        assert state_of(step_by_step) == before
+        step_by_step.hear(TOPICS.agreed)
         step_by_step.hear(TOPICS.effects)
         step_by_step.turn()
-        effect = _last(log)
         assert effect.index == number + 1 == step_by_step.store.applied.index, text
-        assert _runs(twin, plain) is (effect.outcome is Outcome.APPLIED), (text, effect.reason)
+        if is_volatile:
+            twin = twin_of(step_by_step)
+        else:
+            assert _runs(twin, plain) is (effect.outcome is Outcome.APPLIED), (text, effect.reason)
         rejected += effect.outcome is Outcome.REJECTED
         exact(effect, before, state_of(step_by_step))
         same(step_by_step, twin)
         most_blanks = max(most_blanks, blank_nodes(twin))
-        applied = step_by_step.store.applied
-        assert step_by_step.store.recount() == (applied.signature, applied.quads)
+        recounted(step_by_step)
         if not evaluating.store.is_ahead:
-            assert evaluating.store.recount()[0] == evaluating.store.applied.signature
+            recounted(evaluating)
+    evaluating.catch_up()
     assert not evaluating.store.is_ahead
     assert state_of(evaluating) == state_of(step_by_step)
     late = Worker(tmp_path, log, "w3")
     late.catch_up()
     assert state_of(late) == state_of(evaluating)
-    print(f"{rejected} rejected, {datasets} with a dataset, {ahead} times ahead of what is shown")
+    print(
+        f"{rejected} rejected, {datasets} with a dataset, {volatile} volatile, {ahead} times ahead of what is shown"
+    )
     print(f"{most_blanks} blank nodes at most")
     assert datasets > UPDATES / 40
+    assert volatile > UPDATES / 40
     assert rejected > UPDATES / 100
     assert ahead > UPDATES / 5
     assert most_blanks > 8
