@@ -166,7 +166,7 @@ class Generator:
         while free and self.chance.random() < 0.25:
             using += f"USING {self.pick('', 'NAMED ')}{self.pick(*GRAPHS)} "
         pattern = self.pick(*PATTERNS)
-        if self.chance.random() < 0.05:
+        if self.chance.random() < 0.08:
             pattern, self._is_volatile = self.pick(*VOLATILE), True
         # Where there are few solutions, so that the nodes stay few.
         few = pattern.startswith(("VALUES", "BIND", "GRAPH ?g { }")) or not pattern
@@ -329,7 +329,7 @@ def test_random_updates(tmp_path: Path) -> None:
     )
     print(f"{most_blanks} blank nodes at most")
     assert datasets > UPDATES / 40
-    assert volatile > UPDATES / 40
+    assert volatile > UPDATES / 60
     assert rejected > UPDATES / 100
     assert ahead > UPDATES / 5
     assert most_blanks > 8
