@@ -7,12 +7,22 @@ the thirtieth.  Unset, a visit costs one comparison.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
+import threading
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+
+log = structlog.get_logger()
+
+WITHIN_MS: Final = 30
+"""After at most so long something dies that dies while it is under way: a commit of 10,000 quads takes longer."""
 
 
 class Failpoint(StrEnum):
@@ -36,6 +46,8 @@ class Failpoint(StrEnum):
     """An effect is computed, and perhaps in the evaluating worker's store; Kafka does not know it."""
     AFTER_PUBLISH = "after-publish"
     """An effect is in Kafka; its own evaluator has not read it back."""
+    WITHIN_APPLY = "within-apply"
+    """A commit is under way in a worker's store."""
     AFTER_APPLY = "after-apply"
     """A batch of effects is in a worker's store; nobody was told."""
 
@@ -76,4 +88,23 @@ def visit(point: Failpoint, settle: Callable[[], None] | None = None) -> None:
     if _Armed.visits == 0:
         if settle is not None:
             settle()
-        os.kill(os.getpid(), signal.SIGKILL)
+        _die()
+
+
+@contextmanager
+def within(point: Failpoint) -> Generator[None]:
+    """Pass through a failpoint: the process dies at some moment before its end, or else there, and says so."""
+    if _Armed.point is not point:
+        yield
+        return
+    _Armed.visits -= 1
+    if _Armed.visits == 0:
+        threading.Timer(secrets.randbelow(WITHIN_MS) / 1000, _die).start()
+    yield
+    if _Armed.visits == 0:
+        log.warning("the end came before the death", failpoint=point.value)
+        _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -23,6 +23,7 @@ from quadlog.commit import UpdateText, net_of
 from quadlog.core import signature
 from quadlog.core.lines import lines_of
 from quadlog.errors import SetupError, StateError
+from quadlog.failpoints import Failpoint, within
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.quaddir import FILES, copy_name, open_locked, reserved_graph
@@ -162,7 +163,9 @@ class QuadStore:
             [_applied_quad(self._reserved, applied)],
         )
         with self._commits:
-            self._store.update(update.text(), custom_functions=update.functions())
+            text, functions = update.text(), update.functions()
+            with within(Failpoint.WITHIN_APPLY):
+                self._store.update(text, custom_functions=functions)
             self._applied = applied
         if anticipated:
             self._forget(anticipated)

@@ -11,6 +11,7 @@
 | before-handover | in `test_duty.py` | . | . | . |
 | after-evaluate | . | . | dies | . |
 | after-publish | . | . | dies | . |
+| within-apply | . | . | dies | dies; in `test_killed_commits.py` twenty times |
 | after-apply | . | . | dies | dies |
 
 A point: that process never comes by there.  Brokers have no code of ours in them: they are killed at
@@ -48,12 +49,14 @@ CASES = [
     *itertools.product(MASTER, ("evaluating DC's master", "another master")),
     (Failpoint.AFTER_EVALUATE, "evaluating worker"),
     (Failpoint.AFTER_PUBLISH, "evaluating worker"),
+    (Failpoint.WITHIN_APPLY, "evaluating worker"),
+    (Failpoint.WITHIN_APPLY, "following worker"),
     (Failpoint.AFTER_APPLY, "evaluating worker"),
     (Failpoint.AFTER_APPLY, "following worker"),
 ]
 VISIT = 15
 """Not one of the first visits, which a process may make before it serves."""
-FEWER = {Failpoint.AFTER_APPLY: 6}
+FEWER = {Failpoint.AFTER_APPLY: 6, Failpoint.WITHIN_APPLY: 6}
 """Many effects are applied at once."""
 WRITES = 400
 CLIENTS = 24

@@ -1,0 +1,64 @@
+"""kill -9 while a commit is under way: told by name, reads go on, and the store has all of it or nothing."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.e2e.cluster import HTTP, Cluster, recount
+from tests.e2e.trouble import logged, reads_served, told
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VICTIM = "dc1-w2"
+HITS = 20
+QUADS = 10_000
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_lab(tmp_path_factory.mktemp("killed") / "lab", dcs=1, workers=2) as running:
+        yield Cluster(running)
+
+
+def large(number: int) -> str:
+    """An update whose commit takes some 40 ms."""
+    lines = " ".join(f"<urn:s{number}> <urn:p> {number * QUADS + at} ." for at in range(QUADS))
+    return f"INSERT DATA {{ {lines} }}"
+
+
+def until_dead(lab: Cluster) -> None:
+    deadline = time.monotonic() + 20
+    with suppress(httpx.ConnectError):
+        while True:
+            HTTP.get(f"{lab.workers[VICTIM]}/healthz")
+            assert time.monotonic() < deadline, "it lives on"
+            time.sleep(0.02)
+
+
+def test_a_follower_dies_within_its_commits(lab: Cluster) -> None:
+    kills = 0
+    lab.lab.kill(VICTIM, "TERM")
+    with reads_served(lab):
+        while kills - logged(lab, "the end came before the death", VICTIM) < HITS:
+            kills += 1
+            # It may die of what it did not commit the last time, before it is ready.
+            lab.lab.start(VICTIM, QUADLOG_FAILPOINT="within-apply")
+            assert lab.update(large(kills)).status_code == 204
+            until_dead(lab)
+            if kills % 5 == 1:
+                [alarm] = told(lab, f"worker-dead {VICTIM}")
+                assert alarm["index"] <= kills  # the last one that it told
+        lab.lab.start(VICTIM)
+        told(lab)
+    print(f"{kills} kills, {HITS} of them within a commit")
+    assert lab.wait_until_equal() == kills
+    said = HTTP.get(f"{lab.workers[VICTIM]}/status").json()
+    signature, lines = recount(lab.workers[VICTIM])
+    assert (signature, len(lines)) == (said["signature"], kills * QUADS)
