@@ -8,6 +8,8 @@
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
     │   ├── Forbidden          403
     │   ├── NoSuchQuery        404  it ended, or never was
+    │   ├── NoSuchWorker       404  none of this id was heard
+    │   ├── StillServing       409  a worker that is heard cannot be dismissed
     │   └── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     ├── Unavailable            503  definite: nothing was changed, try again
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
@@ -76,6 +78,18 @@ class NoSuchQuery(UserError):
     """No query of this id is under way."""
 
     status = 404
+
+
+class NoSuchWorker(UserError):
+    """No worker of this id was heard in this data centre."""
+
+    status = 404
+
+
+class StillServing(UserError):
+    """A worker that is to be dismissed says that it serves."""
+
+    status = 409
 
 
 class OtherHistory(UserError):

@@ -15,6 +15,7 @@ from quadlog.envelope import text_id
 from quadlog.errors import QuadlogError
 from quadlog.master import registry
 from quadlog.master.barrier import Barrier
+from quadlog.master.dismissal import Dismissal
 from quadlog.master.passage import Passage
 from quadlog.master.queries import Queries
 from quadlog.master.reads import Reads
@@ -61,6 +62,7 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),
             Route("/cluster/status", status, methods=["GET"]),
+            Route("/cluster/workers/{id}", Dismissal(node).dismiss, methods=["DELETE"]),
             Route("/healthz/started", _fine, methods=["GET"]),
             Route("/healthz/alive", _fine, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),

@@ -77,6 +77,16 @@ class Crew:
         else:
             known.beat, known.heard_at, known.door = beat, now, Door.UNKNOWN
 
+    def dismiss(self, name: str, now: float) -> None:
+        """Forget a worker that is down; heard again, it is one of them again."""
+        known = self._workers.get(name)
+        if known is not None and not self.is_live(known, now):
+            self._workers = {other: worker for other, worker in self._workers.items() if other != name}
+
+    def known(self, name: str) -> Worker | None:
+        """The worker of this id, if it was ever heard."""
+        return self._workers.get(name)
+
     def all(self) -> list[Worker]:
         """Every worker that was ever heard, by id."""
         return [self._workers[name] for name in sorted(self._workers)]

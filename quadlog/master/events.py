@@ -69,8 +69,15 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
+class Dismissed:
+    """An operator says that a worker will not come back."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The process ends."""
 
 
-Event: TypeAlias = Offered | Left | Durable | Mirrored | Published | Told | Located | Stop
+Event: TypeAlias = Offered | Left | Durable | Mirrored | Published | Told | Located | Dismissed | Stop

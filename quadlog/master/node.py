@@ -17,7 +17,18 @@ from quadlog.core.model import Heartbeat
 from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.master.chores import LOOK_MS
-from quadlog.master.events import Durable, Event, Left, Located, Mirrored, Offered, Published, Stop, Told
+from quadlog.master.events import (
+    Dismissed,
+    Durable,
+    Event,
+    Left,
+    Located,
+    Mirrored,
+    Offered,
+    Published,
+    Stop,
+    Told,
+)
 from quadlog.master.perform import perform
 from quadlog.store import Taken
 
@@ -221,12 +232,20 @@ class Node:
                 self._batches.release()
                 for record in records:
                     self._hear_if_ours(record)
-            case Located(handover=handover):
-                self.chores.duty.located(handover)
+            case Located() | Dismissed():
+                self._arrange(event)
             case Stop():
                 pass
             case _:
                 assert_never(event)
+
+    def _arrange(self, event: Located | Dismissed) -> None:
+        """What concerns the workers here, and is not said by them."""
+        match event:
+            case Located(handover=handover):
+                self.chores.duty.located(handover)
+            case Dismissed(worker=worker):
+                self.crew.dismiss(worker, now().steady)
 
     # --- taking in ----------------------------------------------------------------------------------
 

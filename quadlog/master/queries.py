@@ -58,7 +58,7 @@ class Queries:
         """
         query_id: str = request.path_params["id"]
         name = query_id.rsplit("-", 2)[0]
-        worker = next((known for known in self._crew.all() if known.beat.worker == name), None)
+        worker = self._crew.known(name)
         if worker is None:
             raise NoSuchQuery(f"no worker of this data centre has given the id {query_id}")
         try:

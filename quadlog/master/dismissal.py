@@ -1,0 +1,55 @@
+"""`DELETE /cluster/workers/{id}`: a worker that will not come back is forgotten, and its alarm with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from quadlog.clock import now
+from quadlog.errors import NoSuchWorker, StillServing, Unavailable
+from quadlog.master.events import Dismissed
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from quadlog.master.node import Node
+
+LOOK_S: Final = 0.01
+LOOKS: Final = 500
+"""The node takes it in with its next turn."""
+
+
+class Dismissal:
+    """Of workers, at this master; nothing of it is agreed or written."""
+
+    def __init__(self, node: Node) -> None:
+        """`node` knows who was heard."""
+        self._node = node
+
+    async def dismiss(self, request: Request) -> Response:
+        """Forget one: 204 when it is no longer known here.
+
+        Raises:
+            NoSuchWorker: it was not heard here since this master's start.
+            StillServing: it is heard now.
+            Unavailable: this master is too busy to say.
+
+        """
+        name, crew = request.path_params["id"], self._node.crew
+        worker = crew.known(name)
+        if worker is None:
+            raise NoSuchWorker(
+                f"no worker {name} was heard in this data centre: see workers in /cluster/status"
+            )
+        if crew.is_live(worker, now().steady):
+            raise StillServing(f"{name} serves: stop it first, then dismiss it")
+        self._node.put(Dismissed(name))
+        for _ in range(LOOKS):
+            if crew.known(name) is None:
+                return Response(status_code=204)
+            await asyncio.sleep(LOOK_S)
+        raise Unavailable(
+            f"{name} is not dismissed yet: this master is busy, or the worker was heard again", retry_after=1
+        )
