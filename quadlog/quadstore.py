@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.effect import Change, NamedGraph
     from quadlog.core.lines import Lines
-    from quadlog.core.operations import Where
+    from quadlog.core.operations import DeletePattern, Where
     from quadlog.core.template import Row, Term
     from quadlog.quadquery import Answer, Dataset
 
@@ -249,6 +249,13 @@ class QuadStore:
     def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
         """The quads of a graph."""
         return self._store.quads_for_pattern(None, None, None, graph)
+
+    def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
+        """The quads that fit, but for those of the reserved graph."""
+        quads = self._store.quads_for_pattern(
+            pattern.subject, pattern.predicate, pattern.object, pattern.graph
+        )
+        return (quad for quad in quads if quad.graph_name != self._reserved)
 
     def graphs(self) -> Iterator[NamedGraph]:
         """All named graphs but the reserved one."""

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, assert_never
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from quadlog.core.operations import Clear, Create, DeleteData, Drop, Every, InsertData, Send, Transfer
+from quadlog.core.operations import (
+    Clear,
+    Create,
+    DeleteData,
+    DeletePattern,
+    Drop,
+    Every,
+    InsertData,
+    Send,
+    Transfer,
+)
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,6 +47,10 @@ class State(Protocol):
 
     def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
         """Its quads, lazily: callers stop at the first that suits them."""
+        ...
+
+    def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
+        """The quads that fit, in graphs of clients."""
         ...
 
     def graphs(self) -> Iterator[NamedGraph]:
@@ -77,6 +91,10 @@ def effect_of(operations: Iterable[DataOperation], state: State) -> Change:
                 created.update(named_graphs(operation.quads))
             case DeleteData():
                 wanted.update(dict.fromkeys(operation.quads, False))
+            case DeletePattern():
+                fitting = [q for q, there in wanted.items() if there and operation.fits(q)]
+                wanted.update(dict.fromkeys(fitting, False))
+                wanted.update(dict.fromkeys(state.fitting(operation), False))
             case _:
                 assert_never(operation)
     changed = [q for q, there in wanted.items() if state.contains(q) is not there]

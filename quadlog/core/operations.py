@@ -58,6 +58,25 @@ class DeleteData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePattern:
+    """``DP`` of a patch: all quads that fit are gone afterwards; their graphs stay.  None fits everything."""
+
+    subject: NamedNode | BlankNode | Triple | None
+    predicate: NamedNode | None
+    object: NamedNode | BlankNode | Literal | Triple | None
+    graph: NamedNode | DefaultGraph | None
+
+    def fits(self, quad: Quad) -> bool:
+        """Whether it is one of them."""
+        return (
+            self.subject in {None, quad.subject}
+            and self.predicate in {None, quad.predicate}
+            and self.object in {None, quad.object}
+            and self.graph in {None, quad.graph_name}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """What a pattern is looked for in, and the text of the query that looks for it.
 
@@ -135,6 +154,6 @@ class Load:
     silent: bool
 
 
-DataOperation: TypeAlias = InsertData | DeleteData
+DataOperation: TypeAlias = InsertData | DeleteData | DeletePattern
 GraphOperation: TypeAlias = Clear | Drop | Create | Send
 Operation: TypeAlias = DataOperation | Modify | GraphOperation | Load

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyoxigraph import DefaultGraph, Quad
 
     from quadlog.core.effect import Change, NamedGraph, State
+    from quadlog.core.operations import DeletePattern
 
 
 class Overlay:
@@ -86,6 +87,16 @@ class Overlay:
                 yield quad
         for quad in self._base.quads_in(graph):
             if quad not in words:
+                yield quad
+
+    def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
+        """As ``State``."""
+        words = self._quads if pattern.graph is None else self._by_graph.get(pattern.graph, {})
+        for quad in words:
+            if self._quads[quad][1] and pattern.fits(quad):
+                yield quad
+        for quad in self._base.fitting(pattern):
+            if quad not in self._quads:
                 yield quad
 
     def _say(self, quad: Quad, index: int, *, there: bool) -> None:

@@ -15,7 +15,8 @@ from quadlog.core import signature
 from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs
 from quadlog.core.lines import change_of, lines_of
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
-from quadlog.core.operations import DeleteData, InsertData, Load, Modify
+from quadlog.core.operations import DataOperation, DeleteData, InsertData, Load, Modify
+from quadlog.core.patch import MEDIA_TYPE, parse_patch
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Quad
 
     from quadlog.core.model import Fence, LoggedEntry
-    from quadlog.core.operations import DataOperation, Operation
+    from quadlog.core.operations import Operation
     from quadlog.ports import Together
     from quadlog.quadstore import Applied, QuadStore
     from quadlog.worker.limits import Watch
@@ -228,7 +229,7 @@ class Evaluator:
             self._load(operation, steps)
             return
         if not isinstance(operation, Modify):
-            assert not isinstance(operation, (InsertData, DeleteData)), "data are taken in runs"
+            assert not isinstance(operation, DataOperation), "data are taken in runs"
             steps.take(effect_on_graphs(operation, steps.state))
             return
         steps.anticipate()
@@ -271,14 +272,16 @@ def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
     if entry.kind is not Kind.TX:
         return f"{entry.kind} entries are not known to this version"
     try:
+        if entry.media_type == MEDIA_TYPE:
+            return tuple(parse_patch(entry.body, tx_id=entry.id))
         return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))
     except (UserError, UnicodeDecodeError) as error:
         return str(error)
 
 
 def _is_data(operation: Operation) -> bool:
-    return isinstance(operation, (InsertData, DeleteData))
+    return isinstance(operation, DataOperation)
 
 
 def _data(run: Iterable[Operation]) -> list[DataOperation]:
-    return [operation for operation in run if isinstance(operation, (InsertData, DeleteData))]
+    return [operation for operation in run if isinstance(operation, DataOperation)]

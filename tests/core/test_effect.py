@@ -23,6 +23,7 @@ from quadlog.core.operations import (
     Create,
     DataOperation,
     DeleteData,
+    DeletePattern,
     Drop,
     Every,
     GraphOperation,
@@ -70,6 +71,9 @@ class Model:
     def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
         return iter([quad for quad in self.quads if quad.graph_name == graph])
 
+    def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
+        return iter([quad for quad in self.quads if fits(pattern, quad)])
+
     def empty(self) -> set[NamedGraph]:
         return {graph for graph in self.named if not any(self.quads_in(graph))}
 
@@ -81,6 +85,8 @@ class Model:
                 after.named.update(
                     q.graph_name for q in operation.quads if isinstance(q.graph_name, NamedNode)
                 )
+            elif isinstance(operation, DeletePattern):
+                after.quads -= {quad for quad in after.quads if fits(operation, quad)}
             else:
                 after.quads.difference_update(operation.quads)
         return after
@@ -90,8 +96,22 @@ class Model:
         return signature.add(signature.add(0, lines), map(signature.empty_graph_line, self.empty()))
 
 
+def fits(pattern: DeletePattern, quad: Quad) -> bool:
+    places = (pattern.subject, pattern.predicate, pattern.object, pattern.graph)
+    return all(asked is None or asked == there for asked, there in zip(places, quad, strict=True))
+
+
 QUADS = st.lists(st.sampled_from(POOL), max_size=5).map(tuple)
-OPERATIONS = st.lists(st.builds(InsertData, quads=QUADS) | st.builds(DeleteData, quads=QUADS), max_size=4)
+PATTERNS = st.builds(
+    DeletePattern,
+    subject=st.sampled_from([None, NamedNode("urn:s"), NamedNode("urn:no")]),
+    predicate=st.sampled_from([None, NamedNode("urn:p")]),
+    object=st.sampled_from([None, Literal("0"), Literal("1")]),
+    graph=st.sampled_from([None, DefaultGraph(), G1, G2]),
+)
+OPERATIONS = st.lists(
+    st.builds(InsertData, quads=QUADS) | st.builds(DeleteData, quads=QUADS) | PATTERNS, max_size=4
+)
 STATES = st.builds(
     Model,
     st.frozensets(st.sampled_from(POOL)),
@@ -143,6 +163,11 @@ def _assert_same(overlay: Overlay, reference: Model) -> None:
         listed = list(overlay.quads_in(graph))
         assert len(listed) == len(set(listed))
         assert set(listed) == set(reference.quads_in(graph))
+    for place in (None, DefaultGraph(), G1):
+        pattern = DeletePattern(subject=None, predicate=None, object=Literal("1"), graph=place)
+        fitting = list(overlay.fitting(pattern))
+        assert len(fitting) == len(set(fitting))
+        assert set(fitting) == set(reference.fitting(pattern))
 
 
 def test_an_overlay_forgets_everything_it_was_told() -> None:

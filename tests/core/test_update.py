@@ -15,7 +15,7 @@ from pyoxigraph import (
     Triple,
 )
 
-from quadlog.core.operations import DataOperation, DeleteData, InsertData, Operation
+from quadlog.core.operations import DeleteData, InsertData, Operation
 from quadlog.core.update import parse_update
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported
 
@@ -26,7 +26,7 @@ def parse(text: str, tx_id: bytes = b"tx") -> tuple[Operation, ...]:
     return parse_update(text, tx_id=tx_id)
 
 
-def data_of(text: str, tx_id: bytes = b"tx") -> list[DataOperation]:
+def data_of(text: str, tx_id: bytes = b"tx") -> list[InsertData | DeleteData]:
     operations = parse(text, tx_id)
     data = [o for o in operations if isinstance(o, (InsertData, DeleteData))]
     assert len(data) == len(operations)

@@ -68,7 +68,11 @@ class Log:
         let_go()
 
     def agree(
-        self, text: str, created: int = 1_700_000_000_000, options: Mapping[str, str] | None = None
+        self,
+        text: str,
+        created: int = 1_700_000_000_000,
+        options: Mapping[str, str] | None = None,
+        media_type: str = "application/sparql-update",
     ) -> LoggedEntry:
         """One more entry."""
         options = options or {}
@@ -89,7 +93,7 @@ class Log:
             lineage=GENESIS,
             origin="m1",
             created=created,
-            media_type="application/sparql-update",
+            media_type=media_type,
             body=text.encode(),
         )
         self._last = entry.chain

@@ -202,7 +202,7 @@ DELETE { GRAPH ?g { ?s ?p ?o } }
 WHERE { GRAPH ?g { ?s ?p ?o } FILTER(isBlank(?s) || isBlank(?o) || isTRIPLE(?o)) }"""
 
 
-def blank_nodes(quads: Iterable[ox.Quad]) -> int:
+def blank_nodes(quads: Iterable[ox.Quad | str]) -> int:
     return len(set(re.findall(r"_:\w+", " ".join(map(str, quads)))))
 
 

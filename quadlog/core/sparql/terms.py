@@ -22,6 +22,9 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 _CHARACTERS = {
     "t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\",
 }  # fmt: skip
+_INTEGER: Final = f"{_XSD}integer"
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+"""Integers that are stored as they are written: of 64 bits."""
 _BOOLEAN = NamedNode(f"{_XSD}boolean")
 TRUE: Final = Literal("true", datatype=_BOOLEAN)
 FALSE: Final = Literal("false", datatype=_BOOLEAN)
@@ -111,6 +114,10 @@ def unescape_iri(text: str) -> str:
     return _ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), text)
 
 
+_KNOWN: Final = 10_000
+"""Literals that are remembered: an update may have a million."""
+
+
 class Literals:
     """Literals as oxigraph stores them: ``01`` becomes ``1``, an xsd:int an xsd:integer."""
 
@@ -126,10 +133,16 @@ class Literals:
         <Literal value=1 datatype=<NamedNode value=http://www.w3.org/2001/XMLSchema#integer>>
         """
         name = datatype.value
-        if not name.startswith(_XSD) or name == XSD_STRING:
+        if (
+            not name.startswith(_XSD)
+            or name == XSD_STRING
+            or (name == _INTEGER and _PLAIN_INTEGER.fullmatch(value))
+        ):
             return Literal(value, datatype=datatype)
         known = self._known.get((value, name))
         if known is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
             known = self._known[value, name] = self._stored(Literal(value, datatype=datatype))
         return known
 
