@@ -33,7 +33,7 @@ def media_type_of(request: Request) -> str:
     for parameter in parameters:
         name, _, value = parameter.strip().partition("=")
         if name == "charset" and value.strip('"') not in {"utf-8", "utf8", "us-ascii"}:
-            message = f"SPARQL is sent as UTF-8, not as {value}"
+            message = f"text is sent as UTF-8, not as {value}"
             raise UserError(message)
     return media_type.strip()
 
@@ -89,7 +89,8 @@ def too_large(limit: int) -> str:
     """What a client is told whose request is above the limit."""
     return (
         f"the request is larger than max-transaction-size allows ({limit} bytes);"
-        " send it in parts, or raise max-transaction-size on every master"
+        " send it in parts, load files into a new cluster with `quadlog import`, or raise max-transaction-size on every"
+        " master"
     )
 
 

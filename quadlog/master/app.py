@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -20,6 +20,7 @@ from quadlog.master.passage import Passage
 from quadlog.master.queries import Queries
 from quadlog.master.reads import Reads
 from quadlog.master.room import Room
+from quadlog.master.statements import Statements
 from quadlog.master.status import cluster_status
 from quadlog.master.updates import Updates
 
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
     from quadlog.settings import MasterSettings
 
 
+STATEMENTS: Final = "/repositories/{repository}/statements"
+
+
 def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) -> Starlette:
     """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
     room = Room(settings.max_open_requests_size)
     passage, updates = Passage(node.crew), Updates(node, settings, room)
     reads = Reads(node, settings, room, passage=passage, barrier=Barrier(updates.barrier))
     queries = Queries(node.crew, passage)
+    statements = Statements(updates, settings, room, reads.dry_run)
 
     async def update(request: Request) -> Response:
         return await updates.answer(request, reads.dry_run)
@@ -57,7 +62,8 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
         routes=[
             Route("/update", update, methods=["POST"]),
             Route("/sparql", reads.answer, methods=["GET", "POST"]),
-            Route("/repositories/{repository}/statements", reads.statements, methods=["GET"]),
+            Route(STATEMENTS, reads.statements, methods=["GET"]),
+            Route(STATEMENTS, statements.change, methods=["POST", "PUT", "DELETE"]),
             Route("/queries", queries.listed, methods=["GET"]),
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),

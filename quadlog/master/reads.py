@@ -10,12 +10,13 @@ from urllib.parse import urlencode
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency, Wanted, wanted
+from quadlog.core.using import GRAPH, NAMED
 from quadlog.errors import OtherHistory, Unavailable, UserError
 from quadlog.http_body import read_query
 from quadlog.master.passage import NoReply, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from quadlog.master.node import Node
     from quadlog.master.passage import Passage
     from quadlog.master.room import Room
+    from quadlog.master.updates import Asked
     from quadlog.settings import MasterSettings
 
 PASSED_ON: Final = ("accept", "content-type", "traceparent", "user-agent")
@@ -55,19 +57,25 @@ class Reads:
 
     async def statements(self, request: Request) -> Response:
         """All quads."""
-        repository = request.path_params["repository"]
-        if repository != self._settings.repository:
-            message = f"there is no repository '{repository}' here, only '{self._settings.repository}'"
-            raise NoSuchRepository(message)
+        refuse_other_repository(request, self._settings.repository)
         return await self._pass_on(request, "/statements", b"")
 
-    async def dry_run(self, request: Request, body: bytes, given: Mapping[str, Sequence[str]]) -> Response:
+    async def dry_run(self, request: Request, asked: Asked) -> Response:
         """What an update would do: a read like any other, of a state that shows what was acknowledged here."""
-        query = urlencode([(name, value) for name, values in given.items() for value in values]).encode()
-        return await self._pass_on(request, "/dry-run", body, query_string=query)
+        given = [(name, value) for name in (GRAPH, NAMED) for value in asked.given.get(name, ())]
+        query = urlencode(given).encode()
+        return await self._pass_on(
+            request, "/dry-run", asked.body, query_string=query, media_type=asked.media_type
+        )
 
     async def _pass_on(
-        self, request: Request, path: str, body: bytes, *, query_string: bytes | None = None
+        self,
+        request: Request,
+        path: str,
+        body: bytes,
+        *,
+        query_string: bytes | None = None,
+        media_type: str | None = None,
     ) -> Response:
         """To one worker after the other until one answers; after its first byte to no other.
 
@@ -77,6 +85,7 @@ class Reads:
 
         """
         headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        headers |= {} if media_type is None else {"content-type": media_type}
         headers |= {CLIENT: request.client.host if request.client else "unknown", VIA: self._settings.node_id}
         question = Question(
             method=request.method,
@@ -160,6 +169,18 @@ class Reads:
 def _wanted_by(request: Request, default: Consistency) -> Wanted:
     headers = request.headers
     return wanted(headers.get("quadlog-consistency"), headers.get("quadlog-min-index"), default)
+
+
+def refuse_other_repository(request: Request, repository: str) -> None:
+    """Where the path names another repository than this one.
+
+    Raises:
+        NoSuchRepository: it does.
+
+    """
+    asked = request.path_params["repository"]
+    if asked != repository:
+        raise NoSuchRepository(f"there is no repository '{asked}' here, only '{repository}'")
 
 
 class NoSuchRepository(UserError):

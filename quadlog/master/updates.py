@@ -1,10 +1,15 @@
-"""`POST /update`: a client's update becomes a payload, and its outcome an answer."""
+"""`POST /update`: a client's update becomes a payload, and its outcome an answer.
+
+An update is SPARQL text or a patch; what comes as RDF data is a patch by then (`statements.py`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import secrets
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
@@ -12,6 +17,8 @@ from starlette.responses import Response
 from quadlog.answers import error_response
 from quadlog.clock import now, wall
 from quadlog.core.model import Payload, Transaction, id_of_key, payload_digest
+from quadlog.core.patch import MEDIA_TYPE as PATCH
+from quadlog.core.patch import parse_patch
 from quadlog.core.update import parse_update
 from quadlog.core.using import GRAPH, NAMED, Using, options_of
 from quadlog.envelope import text_id
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from quadlog.master.room import Lease, Room
     from quadlog.settings import MasterSettings
 
-    DryRun = Callable[[Request, bytes, Mapping[str, Sequence[str]]], Awaitable[Response]]
+    DryRun = Callable[[Request, "Asked"], Awaitable[Response]]
 
 SPARQL_UPDATE: Final = "application/sparql-update"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -45,6 +52,19 @@ TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]
 
 KEY_LIMIT: Final = 255
 """Characters of an Idempotency-Key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An update as it was read from its request."""
+
+    body: bytes
+    media_type: str
+    given: Mapping[str, Sequence[str]]
+    """By name, what stands beside it."""
+
+
+_NOTHING: Final = Asked(body=b"", media_type=SPARQL_UPDATE, given={})
 
 
 class Updates:
@@ -68,19 +88,19 @@ class Updates:
 
         """
         with self._room.lease() as lease:
-            return await self._answer(request, lease, dry_run)
+            return await self.take(request, await self._update_of(request, lease), dry_run)
 
-    async def _answer(self, request: Request, lease: Lease, dry_run: DryRun) -> Response:
-        body, given = await self._update_of(request, lease)
-        options = options_of(given[GRAPH], given[NAMED])
+    async def take(self, request: Request, asked: Asked, dry_run: DryRun) -> Response:
+        """The answer to what a request asks for; raises as `answer` does."""
+        options = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
         transaction_id = self._id_of(request)
-        await _check(body, transaction_id, options)
-        if _is_dry(given[DRY_RUN]):
-            return await dry_run(request, body, {name: given[name] for name in (GRAPH, NAMED)})
+        await _check(asked, transaction_id, options)
+        if _is_dry(asked.given.get(DRY_RUN, ())):
+            return await dry_run(request, asked)
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
-        payload = self._payload(transaction_id, body, options, _traceparent(request))
+        payload = self._payload(transaction_id, asked, options, _traceparent(request))
         try:
             answer = await self._outcome(payload)
         except QuadlogError as error:
@@ -101,20 +121,21 @@ class Updates:
 
         """
         try:
-            return (await self._outcome(self._payload(new_id(), b"", {}, ""))).index
+            return (await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))).index
         except OutcomeUnknown as error:
             message = (
                 f"strict reads need all masters, and not all answer: see peers in /cluster/status ({error})"
             )
             raise Unavailable(message, retry_after=5) from error
 
-    async def _update_of(self, request: Request, lease: Lease) -> tuple[bytes, dict[str, list[str]]]:
-        """The text, and its parameters, in the URL and in a form."""
+    async def _update_of(self, request: Request, lease: Lease) -> Asked:
+        """The update, and its parameters, in the URL and in a form."""
         limit = self._settings.max_transaction_size
         given = {name: request.query_params.getlist(name) for name in PARAMETERS}
         media_type = media_type_of(request)
-        if media_type == SPARQL_UPDATE:
-            return await read_body(request, limit, lease.grow), given
+        if media_type in {SPARQL_UPDATE, PATCH}:
+            body = await read_body(request, limit, lease.grow)
+            return Asked(body=body, media_type=media_type, given=given)
         if media_type == FORM:
             # A form may write every byte as three.
             raw = await read_body(request, limit * 3, lease.grow)
@@ -128,8 +149,11 @@ class Updates:
             body = updates[0].encode()
             if len(body) > limit:
                 raise TooLarge(too_large(limit))
-            return body, given
-        message = f"an update comes as {SPARQL_UPDATE} or as {FORM} with 'update'; this is '{media_type or 'nothing'}'"
+            return Asked(body=body, media_type=SPARQL_UPDATE, given=given)
+        message = (
+            f"an update comes as {SPARQL_UPDATE}, as {PATCH} or as {FORM} with 'update';"
+            f" this is '{media_type or 'nothing'}'"
+        )
         raise UnsupportedMediaType(message)
 
     def _id_of(self, request: Request) -> bytes:
@@ -144,15 +168,15 @@ class Updates:
         return id_of_key(self._settings.repository, key)
 
     def _payload(
-        self, transaction_id: bytes, body: bytes, options: Mapping[str, str], traceparent: str
+        self, transaction_id: bytes, asked: Asked, options: Mapping[str, str], traceparent: str
     ) -> Payload:
         created = wall()
         digest = payload_digest(
             origin=self._settings.node_id,
             created=created,
-            media_type=SPARQL_UPDATE,
+            media_type=asked.media_type,
             traceparent=traceparent,
-            body=body,
+            body=asked.body,
             options=options,
         )
         return Payload(
@@ -160,8 +184,8 @@ class Updates:
             origin=self._settings.node_id,
             origin_dc=self._settings.dc,
             created=created,
-            media_type=SPARQL_UPDATE,
-            body=body,
+            media_type=asked.media_type,
+            body=asked.body,
             traceparent=traceparent,
         )
 
@@ -220,13 +244,18 @@ def _is_dry(given: Sequence[str]) -> bool:
     return "true" in given
 
 
-async def _check(body: bytes, transaction_id: bytes, options: Mapping[str, str]) -> None:
-    """Refuse what is not SPARQL, or not supported, before it is logged."""
+async def _check(asked: Asked, transaction_id: bytes, options: Mapping[str, str]) -> None:
+    """Refuse what is no update, or not supported, before it is logged."""
 
     def check() -> None:
-        parse_update(text_of(body), tx_id=transaction_id, using=Using.of(options))
+        if asked.media_type == PATCH:
+            if options:
+                raise UserError(f"{GRAPH} and {NAMED} mean nothing to a patch: its lines name their graphs")
+            deque(parse_patch(asked.body, tx_id=transaction_id), maxlen=0)
+        else:
+            parse_update(text_of(asked.body), tx_id=transaction_id, using=Using.of(options))
 
-    if len(body) > LONG_TEXT:
+    if len(asked.body) > LONG_TEXT:
         await asyncio.to_thread(check)
     else:
         check()

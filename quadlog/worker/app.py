@@ -128,7 +128,8 @@ class _TrialDoor:
         body = await read_body(request, self._most)
         given, left = request.query_params, threading.Event()
         options = options_of(given.getlist(GRAPH), given.getlist(NAMED))
-        work = asyncio.to_thread(self._dry_runs.run, body, options, secrets.token_bytes(16), left)
+        media_type, tx_id = media_type_of(request), secrets.token_bytes(16)
+        work = asyncio.to_thread(self._dry_runs.run, body, media_type, options, tx_id, left)
         try:
             found = await unless_left(request, work)
         finally:

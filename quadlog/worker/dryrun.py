@@ -73,11 +73,14 @@ class DryRuns:
         self._load_limits: Final = LoadLimits.of(settings)
         self._busy = threading.Lock()
 
-    def run(self, body: bytes, options: Mapping[str, str], transaction_id: bytes, left: Event) -> Foreseen:
+    def run(
+        self, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes, left: Event
+    ) -> Foreseen:
         """Evaluate an update against what is applied now.  Takes as long as that takes: not for the event loop.
 
         Args:
-            body: the update's text.
+            body: the update.
+            media_type: what it is, SPARQL text or a patch.
             options: of its transaction.
             transaction_id: what its blank nodes hang on.
             left: set when nobody waits for it any more.
@@ -89,19 +92,21 @@ class DryRuns:
         if not self._busy.acquire(blocking=False):
             raise Unavailable("another dry run is under way at this worker", retry_after=1)
         try:
-            return self._run(body, options, transaction_id, left)
+            return self._run(body, media_type, options, transaction_id, left)
         except (OSError, StateError) as error:
             message = f"no dry run can be held here: {error}"
             raise Unavailable(message, retry_after=5) from error
         finally:
             self._busy.release()
 
-    def _run(self, body: bytes, options: Mapping[str, str], transaction_id: bytes, left: Event) -> Foreseen:
+    def _run(
+        self, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes, left: Event
+    ) -> Foreseen:
         applied = self._store.applied
         fence = Fence(term=applied.term, attempt=applied.attempt, worker=self._worker)
         trial = Trial(self._store, fence, self._load_limits, self._directory)
         try:
-            trial.hand_over([_entry(trial.applied, body, options, transaction_id)])
+            trial.hand_over([_entry(trial.applied, body, media_type, options, transaction_id)])
             while (effect := trial.outcome(self._limits)) is None:
                 if left.wait(LOOK_S):
                     raise Unavailable("nobody waits for this dry run any more")
@@ -110,7 +115,9 @@ class DryRuns:
             trial.close()
 
 
-def _entry(applied: Applied, body: bytes, options: Mapping[str, str], transaction_id: bytes) -> LoggedEntry:
+def _entry(
+    applied: Applied, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes
+) -> LoggedEntry:
     """As if it were agreed now, behind what is applied."""
     created = wall()
     return LoggedEntry(
@@ -126,6 +133,6 @@ def _entry(applied: Applied, body: bytes, options: Mapping[str, str], transactio
         lineage=GENESIS,
         origin="dry-run",
         created=created,
-        media_type="application/sparql-update",
+        media_type=media_type,
         body=body,
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import httpx
 
+from quadlog.documents import Document, DocumentError
 from quadlog.errors import SetupError
-from quadlog.worker.documents import Document, DocumentError
 
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings

@@ -16,8 +16,8 @@ import httpx
 import structlog
 from pyoxigraph import Quad
 
-from quadlog.worker.document_reader import read
-from quadlog.worker.documents import DocumentError
+from quadlog.document_reader import read
+from quadlog.documents import DocumentError
 from quadlog.worker.fetch import LoadLimits, fetch, url_of
 
 if TYPE_CHECKING:

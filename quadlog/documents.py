@@ -1,10 +1,10 @@
-"""What a fetched document says, as N-Quads of what a store would hold."""
+"""What a document says, fetched or sent by a client, as N-Quads of what a store would hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 import pyoxigraph as ox
@@ -14,9 +14,11 @@ from quadlog.core.sparql.caution import MAX_NESTING
 from quadlog.core.sparql.terms import BlankNodes, Literals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from quadlog.core.template import Term
+
+Graph: TypeAlias = NamedNode | DefaultGraph
 
 _NO_WORD = frozenset(("", "text/plain", "application/octet-stream"))
 """Content types that servers give to what they do not know."""
@@ -26,6 +28,10 @@ class DocumentError(Exception):
     """It cannot be loaded, and why."""
 
 
+class DocumentTooLarge(DocumentError):
+    """Its quads are more than was asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """What a server answered."""
@@ -33,26 +39,42 @@ class Document:
     body: bytes
     media_type: str
     base: str
-    """Where it was in the end."""
+    """Where it was in the end; empty: relative IRIs mean nothing."""
 
 
-def lines_of(document: Document, graph: NamedNode | DefaultGraph, nodes: BlankNodes) -> Iterator[str]:
-    """The quads of a document in a graph, a line each; its blank nodes are new, by where they first appear.
+def lines_of(
+    document: Document, into: Sequence[Graph] | None, nodes: BlankNodes, *, named_graphs: bool
+) -> Iterator[str]:
+    """The quads of a document, a line each; its blank nodes are new, by where they first appear.
+
+    They are `into` these graphs, each in all of them; None: in those that the document says.
 
     Raises:
-        DocumentError: of no known format, or not well-formed, or with named graphs, or nested too deeply.
+        DocumentError: of no known format, or not well-formed, or nested too deeply; with `named_graphs` though it
+            may have none, or with one that is a blank node.
 
     """
     known = format_of(document.media_type, document.base)
     terms = _Terms(nodes)
-    end = " .\n" if isinstance(graph, DefaultGraph) else f" {graph} .\n"
+    ends = None if into is None else [_end_in(graph) for graph in into]
     try:
-        for quad in ox.parse(document.body, known, base_iri=document.base, without_named_graphs=True):
+        for quad in ox.parse(
+            document.body, known, base_iri=document.base or None, without_named_graphs=not named_graphs
+        ):
             value = terms.value(quad.object)
             text = f"<<( {value} )>>" if isinstance(value, Triple) else str(value)
-            yield f"{terms.subject(quad.subject)} {quad.predicate} {text}{end}"
+            triple = f"{terms.subject(quad.subject)} {quad.predicate} {text}"
+            for end in (_end_in(quad.graph_name),) if ends is None else ends:
+                yield triple + end
     except (SyntaxError, ValueError) as error:
         raise DocumentError(f"not well-formed {known.name}: {error}") from None
+
+
+def _end_in(graph: Graph | BlankNode) -> str:
+    """How a line ends."""
+    if isinstance(graph, BlankNode):
+        raise DocumentError(f"it has a graph that is a blank node ({graph}): graphs are named by IRIs")
+    return " .\n" if isinstance(graph, DefaultGraph) else f" {graph} .\n"
 
 
 def format_of(media_type: str, iri: str) -> RdfFormat:
