@@ -88,7 +88,7 @@ class Reads:
         headers |= {} if media_type is None else {"content-type": media_type}
         headers |= {CLIENT: request.client.host if request.client else "unknown", VIA: self._settings.node_id}
         question = Question(
-            method=request.method,
+            method=request.method if media_type is None else "POST",
             path=path,
             query_string=request.scope["query_string"] if query_string is None else query_string,
             headers=headers,
