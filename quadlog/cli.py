@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.add_typer(lab_app, name="lab")
 app.add_typer(kafka_app, name="kafka")
+tx_app = typer.Typer(no_args_is_help=True, help="Transactions that are in the log.")
+app.add_typer(tx_app, name="tx")
 
 
 @app.callback(invoke_without_command=True)
@@ -117,6 +119,24 @@ def diff(
     effects = Effects(kafka=kafka, topic=topic, look_back=look_back) if kafka else None
     question = Question(one=one, other=other, master=master, effects=effects, wait_s=wait, shown=shown)
     raise typer.Exit(1 if compare(question, typer.echo) else 0)
+
+
+@tx_app.command()
+def revert(
+    name: Annotated[str, typer.Argument(help="Its id (Quadlog-Tx), or its Idempotency-Key.")],
+    *,
+    at: Annotated[str, typer.Option(help="URL of a master; it takes the new transaction.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has changed since.")] = False,
+    kafka: Annotated[
+        str | None, typer.Option(help="Bootstrap servers of that master's data centre, if not as it says.")
+    ] = None,
+    shown: Annotated[int, typer.Option(min=0, help="Quads of each kind to name; all are counted.")] = 20,
+) -> None:
+    """Submit the inverse of a transaction as a new one, and say what has changed since.  Twice is once."""
+    from quadlog.compare.revert import Question  # noqa: PLC0415
+    from quadlog.compare.revert import revert as submit  # noqa: PLC0415
+
+    submit(Question(name=name, master=at, kafka=kafka, dry_run=dry_run, shown=shown), typer.echo)
 
 
 def main() -> None:

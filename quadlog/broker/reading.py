@@ -20,7 +20,7 @@ from quadlog.errors import StateError, Unavailable
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from confluent_kafka import Message
 
@@ -130,7 +130,7 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
         return high, records
 
 
-def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.0) -> Iterator[Record]:
+def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.0) -> Generator[Record]:
     """The last `count` records that a topic has now, one after the other.
 
     Raises:

@@ -1,17 +1,20 @@
-"""Which entry last touched a quad, as the effects topic tells."""
+"""What entries did, and which one last touched a quad, as the effects topic tells."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from consumers.effects import EffectsLedger
 from quadlog import codec
 from quadlog.broker import last_records
 from quadlog.core.model import Effect
+from quadlog.envelope import INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from quadlog.ports import Record
 
@@ -37,20 +40,48 @@ def last_touches(bootstrap: str, topic: str, lines: Container[str], look_back: i
     return touches(last_records(bootstrap, topic, count=look_back), lines)
 
 
-def touches(records: Iterator[Record], lines: Container[str]) -> dict[str, Touch]:
+def touches(records: Iterable[Record], lines: Container[str]) -> dict[str, Touch]:
     """Of each of these lines the last effect that names it, and that counts."""
-    ledger, chunks = EffectsLedger(), codec.Chunks()
     found: dict[str, Touch] = {}
-    for record in records:
-        before = ledger.index
-        ledger.hear(record)
-        effect = chunks.join(record.value)
-        if not isinstance(effect, Effect) or ledger.index == before:
-            continue
+    for effect in counted(records):
         for line, did in _named(effect):
             if line in lines:
                 found[line] = Touch(index=effect.index, id=effect.id, did=did)
     return found
+
+
+def counted(records: Iterable[Record]) -> Iterator[Effect]:
+    """The effects that count, whole."""
+    ledger, chunks = EffectsLedger(), codec.Chunks()
+    for record in records:
+        before = ledger.index
+        ledger.hear(record)
+        effect = chunks.join(record.value)
+        if isinstance(effect, Effect) and ledger.index != before:
+            yield effect
+
+
+BEFORE: Final = 1_000
+"""Entries before the first one that is wanted: they tell whose effects count."""
+
+
+def effects_from(bootstrap: str, topic: str, index: int) -> Iterator[Effect]:
+    """The effects that count of the entry at an index and of all later ones, as far as the topic has them now.
+
+    Raises:
+        Unavailable: the broker does not answer.
+
+    """
+    count, start = 4 * BEFORE, -1
+    while True:
+        with closing(last_records(bootstrap, topic, count=count)) as records:
+            head = list(islice(records, 16))
+            indexes = [int(said) for record in head if (said := record.header(INDEX)) is not None]
+            is_all = not head or head[0].offset in {0, start}
+            if is_all or (indexes and indexes[0] <= index - BEFORE):
+                yield from (effect for effect in counted(chain(head, records)) if effect.index >= index)
+                return
+        count, start = 4 * count, head[0].offset
 
 
 def _named(effect: Effect) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "node": settings.node_id,
         "dc": settings.dc,
         "repository": settings.repository,
+        "kafka": settings.kafka,
         "role": "read-write",
         "leads": node.chores.leads,
         "duty": {

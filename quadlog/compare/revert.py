@@ -1,0 +1,204 @@
+"""`quadlog tx revert`: the inverse of a transaction as a new one, and what has changed since.
+
+What a transaction did stands in its effect, so its inverse is a patch: quads that it inserted go, quads that it deleted
+come, blank nodes by their labels.  It says the same whenever it is made, and has a key of its own: so it runs once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import httpx
+
+from quadlog.compare.dumps import status_of
+from quadlog.compare.history import effects_from
+from quadlog.core.patch import MEDIA_TYPE, exact
+from quadlog.envelope import text_id
+from quadlog.errors import StateError, Unavailable, UserError, error_named
+from quadlog.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from quadlog.core.model import Effect
+
+TIMEOUT: Final = httpx.Timeout(90.0, connect=5.0)
+"""A master answers a write within its `request-timeout`, 30 s unless it is set otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to revert, and how."""
+
+    name: str
+    """Its id, or its Idempotency-Key."""
+    master: str
+    kafka: str | None
+    """Bootstrap servers; None: as the master says."""
+    dry_run: bool
+    shown: int
+    """Lines to name of each kind; all are counted."""
+
+
+def revert(question: Question, say: Callable[[str], None]) -> None:
+    """Report, and submit the inverse unless it is a dry run or there is nothing to revert.
+
+    Raises:
+        UserError: no such transaction, or not yet applied.
+        Unavailable: the master or its Kafka does not answer.
+        StateError: the effects do not hold what the master says.
+
+    """
+    known = _asked(question, "GET", f"/tx/{quote(question.name, safe='')}").json()
+    match known["state"]:
+        case "applied":
+            pass
+        case "rejected":
+            say(f"{known['id']} was rejected, nothing to revert: {known.get('reason')}")
+            return
+        case "pending":
+            raise UserError(f"{known['id']} is not applied yet: wait, and try again")
+        case _:
+            raise UserError(f"{question.master} knows no transaction {question.name}: is it an id, or a key?")
+    effect, since = _effects(question, known)
+    _report(effect, since, question.shown, say)
+    if not effect.inserted and not effect.deleted:
+        say("it changed no quads: nothing to revert")
+    elif question.dry_run:
+        say("nothing was submitted")
+    else:
+        say(_submitted(question, effect))
+
+
+@dataclass(slots=True, kw_only=True)
+class Since:
+    """What later entries did to the quads of a transaction."""
+
+    index: int
+    """Up to where effects were read."""
+    there: dict[str, bool]
+    """Of every quad that it changed, whether it is there."""
+    touched: dict[int, tuple[bytes, int]] = field(default_factory=dict[int, tuple[bytes, int]])
+    """Of later entries that changed any of them: id, and how many."""
+
+    @classmethod
+    def of(cls, effect: Effect) -> Since:
+        """Directly after it."""
+        there = dict.fromkeys(effect.deleted, False) | dict.fromkeys(effect.inserted, True)
+        return cls(index=effect.index, there=there)
+
+    def hear(self, later: Effect) -> None:
+        """The next effect."""
+        self.index, count = later.index, 0
+        for lines, there in ((later.deleted, False), (later.inserted, True)):
+            for line in lines:
+                if line in self.there:
+                    self.there[line] = there
+                    count += 1
+        if count:
+            self.touched[later.index] = (later.id, count)
+
+
+def _effects(question: Question, known: dict[str, Any]) -> tuple[Effect, Since]:
+    """What it did, and what was done since."""
+    status = status_of(question.master)
+    topic = Topics(status["repository"], status["dc"]).effects
+    found = effects_from(question.kafka or status["kafka"], topic, known["index"])
+    effect = next(found, None)
+    if effect is None or effect.index != known["index"] or effect.entry_chain.hex() != known["chain"]:
+        raise StateError(
+            f"{topic} does not hold the effect of entry {known['index']} ({known['id']}): were its records deleted,"
+            " or is --kafka another data centre's?"
+        )
+    since = Since.of(effect)
+    for later in found:
+        since.hear(later)
+    return effect, since
+
+
+def _report(effect: Effect, since: Since, shown: int, say: Callable[[str], None]) -> None:
+    """What it did, what has changed since, and what its inverse leaves as it is."""
+    say(
+        f"entry {effect.index} ({text_id(effect.id)}): {len(effect.inserted)} quads inserted,"
+        f" {len(effect.deleted)} deleted"
+    )
+    gone = [line for line in effect.inserted if not since.there[line]]
+    back = [line for line in effect.deleted if since.there[line]]
+    later = since.index - effect.index
+    say(f"of {later} entries since, up to index {since.index}, {len(since.touched)} changed the same quads")
+    _list([f"{i} ({text_id(tx)}): {n} of them" for i, (tx, n) in since.touched.items()], "entry", shown, say)
+    if gone or back:
+        say(
+            f"CHANGED SINCE: {len(gone)} that it inserted are gone, {len(back)} that it deleted are there again"
+        )
+        _list(gone, "gone already:", shown, say)
+        _list(back, "there again:", shown, say)
+    for graph in left_as_they_are(effect):
+        say(f"not reverted: {graph}")
+
+
+def left_as_they_are(effect: Effect) -> Iterator[str]:
+    """What of an effect a patch cannot take back: it names quads, and graphs only with them."""
+    deleted = {graph for graph in (*effect.emptied, *effect.dropped) if _any_in(graph, effect.deleted)}
+    filled = {graph for graph in effect.filled if _any_in(graph, effect.inserted)}
+    for graph in effect.emptied:
+        if graph not in deleted:
+            yield f"{graph}, an empty graph that it made, stays"
+    for graph in effect.filled:
+        if graph not in filled:
+            yield f"{graph}, an empty graph that it dropped, does not come back"
+    if effect.inserted:
+        yield "graphs that it made by its quads stay, empty"
+
+
+def _any_in(graph: str, lines: Iterable[str]) -> bool:
+    end = f" {graph} ."
+    return any(line.endswith(end) for line in lines)
+
+
+def _list(lines: list[str], head: str, shown: int, say: Callable[[str], None]) -> None:
+    for line in islice(lines, shown):
+        say(f"  {head} {line}")
+    if len(lines) > shown:
+        say(f"  and {len(lines) - shown} more")
+
+
+def inverse_of(effect: Effect) -> bytes:
+    """The patch that takes an effect back, whatever was done since; blank nodes are those of the stores.
+
+    Removals come first.  No quad is in both lists, so their order means nothing.
+    """
+    lines = (
+        f"{code} {exact(line)}\n"
+        for code, of in (("D", effect.inserted), ("A", effect.deleted))
+        for line in of
+    )
+    return "".join(lines).encode()
+
+
+def _submitted(question: Question, effect: Effect) -> str:
+    key = f"revert/{text_id(effect.id)}"
+    headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": key}
+    answer = _asked(question, "POST", "/update", content=inverse_of(effect), headers=headers)
+    index = answer.headers["Quadlog-Index"].partition(":")[0]
+    return f"reverted by {answer.headers['Quadlog-Tx']} at index {index} (Idempotency-Key {key})"
+
+
+def _asked(question: Question, method: str, path: str, **rest: Any) -> httpx.Response:  # noqa: ANN401  httpx's own
+    """A master's answer, if it is a good one."""
+    master = question.master.rstrip("/")
+    try:
+        answer = httpx.request(method, f"{master}{path}", timeout=TIMEOUT, trust_env=False, **rest)
+    except httpx.HTTPError as error:
+        again = " The revert may have been taken: run it again, it runs once." * (method == "POST")
+        raise Unavailable(f"{master} does not answer: {type(error).__name__} {error}.{again}") from error
+    if answer.is_success:
+        return answer
+    try:
+        told = answer.json()
+        raise error_named(told["error"])(told["message"])
+    except (ValueError, KeyError, TypeError):
+        raise Unavailable(f"{master}{path} answered {answer.status_code}") from None
