@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from quadlog.core.lines import graph_of, quads_of
+from quadlog.core.lines import ChangeLines, graph_of, quads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from quadlog.core.lines import Lines
 
@@ -65,6 +65,34 @@ def net_of(changes: Iterable[Lines]) -> Net:
             graphs.update(dict.fromkeys((*change.filled, *change.dropped), False))
             graphs.update(dict.fromkeys(change.emptied, True))
     return Net(quads, graphs)
+
+
+WHOLE: Final = 50_000
+"""Quads that one update changes at most: it takes some 1.5 KB of memory for each."""
+PIECE: Final = 20_000
+"""Quads in one of the updates that a larger change is made by."""
+
+
+def in_pieces(change: Lines) -> Iterator[UpdateText]:
+    """Updates that together make one change; all of them may be made again, from the first one on.
+
+    Graphs come first: what is dropped here and has new quads is made again by those.
+    """
+    update = UpdateText()
+    update.add(
+        Net(
+            {},
+            net_of(
+                [ChangeLines(emptied=tuple(change.emptied), filled=(*change.filled, *change.dropped))]
+            ).graphs,
+        )
+    )
+    yield update
+    for lines, there in ((change.deleted, False), (change.inserted, True)):
+        for start in range(0, len(lines), PIECE):
+            update = UpdateText()
+            update.add(Net(dict.fromkeys(lines[start : start + PIECE], there), {}))
+            yield update
 
 
 @dataclass(slots=True, kw_only=True)

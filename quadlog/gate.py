@@ -84,6 +84,14 @@ class Gate:
             self._closed, self._wanted = True, False
             return True
 
+    def shut(self) -> None:
+        """Keep reads out as soon as those have started that came before; closed it stays closed."""
+        with self._condition:
+            if not self._closed:
+                self._wanted, self._admitted = True, self._tickets
+                self._condition.wait_for(self._is_free)
+                self._closed, self._wanted = True, False
+
     def _is_free(self) -> bool:
         return not self._starting and all(ticket > self._admitted for ticket in self._waiting)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from quadlog.commit import UpdateText, net_of
+from quadlog.commit import WHOLE, UpdateText, in_pieces, net_of
 from quadlog.core import signature
 from quadlog.core.lines import lines_of
 from quadlog.errors import SetupError, StateError
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Applied", "QuadStore"]
 
 _APPLIED = NamedNode("urn:quadlog:applied")
+_BEGUN = NamedNode("urn:quadlog:begun")
 # Lines handed over at once; iterating over quads holds the GIL, for some 5 ms a chunk.
 _CHUNK = 5_000
 
@@ -63,6 +64,8 @@ class QuadStore:
         self._ahead: dict[Quad, int] = {}
         """Records of what was anticipated, with their numbers."""
         self._number = 0
+        self._begun: Quad | None = None
+        """Says that a change is made in pieces, of which not all are there: the next one that is applied."""
         self._commits = threading.Lock()
         self.gate = Gate()
         """Every read passes it: closed while there is anything that was anticipated."""
@@ -86,7 +89,7 @@ class QuadStore:
     @classmethod
     def _opened(cls, path: Path, store: Store) -> QuadStore:
         reserved = reserved_graph(path, store)
-        found = list(store.quads_for_pattern(None, _APPLIED, None, reserved))
+        found = list(store.quads_for_pattern(reserved, _APPLIED, None, reserved))
         match found:
             case []:
                 applied = Applied()
@@ -96,6 +99,9 @@ class QuadStore:
             case _:
                 raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
         opened = cls(store, reserved, applied, path)
+        opened._begun = next(iter(store.quads_for_pattern(_BEGUN, _APPLIED, None, reserved)), None)
+        if opened._begun is not None:
+            opened.gate.shut()
         records = store.quads_for_pattern(None, JOURNAL, None, reserved)
         opened._ahead = {record: number_of(record) for record in records}
         opened.take_back(list(opened._ahead))
@@ -109,7 +115,7 @@ class QuadStore:
     @property
     def is_ahead(self) -> bool:
         """Whether anything stands in the store that is not applied."""
-        return bool(self._ahead)
+        return bool(self._ahead) or self._begun is not None
 
     @property
     def name(self) -> str:
@@ -125,6 +131,14 @@ class QuadStore:
             OSError: it could not be made; no space, or the directory is there already.
 
         """
+        with self._commits:
+            self._copy_to(path)
+
+    def _copy_to(self, path: Path) -> None:
+        if self._begun is not None:
+            raise OSError(
+                f"entry {self._applied.index + 1} is applied to the half: the log has to be heard again"
+            )
         path.mkdir()
         copy_name(self._path, path)
         self._store.backup(str(path / FILES))
@@ -140,7 +154,7 @@ class QuadStore:
 
         """
         with self.gate.reading(), self._commits:
-            self.copy_to(path)
+            self._copy_to(path)
             return self._applied
 
     @classmethod
@@ -150,25 +164,49 @@ class QuadStore:
         return cls(store, reserved_graph(path, store), Applied(), path)
 
     def apply(self, changes: Sequence[Lines], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
-        """Make consecutive changes and say so, in one atomic update.
+        """Make consecutive changes and say so, in one atomic update; a large one in several.
 
         Trusts its caller that the changes are exact and that ``applied`` tells their result,
         together with what the records ``anticipated`` stand for: that stays.
         """
         update = UpdateText()
-        update.add(net_of(changes))
+        begun = [] if self._begun is None else [self._begun]
+        if (
+            len(changes) == 1
+            and len(changes[0].deleted) + len(changes[0].inserted) > WHOLE
+            and not anticipated
+        ):
+            begun = [self._make_in_pieces(changes[0])]
+        else:
+            update.add(net_of(changes))
         self._replace(
             update,
-            [*anticipated, _applied_quad(self._reserved, self._applied)],
+            [*anticipated, *begun, _applied_quad(self._reserved, self._applied)],
             [_applied_quad(self._reserved, applied)],
         )
         with self._commits:
             text, functions = update.text(), update.functions()
             with within(Failpoint.WITHIN_APPLY):
                 self._store.update(text, custom_functions=functions)
-            self._applied = applied
-        if anticipated:
+            self._applied, self._begun = applied, None
+        if anticipated or begun:
             self._forget(anticipated)
+
+    def _make_in_pieces(self, change: Lines) -> Quad:
+        """Make a large change, behind a quad that says so: what a crash leaves of it is made again, and not read.
+
+        1. No read begins.  2. Say that it begins.  3. All pieces, each an atomic update.  4. The caller says the end.
+        """
+        self.gate.shut()
+        with self._commits:
+            begun = self._begun or Quad(
+                _BEGUN, _APPLIED, Literal(str(self._applied.index + 1)), self._reserved
+            )
+            self._store.add(begun)
+            self._begun = begun
+            for update in in_pieces(change):
+                self._store.update(update.text(), custom_functions=update.functions())
+        return begun
 
     def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
         """Make consecutive changes in one atomic update, with a record for each that can take it back.
@@ -197,7 +235,7 @@ class QuadStore:
     def _forget(self, records: Iterable[Quad]) -> None:
         for record in records:
             del self._ahead[record]
-        if not self._ahead:
+        if not self.is_ahead:
             self._number = 0
             self.gate.open()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.effect import Change, merged
+from quadlog.core.lines import lines_of
 from quadlog.core.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -19,9 +20,15 @@ if TYPE_CHECKING:
     from pyoxigraph import Quad
 
     from quadlog.core.effect import State
+    from quadlog.core.lines import Lines
+    from quadlog.core.model import Effect
     from quadlog.quadstore import QuadStore
 
 _NOTHING: Final = Change()
+
+LARGE: Final = 10_000
+"""Changed quads, decided and not read back, above which the next entry waits for them: bounds the memory too,
+and a round trip through Kafka is cheaper than to bring so many into the store with their inverse."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +42,18 @@ class Decided:
     """The part that lies in memory."""
     records: list[Quad] = field(default_factory=list["Quad"])
     """Of the parts that stand in the store."""
+    weight: int = field(init=False)
+    """How many quads it changes."""
+
+    def __post_init__(self) -> None:
+        """A large one is not kept: nothing is evaluated before it is read back, and its effect says it again."""
+        self.weight = _weight(self.change)
+        if self.weight > LARGE and self.rest is self.change:
+            self.change = self.rest = Change()
+
+    def due(self, effect: Effect) -> Lines:
+        """What of its effect the store lacks."""
+        return effect if self.rest is self.change else lines_of(self.rest)
 
 
 class Ahead:
@@ -66,7 +85,7 @@ class Ahead:
     def decide(self, index: int, decided: Decided) -> None:
         """Take the change of the next entry."""
         self._decided[index] = decided
-        self.weight += _weight(decided.change)
+        self.weight += decided.weight
         if decided.rest != _NOTHING:
             self._in_memory[index] = decided
             self._overlay.push(index, decided.rest)
@@ -78,7 +97,7 @@ class Ahead:
 
     def applied(self, index: int) -> None:
         """The store has it, and shows it."""
-        self.weight -= _weight(self._decided.pop(index).change)
+        self.weight -= self._decided.pop(index).weight
         if self._in_memory.pop(index, None) is not None:
             self._overlay.drop(index)
 

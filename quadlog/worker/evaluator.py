@@ -23,7 +23,7 @@ from quadlog.core.update import parse_update
 from quadlog.core.using import Using
 from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
-from quadlog.worker.ahead import Ahead, Decided, Steps
+from quadlog.worker.ahead import LARGE, Ahead, Decided, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 
 AHEAD: Final = 2000
 """Effects published and not yet read back, at most: bounds the memory for them."""
-
-LARGE: Final = 10_000
-"""Changed quads, decided and not read back, above which the next entry waits for them: bounds the memory too,
-and a round trip through Kafka is cheaper than to bring so many into the store with their inverse."""
 
 TURN: Final = 64
 """Entries with a WHERE in one turn, some 50 ms: then the worker hears, applies and answers again."""
@@ -121,6 +117,7 @@ class Evaluator:
                     return True
                 left -= 1
             self._evaluate(entry, operations)
+            self._parsed, operations = (0, ()), ()
             self._loaded = {}
             self._loader.forget()
         return False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.clock import now
-from quadlog.core.lines import lines_of
 from quadlog.core.model import Fence
 from quadlog.failpoints import Failpoint, visit
 from quadlog.worker.anew import begin_anew
@@ -181,10 +180,7 @@ class Tenure:
             own = [self.evaluator.decided(effect) for effect in effects]
             decided = [one for one in own if one is not None]
             if len(decided) == len(effects):
-                lines = [
-                    effect if one.rest is one.change else lines_of(one.rest)
-                    for effect, one in zip(effects, decided, strict=True)
-                ]
+                lines = [one.due(effect) for effect, one in zip(effects, decided, strict=True)]
                 return lines, [record for one in decided for record in one.records]
             log.error(
                 "an effect that this worker did not decide came back as its own", first=effects[0].index

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from quadlog import codec
-from quadlog.core.lines import lines_of
 from quadlog.core.model import Fence, LoggedEntry
 from quadlog.quadstore import Applied, QuadStore
 from quadlog.worker.evaluator import Evaluator
@@ -121,7 +120,7 @@ def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
     """As if it had been heard back."""
     decided = evaluator.decided(effect)
     assert decided is not None, f"effect {effect.index} is the evaluator's own"
-    store.apply([lines_of(decided.rest)], Applied.after(effect), anticipated=decided.records)
+    store.apply([decided.due(effect)], Applied.after(effect), anticipated=decided.records)
     evaluator.applied(effect.index)
 
 

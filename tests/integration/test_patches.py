@@ -7,6 +7,8 @@ import random
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from quadlog import codec
 from quadlog.core.model import Effect, Outcome
 from quadlog.core.patch import MEDIA_TYPE, exact
@@ -108,9 +110,12 @@ def parts_of(line: str) -> tuple[str, ...]:
     return found.groups("")
 
 
-def test_random_patches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [0, 1_000_000], ids=["in pieces", "whole"])
+def test_random_patches(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """State as sets have it, effect the difference, signature as recounted; between updates with a WHERE, too."""
     print("QUADLOG_SEED =", SEED)
+    monkeypatch.setattr("quadlog.quadstore.WHOLE", most)
+    monkeypatch.setattr("quadlog.commit.PIECE", 2)
     updates, log = Generator(SEED), Log()
     patches = Patches(updates.chance)
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
