@@ -2,7 +2,7 @@
 
     QuadlogError
     ├── UserError              the caller's mistake: nothing was changed
-    │   ├── SyntaxRefused      400  the text is not SPARQL
+    │   ├── SyntaxRefused      400  the text is not SPARQL, or no patch
     │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
     │   ├── TooLarge           413
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
@@ -47,7 +47,7 @@ class UserError(QuadlogError):
 
 
 class SyntaxRefused(UserError):
-    """The text is not SPARQL; the message has line and column."""
+    """The text is not SPARQL, or no patch; the message has line and column."""
 
 
 class Unsupported(UserError):
