@@ -4,7 +4,8 @@
 
 The store that is named in ASKED is a copy of the worker's; it is changed, and of no use afterwards.  The trial ends
 with the worker.  On standard input come entries, on standard output go their effects, in the records of the two
-topics, each behind its length in four bytes.  A length of zero says that the store is open.
+topics, each behind its length in four bytes.  A length of zero says that the store is open.  Between them stands
+which control is under way, and in a trial that foretells what came out for each: a letter, and text.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from quadlog import codec
+from quadlog.core import control
 from quadlog.core.lines import lines_of
 from quadlog.core.model import Fence, LoggedEntry
 from quadlog.quadstore import Applied, QuadStore
@@ -32,9 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from quadlog.core.model import Effect
+    from quadlog.worker.controls import Verdict
 
 _LENGTH: Final = struct.Struct(">I")
 READY: Final = b""
+UNDER_WAY: Final = b"c"
+"""The name of a control follows; no record begins like this."""
+VERDICT: Final = b"v"
+"""JSON follows: what came out for a control."""
 
 
 def send(out: IO[bytes], values: Iterable[bytes]) -> None:
@@ -72,6 +79,8 @@ class Asked:
     load: LoadLimits
     parent: int
     """Process id of that worker."""
+    foretells: bool = False
+    """Whether all controls are evaluated, and told of."""
 
     def encode(self) -> str:
         """As an argument of the command."""
@@ -84,8 +93,30 @@ class Asked:
         fence, load = values["fence"], values["load"]
         fence["term"], load["beginnings"] = bytes.fromhex(fence["term"]), tuple(load["beginnings"])
         return cls(
-            store=values["store"], fence=Fence(**fence), load=LoadLimits(**load), parent=values["parent"]
+            store=values["store"],
+            fence=Fence(**fence),
+            load=LoadLimits(**load),
+            parent=values["parent"],
+            foretells=values["foretells"],
         )
+
+
+class _Told:
+    """What the worker has to know while an evaluation lasts; when it begins and ends it knows."""
+
+    def begin(self, index: int) -> None:
+        """The worker handed it over."""
+
+    def control(self, name: str) -> None:
+        """Their time begins, or goes on with the next one."""
+        send(sys.stdout.buffer, [UNDER_WAY + name.encode()])
+
+    def end(self) -> None:
+        """Its effect follows."""
+
+
+def _foresee(verdict: Verdict) -> None:
+    send(sys.stdout.buffer, [VERDICT + json.dumps(verdict.answer()).encode()])
 
 
 def main(asked: Asked) -> None:
@@ -96,11 +127,11 @@ def main(asked: Asked) -> None:
     chunks, loaded = codec.Chunks(), threading.Event()
 
     def say(effect: Effect, entry: LoggedEntry) -> None:
-        del entry
-        _apply(effect, evaluator, store)
+        _apply(effect, entry, evaluator, store)
         send(sys.stdout.buffer, codec.encode_effect(effect))
 
-    evaluator = Evaluator(store, asked.fence, say, Loader(asked.load, loaded.set))
+    loader, foresee = Loader(asked.load, loaded.set), _foresee if asked.foretells else None
+    evaluator = Evaluator(store, asked.fence, say, loader, _Told(), foresee=foresee)
     while (value := receive(sys.stdin.buffer)) is not None:
         entry = chunks.join(value)
         while isinstance(entry, LoggedEntry) and evaluator.index < entry.index:
@@ -117,11 +148,16 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
+def _apply(effect: Effect, entry: LoggedEntry, evaluator: Evaluator, store: QuadStore) -> None:
     """As if it had been heard back."""
     decided = evaluator.decided(effect)
     assert decided is not None, f"effect {effect.index} is the evaluator's own"
-    store.apply([lines_of(decided.rest)], Applied.after(effect), anticipated=decided.records)
+    store.apply(
+        [lines_of(decided.rest)],
+        Applied.after(effect),
+        anticipated=decided.records,
+        controls=control.changes_of([(entry, effect)]),
+    )
     evaluator.applied(effect.index)
 
 
