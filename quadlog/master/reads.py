@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
 from quadlog.clock import now
@@ -60,6 +60,12 @@ class Reads:
             message = f"there is no repository '{repository}' here, only '{self._settings.repository}'"
             raise NoSuchRepository(message)
         return await self._pass_on(request, "/statements", b"")
+
+    async def controls(self, request: Request) -> Response:
+        """All controls, or the one that the path names."""
+        name = request.path_params.get("name")
+        path = "/controls" if name is None else f"/controls/{quote(name, safe='')}"
+        return await self._pass_on(request, path, b"", query_string=b"")
 
     async def dry_run(self, request: Request, body: bytes, given: Mapping[str, Sequence[str]]) -> Response:
         """What an update would do: a read like any other, of a state that shows what was acknowledged here."""

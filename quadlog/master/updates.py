@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from quadlog.answers import error_response
 from quadlog.clock import now, wall
-from quadlog.core.model import Payload, Transaction, id_of_key, payload_digest
+from quadlog.core.model import Kind, Payload, Transaction, id_of_key, payload_digest
 from quadlog.core.update import parse_update
 from quadlog.core.using import GRAPH, NAMED, Using, options_of
 from quadlog.envelope import text_id
@@ -73,14 +73,33 @@ class Updates:
     async def _answer(self, request: Request, lease: Lease, dry_run: DryRun) -> Response:
         body, given = await self._update_of(request, lease)
         options = options_of(given[GRAPH], given[NAMED])
-        transaction_id = self._id_of(request)
+        transaction_id = self.id_of(request)
         await _check(body, transaction_id, options)
         if _is_dry(given[DRY_RUN]):
             return await dry_run(request, body, {name: given[name] for name in (GRAPH, NAMED)})
+        return await self.agreed(request, transaction_id, body, options)
+
+    async def agreed(
+        self,
+        request: Request,
+        transaction_id: bytes,
+        body: bytes,
+        options: Mapping[str, str],
+        *,
+        kind: Kind = Kind.TX,
+        media_type: str = SPARQL_UPDATE,
+    ) -> Response:
+        """The answer to a request whose transaction was checked, once that is agreed and applied, or rejected.
+
+        Raises:
+            Unavailable: definite; nothing was logged: there is no worker.
+
+        """
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
-        payload = self._payload(transaction_id, body, options, _traceparent(request))
+        traceparent = _traceparent(request)
+        payload = self._payload(transaction_id, body, options, traceparent, kind=kind, media_type=media_type)
         try:
             answer = await self._outcome(payload)
         except QuadlogError as error:
@@ -132,7 +151,8 @@ class Updates:
         message = f"an update comes as {SPARQL_UPDATE} or as {FORM} with 'update'; this is '{media_type or 'nothing'}'"
         raise UnsupportedMediaType(message)
 
-    def _id_of(self, request: Request) -> bytes:
+    def id_of(self, request: Request) -> bytes:
+        """The id of a request's transaction; UserError if its Idempotency-Key is none."""
         key = request.headers.get("idempotency-key")
         if key is None:
             return new_id()
@@ -144,23 +164,30 @@ class Updates:
         return id_of_key(self._settings.repository, key)
 
     def _payload(
-        self, transaction_id: bytes, body: bytes, options: Mapping[str, str], traceparent: str
+        self,
+        transaction_id: bytes,
+        body: bytes,
+        options: Mapping[str, str],
+        traceparent: str,
+        *,
+        kind: Kind = Kind.TX,
+        media_type: str = SPARQL_UPDATE,
     ) -> Payload:
         created = wall()
         digest = payload_digest(
             origin=self._settings.node_id,
             created=created,
-            media_type=SPARQL_UPDATE,
+            media_type=media_type,
             traceparent=traceparent,
             body=body,
             options=options,
         )
         return Payload(
-            transaction=Transaction(id=transaction_id, digest=digest, options=options),
+            transaction=Transaction(id=transaction_id, digest=digest, kind=kind, options=options),
             origin=self._settings.node_id,
             origin_dc=self._settings.dc,
             created=created,
-            media_type=SPARQL_UPDATE,
+            media_type=media_type,
             body=body,
             traceparent=traceparent,
         )
