@@ -26,6 +26,14 @@ _VALIDATE: Final = cast("Callable[..., tuple[bool, object, str]]", vars(pyshacl)
 """Untyped in parts."""
 
 
+class _Data(Graph):
+    """The default graph of a store."""
+
+    def __len__(self) -> int:
+        """Not none: pyshacl asks in many places whether there is a graph, and each would be a scan of it all."""
+        return 1
+
+
 class Shapes:
     """One shapes graph."""
 
@@ -51,7 +59,7 @@ class Shapes:
             UserError: the shapes cannot be evaluated.
 
         """
-        data = Graph(store=OxigraphStore(store=cast("Store", visible)), identifier=DATASET_DEFAULT_GRAPH_ID)
+        data = _Data(store=OxigraphStore(store=cast("Store", visible)), identifier=DATASET_DEFAULT_GRAPH_ID)
         return self._report(data, meta_shacl=False)
 
     def check(self) -> None:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from quadlog import codec
-from quadlog.core import control
 from quadlog.core.lines import lines_of
 from quadlog.core.model import Fence, LoggedEntry
 from quadlog.quadstore import Applied, QuadStore
@@ -127,7 +126,8 @@ def main(asked: Asked) -> None:
     chunks, loaded = codec.Chunks(), threading.Event()
 
     def say(effect: Effect, entry: LoggedEntry) -> None:
-        _apply(effect, entry, evaluator, store)
+        del entry
+        _apply(effect, evaluator, store)
         send(sys.stdout.buffer, codec.encode_effect(effect))
 
     loader, foresee = Loader(asked.load, loaded.set), _foresee if asked.foretells else None
@@ -148,16 +148,11 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _apply(effect: Effect, entry: LoggedEntry, evaluator: Evaluator, store: QuadStore) -> None:
-    """As if it had been heard back."""
+def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
+    """As if it had been heard back; its controls the evaluator has, and nobody will ask this store for them."""
     decided = evaluator.decided(effect)
     assert decided is not None, f"effect {effect.index} is the evaluator's own"
-    store.apply(
-        [lines_of(decided.rest)],
-        Applied.after(effect),
-        anticipated=decided.records,
-        controls=control.changes_of([(entry, effect)]),
-    )
+    store.apply([lines_of(decided.rest)], Applied.after(effect), anticipated=decided.records)
     evaluator.applied(effect.index)
 
 
