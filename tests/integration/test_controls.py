@@ -503,3 +503,8 @@ def test_core_shapes_read_no_more_than_what_they_concern(
     monkeypatch.delattr(Visible, "query")
     assert after_update(worker, BOTH) is None
     assert "a person has a name" in breaks(worker, "DELETE DATA { <urn:eve> <urn:name> 'Eve' }")
+
+
+def test_a_worker_starts_without_pyshacl() -> None:
+    code = "import sys, quadlog.worker.process; sys.exit('rdflib' in sys.modules or 'pyshacl' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
