@@ -10,6 +10,7 @@
     │   ├── NoSuchQuery        404  it ended, or never was
     │   ├── NoSuchWorker       404  none of this id was heard
     │   ├── StillServing       409  a worker that is heard cannot be dismissed
+    │   ├── NoSuchControl      404  none has this name
     │   └── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     ├── Unavailable            503  definite: nothing was changed, try again
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
@@ -76,6 +77,12 @@ class Forbidden(UserError):
 
 class NoSuchQuery(UserError):
     """No query of this id is under way."""
+
+    status = 404
+
+
+class NoSuchControl(UserError):
+    """No control has this name."""
 
     status = 404
 

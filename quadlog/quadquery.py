@@ -164,8 +164,7 @@ def solutions_of(
     try:
         text, named = where.text, None if where.named is None else list[NamedNode | BlankNode](where.named)
         if named is None:
-            # Of an update, whose tokens are sure.  Its thread alone writes: the list is of one state.
-            text, _, named = _hidden(store, text, _View(None, reserved, doubtful=False))
+            text, named = seen_by(store, text, reserved=reserved)
         result = store.query(
             text,
             default_graph=None if where.default is None else list(where.default),
@@ -177,6 +176,15 @@ def solutions_of(
             yield tuple(solution)
     except (SyntaxError, ValueError, RuntimeError) as error:
         raise UserError(f"the update failed: {error}") from None
+
+
+def seen_by(store: Store, text: str, *, reserved: NamedNode) -> tuple[str, Named]:
+    """A query that does not see ``reserved``, and the named graphs to run it on; None: all.
+
+    For texts whose tokens are sure, and the thread that alone writes: the list is of one state.
+    """
+    hidden, _, named = _hidden(store, text, _View(None, reserved, doubtful=False))
+    return hidden, named
 
 
 _BLINDING = ("SELECT", "AS", "VALUES")  # pyoxigraph needs no blank before them

@@ -21,6 +21,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.applied import Applied
 from quadlog.commit import WHOLE, UpdateText, in_pieces, net_of
 from quadlog.core import signature
+from quadlog.core.control import Control, ControlChange, after
 from quadlog.core.lines import lines_of
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
@@ -28,6 +29,7 @@ from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.quaddir import FILES, copy_name, open_locked, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
+from quadlog.quadview import Visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -40,11 +42,13 @@ if TYPE_CHECKING:
     from quadlog.core.operations import DeletePattern, Where
     from quadlog.core.template import Row, Term
     from quadlog.quadquery import Answer, Dataset
+    from quadlog.quadview import Settle
 
 __all__ = ["Applied", "QuadStore"]
 
 _APPLIED = NamedNode("urn:quadlog:applied")
 _BEGUN = NamedNode("urn:quadlog:begun")
+_CONTROL = NamedNode("urn:quadlog:control")
 # Lines handed over at once; iterating over quads holds the GIL, for some 5 ms a chunk.
 _CHUNK = 5_000
 
@@ -57,6 +61,8 @@ class QuadStore:
 
     def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
         """Use ``open``."""
+        self.controls: Mapping[str, Control] = {}
+        """Those of the applied state, by name and in the order of names.  Replaced as a whole: any thread may look."""
         self._store = store
         self._path = path
         self._reserved = reserved
@@ -105,6 +111,7 @@ class QuadStore:
         records = store.quads_for_pattern(None, JOURNAL, None, reserved)
         opened._ahead = {record: number_of(record) for record in records}
         opened.take_back(list(opened._ahead))
+        opened.controls = after({}, map(_change_of, store.quads_for_pattern(None, _CONTROL, None, reserved)))
         return opened
 
     @property
@@ -163,13 +170,21 @@ class QuadStore:
         store = Store.read_only(str(path / FILES))
         return cls(store, reserved_graph(path, store), Applied(), path)
 
-    def apply(self, changes: Sequence[Lines], applied: Applied, *, anticipated: Sequence[Quad] = ()) -> None:
-        """Make consecutive changes and say so, in one atomic update; a large one in several.
+    def apply(
+        self,
+        changes: Sequence[Lines],
+        applied: Applied,
+        *,
+        anticipated: Sequence[Quad] = (),
+        controls: Sequence[ControlChange] = (),
+    ) -> None:
+        """Make consecutive changes, of quads and of controls, and say so, in one atomic update; a large one in several.
 
         Trusts its caller that the changes are exact and that ``applied`` tells their result,
         together with what the records ``anticipated`` stand for: that stays.
         """
         update = UpdateText()
+        held = after(self.controls, controls) if controls else self.controls
         begun = [] if self._begun is None else [self._begun]
         if (
             len(changes) == 1
@@ -181,14 +196,19 @@ class QuadStore:
             update.add(net_of(changes))
         self._replace(
             update,
-            [*anticipated, *begun, _applied_quad(self._reserved, self._applied)],
-            [_applied_quad(self._reserved, applied)],
+            [
+                *anticipated,
+                *begun,
+                *self._control_quads(self.controls, held),
+                _applied_quad(self._reserved, self._applied),
+            ],
+            [*self._control_quads(held, self.controls), _applied_quad(self._reserved, applied)],
         )
         with self._commits:
             text, functions = update.text(), update.functions()
             with within(Failpoint.WITHIN_APPLY):
                 self._store.update(text, custom_functions=functions)
-            self._applied, self._begun = applied, None
+            self._applied, self._begun, self.controls = applied, None, held
         if anticipated or begun:
             self._forget(anticipated)
 
@@ -207,6 +227,15 @@ class QuadStore:
             for update in in_pieces(change):
                 self._store.update(update.text(), custom_functions=update.functions())
         return begun
+
+    def _control_quads(self, those: Mapping[str, Control], others: Mapping[str, Control]) -> list[Quad]:
+        """Of the controls that only the first ones have."""
+        if those is others:
+            return []
+        found = (control for name, control in those.items() if others.get(name) != control)
+        return [
+            Quad(self._reserved, _CONTROL, Literal(control.encode()), self._reserved) for control in found
+        ]
 
     def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
         """Make consecutive changes in one atomic update, with a record for each that can take it back.
@@ -249,6 +278,10 @@ class QuadStore:
     def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
         """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""
         return solutions_of(self._store, where, reserved=self._reserved, functions=functions)
+
+    def visible(self, settle: Settle) -> Visible:
+        """What an entry's controls see: with what was anticipated, without what is reserved."""
+        return Visible(self._store, self._reserved, settle)
 
     def query(
         self,
@@ -308,7 +341,7 @@ class QuadStore:
 
     def _lines(self, quads: Iterator[Quad], empty: list[NamedGraph]) -> Iterator[str]:
         for quad in quads:
-            if quad.predicate != _APPLIED or quad.graph_name != self._reserved:
+            if quad.graph_name != self._reserved:
                 yield signature.quad_line(quad)
         yield from map(signature.empty_graph_line, empty)
 
@@ -341,6 +374,13 @@ def _chunks(lines: Iterator[str]) -> Generator[bytes]:
             chunk.clear()
     if chunk:
         yield "\n".join((*chunk, "")).encode()
+
+
+def _change_of(quad: Quad) -> ControlChange:
+    if not isinstance(quad.object, Literal):
+        raise StateError(f"not a control: {quad}")
+    control = Control.decode(quad.object.value)
+    return ControlChange(name=control.name, control=control)
 
 
 def _applied_quad(reserved: NamedNode, applied: Applied) -> Quad:

@@ -175,6 +175,8 @@ class WorkerSettings(NodeSettings):
     """Seconds that the evaluation of one update may take; above it: rejected."""
     update_memory: Annotated[int, Field(ge=64 * MIB)] = 2048 * MIB
     """Bytes of memory that the evaluation of one update may take; above it: rejected."""
+    control_timeout: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds that all controls of one update may take together; above it: rejected."""
     load_from: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """What LOAD may fetch: beginnings of IRIs, each up to a `/`.  A worker stands inside the operator's network."""
     load_timeout: Annotated[float, Field(gt=0)] = 10.0

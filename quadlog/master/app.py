@@ -15,6 +15,7 @@ from quadlog.envelope import text_id
 from quadlog.errors import QuadlogError
 from quadlog.master import registry
 from quadlog.master.barrier import Barrier
+from quadlog.master.controls import Controls
 from quadlog.master.dismissal import Dismissal
 from quadlog.master.passage import Passage
 from quadlog.master.queries import Queries
@@ -41,7 +42,7 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
     room = Room(settings.max_open_requests_size)
     passage, updates = Passage(node.crew), Updates(node, settings, room)
     reads = Reads(node, settings, room, passage=passage, barrier=Barrier(updates.barrier))
-    queries = Queries(node.crew, passage)
+    queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
     statements = Statements(updates, settings, room, reads.dry_run)
 
     async def update(request: Request) -> Response:
@@ -64,6 +65,9 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
             Route("/sparql", reads.answer, methods=["GET", "POST"]),
             Route(STATEMENTS, reads.statements, methods=["GET"]),
             Route(STATEMENTS, statements.change, methods=["POST", "PUT", "DELETE"]),
+            Route("/controls", reads.controls, methods=["GET"]),
+            Route("/controls/{name}", reads.controls, methods=["GET"]),
+            Route("/controls/{name}", controls.change, methods=["PUT", "DELETE"]),
             Route("/queries", queries.listed, methods=["GET"]),
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),

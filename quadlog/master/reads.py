@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
 from quadlog.clock import now
@@ -59,6 +59,12 @@ class Reads:
         """All quads."""
         refuse_other_repository(request, self._settings.repository)
         return await self._pass_on(request, "/statements", b"")
+
+    async def controls(self, request: Request) -> Response:
+        """All controls, or the one that the path names."""
+        name = request.path_params.get("name")
+        path = "/controls" if name is None else f"/controls/{quote(name, safe='')}"
+        return await self._pass_on(request, path, b"", query_string=b"")
 
     async def dry_run(self, request: Request, asked: Asked) -> Response:
         """What an update would do: a read like any other, of a state that shows what was acknowledged here."""

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from quadlog.answers import error_response
 from quadlog.clock import now, wall
-from quadlog.core.model import Payload, Transaction, id_of_key, payload_digest
+from quadlog.core.model import Kind, Payload, Transaction, id_of_key, payload_digest
 from quadlog.core.patch import MEDIA_TYPE as PATCH
 from quadlog.core.patch import parse_patch
 from quadlog.core.update import parse_update
@@ -93,14 +93,31 @@ class Updates:
     async def take(self, request: Request, asked: Asked, dry_run: DryRun) -> Response:
         """The answer to what a request asks for; raises as `answer` does."""
         options = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
-        transaction_id = self._id_of(request)
+        transaction_id = self.id_of(request)
         await _check(asked, transaction_id, options)
         if _is_dry(asked.given.get(DRY_RUN, ())):
             return await dry_run(request, asked)
+        return await self.agreed(request, transaction_id, asked, options)
+
+    async def agreed(
+        self,
+        request: Request,
+        transaction_id: bytes,
+        asked: Asked,
+        options: Mapping[str, str],
+        *,
+        kind: Kind = Kind.TX,
+    ) -> Response:
+        """The answer to a request whose transaction was checked, once that is agreed and applied, or rejected.
+
+        Raises:
+            Unavailable: definite; nothing was logged: there is no worker.
+
+        """
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
-        payload = self._payload(transaction_id, asked, options, _traceparent(request))
+        payload = self._payload(transaction_id, asked, options, _traceparent(request), kind=kind)
         try:
             answer = await self._outcome(payload)
         except QuadlogError as error:
@@ -156,7 +173,8 @@ class Updates:
         )
         raise UnsupportedMediaType(message)
 
-    def _id_of(self, request: Request) -> bytes:
+    def id_of(self, request: Request) -> bytes:
+        """The id of a request's transaction; UserError if its Idempotency-Key is none."""
         key = request.headers.get("idempotency-key")
         if key is None:
             return new_id()
@@ -168,7 +186,13 @@ class Updates:
         return id_of_key(self._settings.repository, key)
 
     def _payload(
-        self, transaction_id: bytes, asked: Asked, options: Mapping[str, str], traceparent: str
+        self,
+        transaction_id: bytes,
+        asked: Asked,
+        options: Mapping[str, str],
+        traceparent: str,
+        *,
+        kind: Kind = Kind.TX,
     ) -> Payload:
         created = wall()
         digest = payload_digest(
@@ -180,7 +204,7 @@ class Updates:
             options=options,
         )
         return Payload(
-            transaction=Transaction(id=transaction_id, digest=digest, options=options),
+            transaction=Transaction(id=transaction_id, digest=digest, kind=kind, options=options),
             origin=self._settings.node_id,
             origin_dc=self._settings.dc,
             created=created,

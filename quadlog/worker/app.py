@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from quadlog.answers import CLIENT, VIA, handle_error, unless_left
 from quadlog.core.model import HASH_SIZE
 from quadlog.core.using import GRAPH, NAMED, options_of
 from quadlog.envelope import text_moment
-from quadlog.errors import Forbidden, QuadlogError, UserError
+from quadlog.errors import Forbidden, NoSuchControl, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_body, read_query, text_of
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from quadlog.applied import Applied
     from quadlog.core.model import Scrub
     from quadlog.settings import WorkerSettings
     from quadlog.worker.dryrun import DryRuns
@@ -50,6 +51,8 @@ def make_app(
             Route("/statements", read.statements, methods=["GET"]),
             Route("/queries", read.queries, methods=["GET"]),
             Route("/queries/{id}", read.stop, methods=["DELETE"]),
+            Route("/controls", duty.controls, methods=["GET"]),
+            Route("/controls/{name}", duty.control, methods=["GET"]),
             Route("/status", duty.status, methods=["GET"]),
             Route("/dry-run", trial.dry_run, methods=["POST"]),
             Route("/evaluate", duty.evaluate, methods=["POST"]),
@@ -103,6 +106,20 @@ class _DutyDoor:
         del request
         return JSONResponse(_status(self._replica))
 
+    async def controls(self, request: Request) -> Response:
+        del request
+        index = _index(self._replica.store.applied)
+        found = [asdict(control) for control in self._replica.store.controls.values()]
+        return JSONResponse({"controls": found}, headers=index)
+
+    async def control(self, request: Request) -> Response:
+        index, name = _index(self._replica.store.applied), request.path_params["name"]
+        found = self._replica.store.controls.get(name)
+        if found is None:
+            message = f"there is no control {name!r} here; GET /controls lists all"
+            raise NoSuchControl(message)
+        return JSONResponse(asdict(found), headers=index)
+
     async def evaluate(self, request: Request) -> Response:
         dc, asked = _duty_of(await read_query(request))
         here = self._replica.dc
@@ -134,8 +151,12 @@ class _TrialDoor:
             found = await unless_left(request, work)
         finally:
             left.set()
-        index = f"{found.applied.index}:{found.applied.chain.hex()[:16]}"
-        return JSONResponse(found.answer(), headers={"Quadlog-Index": index})
+        return JSONResponse(found.answer(), headers=_index(found.applied))
+
+
+def _index(applied: Applied) -> dict[str, str]:
+    """Which state of the log an answer shows."""
+    return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 
 def seconds_asked(parameters: Mapping[str, Sequence[str]], most: float) -> float:

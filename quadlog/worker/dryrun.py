@@ -20,7 +20,7 @@ from quadlog.worker.loader import LoadLimits
 from quadlog.worker.suspects import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from threading import Event
 
@@ -42,11 +42,17 @@ class Foreseen:
     """The state that it was evaluated against."""
     effect: Effect | str
     """Or why it would be rejected: its evaluation was ended by a limit, or ended its process."""
+    controls: Sequence[Mapping[str, Any]]
+    """What came out for each that was evaluated."""
 
     def answer(self) -> dict[str, Any]:
         """As JSON: quads are N-Quads lines, graphs N-Quads terms, as in the effects topic."""
         effect = self.effect
-        found: dict[str, Any] = {"index": self.applied.index, "signature": f"{self.applied.signature:064x}"}
+        found: dict[str, Any] = {
+            "index": self.applied.index,
+            "signature": f"{self.applied.signature:064x}",
+            "controls": list(self.controls),
+        }
         if isinstance(effect, str):
             return found | {"outcome": Outcome.REJECTED, "reason": effect}
         return found | {
@@ -69,7 +75,7 @@ class DryRuns:
         """`store`: what they are held on; `settings`: the limits of updates, and where the copy may be."""
         self._store, self._worker = store, settings.node_id
         self._directory: Path = settings.data_dir / DIRECTORY
-        self._limits: Final = Limits(seconds=settings.update_timeout, memory=settings.update_memory)
+        self._limits: Final = Limits.of(settings)
         self._load_limits: Final = LoadLimits.of(settings)
         self._busy = threading.Lock()
 
@@ -104,13 +110,13 @@ class DryRuns:
     ) -> Foreseen:
         applied = self._store.applied
         fence = Fence(term=applied.term, attempt=applied.attempt, worker=self._worker)
-        trial = Trial(self._store, fence, self._load_limits, self._directory)
+        trial = Trial(self._store, fence, self._load_limits, self._directory, foretells=True)
         try:
             trial.hand_over([_entry(trial.applied, body, media_type, options, transaction_id)])
             while (effect := trial.outcome(self._limits)) is None:
                 if left.wait(LOOK_S):
                     raise Unavailable("nobody waits for this dry run any more")
-            return Foreseen(applied=trial.applied, effect=effect)
+            return Foreseen(applied=trial.applied, effect=effect, controls=tuple(trial.verdicts))
         finally:
             trial.close()
 

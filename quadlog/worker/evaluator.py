@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core import signature
+from quadlog.core import control, signature
 from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs
 from quadlog.core.lines import change_of, lines_of
 from quadlog.core.model import Effect, Kind, Outcome, effects_chain
@@ -24,6 +24,7 @@ from quadlog.core.using import Using
 from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
 from quadlog.worker.ahead import LARGE, Ahead, Decided, Steps
+from quadlog.worker.controls import Controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from quadlog.core.operations import Operation
     from quadlog.ports import Together
     from quadlog.quadstore import Applied, QuadStore
-    from quadlog.worker.limits import Watch
+    from quadlog.worker.controls import Verdict
+    from quadlog.worker.limits import Watching
     from quadlog.worker.loader import Loaded, Loader
 
 AHEAD: Final = 2000
@@ -65,17 +67,19 @@ class Evaluator:
         fence: Fence,
         say: Callable[[Effect, LoggedEntry], None],
         loader: Loader,
-        watch: Watch | None = None,
+        watch: Watching | None = None,
         *,
         together: Together = apart,
+        foresee: Callable[[Verdict], None] | None = None,
     ) -> None:
-        """Begin behind what `store` has applied: all effects that stand before `fence`."""
+        """Begin behind what `store` has applied: all effects that stand before `fence`; `foresee`: see `Controls`."""
         self._together = together
         self._watch = watch
         applied: Applied = store.applied
         self._fence, self._say = fence, say
         self._store: Final = store
         self._ahead: Final = Ahead(store)
+        self._controls: Final = Controls(store, watch, foresee)
         self._loader: Final = loader
         self._loaded: Mapping[int, Loaded] = {}
         """What the entry that is evaluated LOADs, by operation."""
@@ -106,14 +110,16 @@ class Evaluator:
             if self.is_full:
                 return False
             operations = self._operations(entry)
-            held = held + 1 if _is_quick(entry, operations) else TOGETHER
+            controlled = self._controls.concern(entry, operations)
+            held = held + 1 if not controlled and _is_quick(entry, operations) else TOGETHER
             if held >= TOGETHER:
                 let_go()  # nobody is to wait for somebody else's update for long
                 held = 0
             if not self._has_loaded(entry, operations):
                 return False  # it makes itself heard when it is done
-            if not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations):
-                if not left or (self._goes_ahead(operations) and not self._store.gate.close(GATE_S)):
+            if controlled or _has_where(operations):
+                ahead = self._goes_ahead(operations, controlled=controlled)
+                if not left or (ahead and not self._store.gate.close(GATE_S)):
                     return True
                 left -= 1
             self._evaluate(entry, operations)
@@ -136,9 +142,9 @@ class Evaluator:
         self._loaded = loaded or {}
         return loaded is not None
 
-    def _goes_ahead(self, operations: Sequence[Operation]) -> bool:
-        """Whether a WHERE among them needs more in the store than what is shown."""
-        return self._ahead.in_memory or any(isinstance(o, Modify) for o in operations[1:])
+    def _goes_ahead(self, operations: Sequence[Operation] | str, *, controlled: bool) -> bool:
+        """Whether a WHERE among them, or controls after them, need more in the store than what is shown."""
+        return self._ahead.in_memory or _has_where(operations[1:]) or (controlled and bool(operations))
 
     def _operations(self, entry: LoggedEntry) -> Sequence[Operation] | str:
         """What an entry asks for, or why that is not to be had.  What is wrong with it is an outcome."""
@@ -180,6 +186,8 @@ class Evaluator:
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
         self.index, self._signature = entry.index, after
         self._quads += change.growth
+        if entry.kind is Kind.CONFIG and reason is None:
+            self._controls.decided(entry)
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
         self._ahead.decide(entry.index, Decided(change=change, chain=self._chain, rest=rest, records=records))
         effect = Effect(
@@ -189,7 +197,7 @@ class Evaluator:
             term=self._fence.term,
             attempt=self._fence.attempt,
             outcome=outcome,
-            reason=None if reason is None else reason[:LONG_REASON],
+            reason=reason,
             quads=self._quads,
             signature_before=before.to_bytes(32, "big"),
             signature_after=after.to_bytes(32, "big"),
@@ -206,8 +214,7 @@ class Evaluator:
         """Its steps; or none, and the reason why not."""
         steps = Steps(self._ahead)
         if isinstance(operations, str):
-            return steps, operations
-        reason = None
+            return steps, operations[:LONG_REASON]
         try:
             for is_data, run in groupby(operations, _is_data):
                 if is_data:
@@ -215,10 +222,25 @@ class Evaluator:
                     continue
                 for operation in run:
                     self._step(entry, operation, steps)
+            reason = self._broken(entry, operations, steps)
         except UserError as error:
-            steps.take_back()
-            steps, reason = Steps(self._ahead), str(error)
-        return steps, reason
+            reason = str(error)[:LONG_REASON]
+        if reason is None:
+            return steps, None
+        steps.take_back()
+        return Steps(self._ahead), reason
+
+    def _broken(self, entry: LoggedEntry, operations: Sequence[Operation], steps: Steps) -> str | None:
+        """Which control does not hold after these steps, and how.  The store has them then."""
+        if not self._controls.concern(entry, operations):
+            return None  # the usual case: there are none
+        if entry.kind is Kind.CONFIG:
+            steps.anticipate()
+            return self._controls.broken_with(entry)
+        if steps.net()[0] == Change() and not self._controls.concern_unchanged():
+            return None
+        steps.anticipate()
+        return self._controls.broken_by(entry)
 
     def _step(self, entry: LoggedEntry, operation: Operation, steps: Steps) -> None:
         """One operation that is more than data."""
@@ -263,12 +285,19 @@ def _is_quick(entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool
     )
 
 
+def _has_where(operations: Sequence[Operation] | str) -> bool:
+    return not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations)
+
+
 def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
     if entry.kind is Kind.EVALUATOR:
         return ()
-    if entry.kind is not Kind.TX:
+    if entry.kind not in {Kind.TX, Kind.CONFIG}:
         return f"{entry.kind} entries are not known to this version"
     try:
+        if entry.kind is Kind.CONFIG:
+            control.change_of(entry)
+            return ()
         if entry.media_type == MEDIA_TYPE:
             return tuple(parse_patch(entry.body, tx_id=entry.id))
         return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))

@@ -6,8 +6,9 @@ import os
 import threading
 import time
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import structlog
 
@@ -15,6 +16,8 @@ from quadlog.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from quadlog.settings import WorkerSettings
 
 log = structlog.get_logger()
 
@@ -31,16 +34,63 @@ class Limits:
     seconds: float
     memory: int
     """Bytes by which a process may grow."""
+    control_seconds: float = inf
+    """For all controls of one update; they come after it, and have their own time."""
 
-    def exceeded(self, seconds: float, pid: int, *, before: int = 0) -> str | None:
-        """Which limit an evaluation is above; `before`: bytes that its process had when it began."""
-        if seconds > self.seconds:
+    @classmethod
+    def of(cls, settings: WorkerSettings) -> Self:
+        """Those that a worker was given."""
+        return cls(
+            seconds=settings.update_timeout,
+            memory=settings.update_memory,
+            control_seconds=settings.control_timeout,
+        )
+
+    def exceeded(self, seconds: float, pid: int, *, before: int = 0, control: str = "") -> str | None:
+        """Which limit an evaluation is above.
+
+        Args:
+            seconds: since it began, or since the controls did.
+            pid: of its process.
+            before: bytes that the process had when it began.
+            control: the one under way, if they have begun.
+
+        """
+        at = reason_at(control)
+        if control and seconds > self.control_seconds:
+            limit = f"control-timeout ({self.control_seconds:g} s)"
+            return f"{at}control-timeout: the controls of its transaction were not evaluated within {limit}"
+        if not control and seconds > self.seconds:
             return f"evaluator-timeout: it was not evaluated within update-timeout ({self.seconds:g} s)"
         if memory_of(pid) - before > self.memory:
-            return (
-                f"evaluator-memory: its evaluation took more than update-memory ({self.memory / MIB:g} MiB)"
-            )
+            limit = f"update-memory ({self.memory / MIB:g} MiB)"
+            return f"{at}evaluator-memory: its evaluation took more than {limit}"
         return None
+
+
+def reason_at(control: str) -> str:
+    """How a reason begins.
+
+    >>> reason_at("a"), reason_at("")
+    ('control a: ', '')
+    """
+    return f"control {control}: " if control else ""
+
+
+class Watching(Protocol):
+    """Who has to know where an evaluation is."""
+
+    def begin(self, index: int) -> None:
+        """An entry's evaluation begins."""
+        ...
+
+    def control(self, name: str) -> None:
+        """It goes on with a control; with the first one their time begins."""
+        ...
+
+    def end(self) -> None:
+        """It is over."""
+        ...
 
 
 class Watch:
@@ -49,7 +99,8 @@ class Watch:
     def __init__(self, limits: Limits, end: Callable[[], None]) -> None:
         """`end`: does not return."""
         self._limits, self._end = limits, end
-        self._under_way: tuple[int, float, int] | None = None
+        self._under_way: tuple[int, float, str] | None = None
+        """Index, since when, and the control."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
 
@@ -59,7 +110,13 @@ class Watch:
 
     def begin(self, index: int) -> None:
         """An entry's evaluation begins."""
-        self._under_way = index, time.monotonic(), -1
+        self._under_way = index, time.monotonic(), ""
+
+    def control(self, name: str) -> None:
+        """It goes on with a control; with the first one their time begins."""
+        assert self._under_way is not None, "controls are part of an evaluation"
+        index, since, before = self._under_way
+        self._under_way = index, since if before else time.monotonic(), name
 
     def end(self) -> None:
         """It is over."""
@@ -79,7 +136,8 @@ class Watch:
             if under_way[0] != index:
                 index, before = under_way[0], memory_of(pid)
                 continue
-            exceeded = self._limits.exceeded(time.monotonic() - under_way[1], pid, before=before)
+            seconds = time.monotonic() - under_way[1]
+            exceeded = self._limits.exceeded(seconds, pid, before=before, control=under_way[2])
             if exceeded and self._under_way is under_way:
                 log.error(
                     "this worker begins anew: an update cannot be evaluated here",

@@ -12,7 +12,7 @@ import structlog
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.clock import Turns, now
-from quadlog.core import signature
+from quadlog.core import control, signature
 from quadlog.core.model import Effect, Fence, Handover, Heartbeat, Point, WorkerState
 from quadlog.errors import StateError
 from quadlog.failpoints import Failpoint, visit
@@ -296,7 +296,8 @@ class Replica:
             handover=self._effects.handover_of(last.effect.term),
         )
         self._feed.add(effects, applied)
-        self.store.apply(lines, applied, anticipated=anticipated)
+        controls = control.changes_of((pair.entry, pair.effect) for pair in pairs)
+        self.store.apply(lines, applied, anticipated=anticipated, controls=controls)
         visit(Failpoint.AFTER_APPLY)
         self._backlog.drop(len(pairs))
         self.tenure.applied(effects)

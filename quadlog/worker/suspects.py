@@ -8,6 +8,7 @@ takes over learns from the log who is suspected.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import threading
 from itertools import dropwhile, islice
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
@@ -23,8 +24,8 @@ from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.model import Effect
 from quadlog.errors import StateError
-from quadlog.worker.limits import memory_of
-from quadlog.worker.trial import READY, Asked, receive, send
+from quadlog.worker.limits import memory_of, reason_at
+from quadlog.worker.trial import READY, UNDER_WAY, VERDICT, Asked, receive, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,20 +134,31 @@ class Suspects:
 class Trial:
     """One process, as its worker sees it."""
 
-    def __init__(self, store: QuadStore, fence: Fence, load: LoadLimits, directory: Path) -> None:
-        """Start it on a copy of the store as it is now."""
+    def __init__(
+        self,
+        store: QuadStore,
+        fence: Fence,
+        load: LoadLimits,
+        directory: Path,
+        *,
+        foretells: bool = False,
+    ) -> None:
+        """Start it on a copy of the store as it is now.  With `foretells` all controls are evaluated, always."""
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
         self.applied: Final = store.copy(directory)
         """What the copy has applied."""
-        asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid())
+        asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid(), foretells=foretells)
+        self.verdicts: Final[list[dict[str, Any]]] = []
+        """What came out for controls, as JSON; only where it foretells."""
         self._process = subprocess.Popen(  # noqa: S603  our own command
             (sys.executable, "-m", "quadlog.worker.trial", asked.encode()),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self._handed = 0
-        self._began: float | None = now().steady
+        self._under_way: tuple[float, str] | None = now().steady, ""
+        """Since when, and the control."""
         self._is_ready = False
         self._memory = 0
         self._entries: queue.SimpleQueue[LoggedEntry | None] = queue.SimpleQueue()
@@ -176,13 +188,17 @@ class Trial:
             message = "the process for a trial ended before it began; its own words are in this worker's log"
             raise StateError(message)
         if effect is None:
-            return self._end("evaluator-crash: its evaluation ended the process that was at it")
+            control = self._under_way[1] if self._under_way else ""
+            return self._end(
+                f"{reason_at(control)}evaluator-crash: its evaluation ended the process that was at it"
+            )
         return effect
 
     def _exceeded(self, limits: Limits) -> str | None:
-        seconds = 0.0 if self._began is None else (now().steady - self._began) / 1000
+        began, control = self._under_way or (now().steady, "")
+        seconds = (now().steady - began) / 1000
         if self._is_ready:
-            exceeded = limits.exceeded(seconds, self._process.pid, before=self._memory)
+            exceeded = limits.exceeded(seconds, self._process.pid, before=self._memory, control=control)
             return exceeded and self._end(exceeded)
         if seconds > START_S:
             message = f"no process for a trial could be begun within {START_S:g} s"
@@ -218,18 +234,27 @@ class Trial:
         self._is_ready = True
         while (entry := self._next()) is not None:
             send(out, codec.encode_entry(entry))
-            self._outcomes.put(_effect_from(source))
+            self._outcomes.put(self._effect_from(source))
 
     def _next(self) -> LoggedEntry | None:
-        self._began = None
+        self._under_way = None
         entry = self._entries.get()
-        self._began = now().steady
+        self._under_way = now().steady, ""
         return entry
 
+    def _effect_from(self, source: IO[bytes]) -> Effect:
+        chunks = codec.Chunks()
+        while (value := receive(source)) is not None:
+            if value.startswith(UNDER_WAY):
+                self._goes_on_with(value.removeprefix(UNDER_WAY).decode())
+            elif value.startswith(VERDICT):
+                self.verdicts.append(json.loads(value.removeprefix(VERDICT)))
+            elif isinstance(effect := chunks.join(value), Effect):
+                return effect
+        raise EOFError("the trial ended")
 
-def _effect_from(source: IO[bytes]) -> Effect:
-    chunks = codec.Chunks()
-    while (value := receive(source)) is not None:
-        if isinstance(effect := chunks.join(value), Effect):
-            return effect
-    raise EOFError("the trial ended")
+    def _goes_on_with(self, control: str) -> None:
+        """With the first one their time begins."""
+        assert self._under_way is not None, "controls are part of an evaluation"
+        began, before = self._under_way
+        self._under_way = began if before else now().steady, control

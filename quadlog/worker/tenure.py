@@ -83,7 +83,7 @@ class Tenure:
         """This worker's own fence, from when it is written."""
         self._duty: Fence | None = None
         """It again, once it is read back as the newest."""
-        self._limits: Final = Limits(seconds=settings.update_timeout, memory=settings.update_memory)
+        self._limits: Final = Limits.of(settings)
         self._watch: Final = Watch(self._limits, begin_anew)
         self._load_limits: Final = LoadLimits.of(settings)
         self._loader: Final = Loader(self._load_limits, fetched)

@@ -4,7 +4,8 @@
 
 The store that is named in ASKED is a copy of the worker's; it is changed, and of no use afterwards.  The trial ends
 with the worker.  On standard input come entries, on standard output go their effects, in the records of the two
-topics, each behind its length in four bytes.  A length of zero says that the store is open.
+topics, each behind its length in four bytes.  A length of zero says that the store is open.  Between them stands
+which control is under way, and in a trial that foretells what came out for each: a letter, and text.
 """
 
 from __future__ import annotations
@@ -31,9 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from quadlog.core.model import Effect
+    from quadlog.worker.controls import Verdict
 
 _LENGTH: Final = struct.Struct(">I")
 READY: Final = b""
+UNDER_WAY: Final = b"c"
+"""The name of a control follows; no record begins like this."""
+VERDICT: Final = b"v"
+"""JSON follows: what came out for a control."""
 
 
 def send(out: IO[bytes], values: Iterable[bytes]) -> None:
@@ -71,6 +77,8 @@ class Asked:
     load: LoadLimits
     parent: int
     """Process id of that worker."""
+    foretells: bool = False
+    """Whether all controls are evaluated, and told of."""
 
     def encode(self) -> str:
         """As an argument of the command."""
@@ -83,8 +91,30 @@ class Asked:
         fence, load = values["fence"], values["load"]
         fence["term"], load["beginnings"] = bytes.fromhex(fence["term"]), tuple(load["beginnings"])
         return cls(
-            store=values["store"], fence=Fence(**fence), load=LoadLimits(**load), parent=values["parent"]
+            store=values["store"],
+            fence=Fence(**fence),
+            load=LoadLimits(**load),
+            parent=values["parent"],
+            foretells=values["foretells"],
         )
+
+
+class _Told:
+    """What the worker has to know while an evaluation lasts; when it begins and ends it knows."""
+
+    def begin(self, index: int) -> None:
+        """The worker handed it over."""
+
+    def control(self, name: str) -> None:
+        """Their time begins, or goes on with the next one."""
+        send(sys.stdout.buffer, [UNDER_WAY + name.encode()])
+
+    def end(self) -> None:
+        """Its effect follows."""
+
+
+def _foresee(verdict: Verdict) -> None:
+    send(sys.stdout.buffer, [VERDICT + json.dumps(verdict.answer()).encode()])
 
 
 def main(asked: Asked) -> None:
@@ -99,7 +129,8 @@ def main(asked: Asked) -> None:
         _apply(effect, evaluator, store)
         send(sys.stdout.buffer, codec.encode_effect(effect))
 
-    evaluator = Evaluator(store, asked.fence, say, Loader(asked.load, loaded.set))
+    loader, foresee = Loader(asked.load, loaded.set), _foresee if asked.foretells else None
+    evaluator = Evaluator(store, asked.fence, say, loader, _Told(), foresee=foresee)
     while (value := receive(sys.stdin.buffer)) is not None:
         entry = chunks.join(value)
         while isinstance(entry, LoggedEntry) and evaluator.index < entry.index:
@@ -117,7 +148,7 @@ def _end_with(parent: int) -> None:
 
 
 def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
-    """As if it had been heard back."""
+    """As if it had been heard back; its controls the evaluator has, and nobody will ask this store for them."""
     decided = evaluator.decided(effect)
     assert decided is not None, f"effect {effect.index} is the evaluator's own"
     store.apply([decided.due(effect)], Applied.after(effect), anticipated=decided.records)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from tests.e2e.cluster import HTTP, Cluster, ask, index_of, name
+from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, index_of, name
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 2
 MIB = 1024 * 1024
-ENVIRONMENT = {"QUADLOG_UPDATE_TIMEOUT": str(TIMEOUT_S), "QUADLOG_UPDATE_MEMORY": str(192 * MIB)}
+ENVIRONMENT = {
+    "QUADLOG_UPDATE_TIMEOUT": str(TIMEOUT_S),
+    "QUADLOG_CONTROL_TIMEOUT": str(TIMEOUT_S),
+    "QUADLOG_UPDATE_MEMORY": str(192 * MIB),
+}
 SEED = "INSERT DATA { " + " ".join(f"<urn:s{n}> <urn:poison> {n} ." for n in range(60)) + " }"
 CROSS = " ".join(f"?a{n} <urn:poison> ?b{n} ." for n in range(12))
 ENDLESS = f"INSERT {{ <urn:x> <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ {CROSS} }} }}"
 HUNGRY = f"INSERT {{ ?a0 <urn:n> ?b0 }} WHERE {{ SELECT ?a0 ?b0 {{ {CROSS} }} ORDER BY ?b1 ?b2 ?b3 }}"
+ENDLESS_ASK = f"ASK {{ {{ SELECT (COUNT(*) AS ?n) {{ {CROSS} }} }} FILTER(?n > 0) }}"
+ENDLESS_ONCE = f"""@prefix sh: <http://www.w3.org/ns/shacl#> .
+<urn:S> a sh:NodeShape ; sh:targetClass <urn:Trigger> ; sh:sparql [ sh:select '''
+SELECT $this WHERE {{ $this a <urn:Trigger> . {CROSS} FILTER({" + ".join(f"?b{n}" for n in range(12))} < 0) }}''' ] .
+"""
+"""Ends as long as there is no trigger."""
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +135,36 @@ def test_a_worker_that_is_killed_at_it_has_a_successor_that_survives(impatient: 
     print(f"others waited {stalled:.1f} s: 2 s until it was found dead, {TIMEOUT_S} s for the trial")
     impatient.lab.start(first)
     goes_on(impatient, more_than=before + 2)
+
+
+def put(cluster: Cluster, text: str, media_type: str) -> httpx.Response:
+    return HTTP.put(
+        f"{cluster.masters[1]}/controls/poison", content=text, headers={"Content-Type": media_type}
+    )
+
+
+def test_a_control_that_never_ends_is_not_set(impatient: Cluster) -> None:
+    before = impatient.wait_until_equal()
+    pids = {worker["id"]: worker["pid"] for worker in impatient.lab.workers}
+    with Reader(impatient.masters[0]) as reader:
+        rejected(put(impatient, ENDLESS_ASK, "application/sparql-query"), "control poison: control-timeout")
+    assert set(reader.answers) == {200}
+    assert HTTP.get(f"{impatient.masters[0]}/controls").json() == {"controls": []}
+    assert pids == {worker["id"]: worker["pid"] for worker in impatient.lab.workers}, "all are still there"
+    goes_on(impatient, more_than=before + 1)
+
+
+def test_an_update_that_makes_a_control_endless_is_rejected(impatient: Cluster) -> None:
+    """Those that come after it, and do not, are not; the control can be deleted."""
+    before = impatient.wait_until_equal()
+    assert put(impatient, ENDLESS_ONCE, "text/turtle").status_code == 204
+    update, updates = "INSERT DATA { <urn:x> a <urn:Trigger> }", f"{impatient.masters[0]}/update"
+    dry = HTTP.post(f"{updates}?dry-run=true", content=update, headers=UPDATE).json()
+    assert dry["outcome"] == "REJECTED"
+    assert dry["reason"].startswith("control poison: control-timeout")
+    rejected(impatient.update(update), "control poison: control-timeout")
+    goes_on(impatient, more_than=before + 2)
+    assert HTTP.delete(f"{impatient.masters[0]}/controls/poison").status_code == 204
+    assert impatient.update(update).status_code == 204
+    assert impatient.update("DELETE DATA { <urn:x> a <urn:Trigger> }").status_code == 204
+    impatient.wait_until_equal()

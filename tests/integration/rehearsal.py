@@ -9,6 +9,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import codec
+from quadlog.core.control import ControlKind, options_of
 from quadlog.core.model import (
     GENESIS,
     Effect,
@@ -73,16 +74,17 @@ class Log:
         created: int = 1_700_000_000_000,
         options: Mapping[str, str] | None = None,
         media_type: str = "application/sparql-update",
+        kind: Kind = Kind.TX,
     ) -> LoggedEntry:
         """One more entry."""
         options = options or {}
         self._index = index = self._index + 1
         transaction = Transaction(
-            id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=Kind.TX, options=options
+            id=index.to_bytes(16, "big"), digest=hash_of(text.encode()), kind=kind, options=options
         )
         entry = LoggedEntry(
             index=index,
-            kind=Kind.TX,
+            kind=kind,
             id=transaction.id,
             timestamp=index,
             digest=transaction.digest,
@@ -99,6 +101,12 @@ class Log:
         self._last = entry.chain
         AgreedProducer(self, TOPICS.agreed, "m1").say(entry, lambda _: None)
         return entry
+
+    def control(self, name: str, text: str | None) -> LoggedEntry:
+        """An entry that sets a control, or deletes it."""
+        is_ask = text is None or "ASK" in text
+        kind = None if text is None else ControlKind.ASK if is_ask else ControlKind.SHACL
+        return self.agree(text or "", options=options_of(name, kind), kind=Kind.CONFIG)
 
     def effects(self) -> list[Effect]:
         """All that were said, whole."""

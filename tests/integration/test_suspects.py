@@ -126,7 +126,10 @@ def test_what_takes_too_much_memory_is_rejected(tmp_path: Path, log: Log) -> Non
 
 def test_what_kills_the_trial_is_rejected(tmp_path: Path, log: Log) -> None:
     worker = successor(tmp_path, log, ENDLESS, ONE)
-    until(worker, lambda: worker.replica.tenure.suspects is not None and _trial_of(worker)._began is not None)
+    until(
+        worker,
+        lambda: worker.replica.tenure.suspects is not None and _trial_of(worker)._under_way is not None,
+    )
     until(worker, lambda: _trial_of(worker)._is_ready)
     os.kill(_trial_of(worker)._process.pid, signal.SIGKILL)
     assert decided(worker, log, 3) == [FINE, rejected("evaluator-crash"), FINE]

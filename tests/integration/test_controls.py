@@ -1,0 +1,510 @@
+"""Controls: set and deleted by agreed entries, evaluated on the state that an update would leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from producers.effects import EffectsProducer
+from quadlog.core.control import ControlKind
+from quadlog.core.model import Fence, Kind, Outcome
+from quadlog.errors import Forbidden, Unsupported
+from quadlog.quadstore import QuadStore
+from quadlog.quadview import Visible
+from quadlog.settings import MIB
+from quadlog.worker.controls import LONG_REPORT
+from quadlog.worker.dryrun import DryRuns
+from quadlog.worker.limits import Limits
+from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
+from tests.integration.test_forms import state_of
+from tests.integration.test_suspects import CROSS, successor, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMED = "ASK { FILTER NOT EXISTS { ?s a <urn:Person> FILTER NOT EXISTS { ?s <urn:name> ?n } } }"
+SHAPES = """
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+<urn:PersonShape> a sh:NodeShape ; sh:targetClass <urn:Person> ;
+  sh:property [ sh:path <urn:name> ; sh:minCount 1 ; sh:message "a person has a name" ] ;
+  sh:property [ sh:path <urn:knows> ; sh:class <urn:Person> ] .
+"""
+EVE, NAME_OF_EVE = "INSERT DATA { <urn:eve> a <urn:Person> }", "INSERT DATA { <urn:eve> <urn:name> 'Eve' }"
+BOTH = "INSERT DATA { <urn:eve> a <urn:Person> ; <urn:name> 'Eve' }"
+ALL = " + ".join(f"?b{n}" for n in range(12))
+ENDLESS_ASK = f"ASK {{ {{ SELECT (COUNT(*) AS ?n) {{ {CROSS} }} }} FILTER(?n > 0) }}"
+ENDLESS_SHAPES = f"""
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+<urn:S> a sh:NodeShape ; sh:targetNode <urn:s1> ; sh:sparql [ sh:select '''
+SELECT $this WHERE {{ $this <urn:p> ?v . {CROSS} FILTER({ALL} < 0) }}''' ] .
+"""
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def worker(tmp_path: Path, log: Log) -> Worker:
+    """It evaluates."""
+    worker = Worker(tmp_path, log, "w1")
+    worker.take_over()
+    return worker
+
+
+def outcome(worker: Worker) -> str | None:
+    """Why the newest entry was rejected, once it is decided and applied; None: it was not."""
+    worker.catch_up()
+    effect = worker.log.effects()[-1]
+    assert worker.store.applied.index == effect.index
+    assert worker.store.recount() == (worker.store.applied.signature, worker.store.applied.quads)
+    assert (effect.outcome is Outcome.REJECTED) == (effect.reason is not None)
+    return effect.reason
+
+
+def after_update(worker: Worker, text: str) -> str | None:
+    worker.log.agree(text)
+    return outcome(worker)
+
+
+def after_control(worker: Worker, name: str, text: str | None) -> str | None:
+    worker.log.control(name, text)
+    return outcome(worker)
+
+
+def breaks(worker: Worker, text: str) -> str:
+    """Why an update is rejected, of which nothing is left."""
+    before, quads = worker.store.applied, state_of(worker)
+    reason = after_update(worker, text)
+    assert reason is not None
+    after = worker.store.applied
+    assert (after.signature, after.quads, state_of(worker)) == (before.signature, before.quads, quads)
+    assert not worker.store.is_ahead
+    assert worker.store.gate.is_open
+    return reason
+
+
+@pytest.mark.parametrize(("text", "kind"), [(NAMED, ControlKind.ASK), (SHAPES, ControlKind.SHACL)])
+def test_set_held_broken_deleted(worker: Worker, text: str, kind: ControlKind) -> None:
+    assert after_control(worker, "names", text) is None
+    assert [(c.name, c.kind, c.text, c.index) for c in worker.store.controls.values()] == [
+        ("names", kind, text, 1)
+    ]
+    assert after_update(worker, BOTH) is None
+    reason = breaks(worker, "DELETE DATA { <urn:eve> <urn:name> 'Eve' }")
+    assert reason.startswith("control names: ")
+    assert (NAMED if kind is ControlKind.ASK else "a person has a name") in reason
+    assert after_control(worker, "names", None) is None
+    assert not worker.store.controls
+    assert after_update(worker, "DELETE DATA { <urn:eve> <urn:name> 'Eve' }") is None
+
+
+def test_only_the_end_of_a_sequence_counts(worker: Worker) -> None:
+    assert after_control(worker, "names", NAMED) is None
+    assert (
+        after_update(worker, f"{EVE} ; INSERT {{ ?s <urn:name> 'x' }} WHERE {{ ?s a <urn:Person> }}") is None
+    )
+    named = "INSERT DATA { <urn:bob> a <urn:Person> ; <urn:name> 'Bob' } ;"
+    assert breaks(worker, f"{named} DELETE {{ ?s <urn:name> ?n }} WHERE {{ ?s <urn:name> ?n }} ; {EVE}")
+    assert after_update(worker, f"{EVE} ; CLEAR DEFAULT ; {BOTH}") is None
+    assert breaks(worker, f"{named} CLEAR GRAPH <urn:none>").startswith("CLEAR: "), "no control is to blame"
+
+
+def test_it_sees_what_is_decided_and_not_heard_back(worker: Worker, log: Log) -> None:
+    """Also where that lies in memory only."""
+    log.control("names", NAMED)
+    for text in (BOTH, EVE, "DELETE DATA { <urn:eve> <urn:name> 'Eve' }", "INSERT DATA { <urn:a> a 1 }"):
+        log.agree(text)
+    log.control("names", None)
+    log.agree("DELETE DATA { <urn:eve> <urn:name> 'Eve' }")
+    log.control("names", NAMED)
+    log.agree("INSERT DATA { <urn:a> a 2 }")
+    worker.hear(TOPICS.agreed)
+    worker.turn()
+    assert worker.store.is_ahead
+    outcome(worker)
+    rejected = [effect.index for effect in log.effects() if effect.outcome is Outcome.REJECTED]
+    assert rejected == [4, 8]
+    assert (log.effects()[7].reason or "").startswith("control names: it is not true")
+
+
+@pytest.mark.parametrize("text", [NAMED, SHAPES])
+def test_what_does_not_hold_already_is_not_set(worker: Worker, text: str) -> None:
+    assert after_update(worker, EVE) is None
+    assert (after_control(worker, "names", text) or "").startswith("control names: ")
+    assert not worker.store.controls
+    assert after_update(worker, NAME_OF_EVE) is None
+    assert after_control(worker, "names", text) is None
+    assert after_control(worker, "names", "ASK { <urn:nobody> ?p ?o }") is not None
+    assert worker.store.controls["names"].text == text, "the one before holds on"
+    assert after_control(worker, "names", "ASK {}") is None
+    assert worker.store.controls["names"].text == "ASK {}"
+
+
+def test_all_have_to_hold_and_the_first_by_name_is_told(worker: Worker) -> None:
+    for number in (3, 1, 2):
+        assert (
+            after_control(worker, f"c{number}", f"ASK {{ FILTER NOT EXISTS {{ ?s <urn:no> {number} }} }}")
+            is None
+        )
+    assert list(worker.store.controls) == ["c1", "c2", "c3"]
+    assert breaks(worker, "INSERT DATA { <urn:a> <urn:no> 3, 2 }").startswith("control c2: ")
+    assert breaks(worker, "INSERT DATA { <urn:a> <urn:no> 3 }").startswith("control c3: ")
+
+
+def test_it_sees_named_graphs_and_not_the_reserved_one(worker: Worker) -> None:
+    assert after_update(worker, "INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:n> 1 } }") is None
+    one = "ASK { { SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s ?p ?o } } } FILTER(?n <= 1) }"
+    assert after_control(worker, "one-graph", one) is None
+    assert (
+        after_control(worker, "own", "ASK { FILTER NOT EXISTS { GRAPH ?g { ?s <urn:quadlog:applied> ?o } } }")
+        is None
+    )
+    assert after_update(worker, "INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:n> 2 } }") is None
+    assert breaks(worker, "INSERT DATA { GRAPH <urn:h> { <urn:a> <urn:n> 2 } }").startswith(
+        "control one-graph"
+    )
+    assert breaks(worker, "COPY <urn:g> TO <urn:i>").startswith("control one-graph")
+    lines = list(worker.store.lines())
+    assert len(lines) == worker.store.applied.quads == 2
+    assert not any("ASK" in line for line in lines)
+
+
+def test_shapes_find_what_is_missing_and_what_is_no_instance(worker: Worker) -> None:
+    assert after_control(worker, "people", SHAPES) is None
+    assert after_update(worker, BOTH) is None
+    report = breaks(
+        worker, "INSERT DATA { <urn:eve> <urn:knows> <urn:bob>, <urn:eve> . <urn:al> a <urn:Person> }"
+    )
+    assert report.startswith("control people: Validation Report")
+    assert "Results (2)" in report
+    assert "ClassConstraintComponent" in report
+    assert "Value Node: <urn:bob>" in report
+    assert "Focus Node: <urn:al>" in report
+    student = "INSERT DATA { <urn:Student> <http://www.w3.org/2000/01/rdf-schema#subClassOf> <urn:Person> }"
+    assert after_update(worker, student) is None
+    assert "a person has a name" in breaks(worker, "INSERT DATA { <urn:pat> a <urn:Student> }")
+    assert (
+        after_update(worker, f"{NAME_OF_EVE} ; INSERT DATA {{ GRAPH <urn:g> {{ <urn:x> a <urn:Person> }} }}")
+        is None
+    )
+
+
+SPARQL_SHAPES = """
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+<urn:prefixes> sh:declare [ sh:prefix "u" ; sh:namespace "urn:"^^xsd:anyURI ] .
+<urn:S> a sh:NodeShape ; sh:targetClass <urn:Person> ; sh:sparql [ sh:prefixes <urn:prefixes> ;
+  sh:message "{$this} is listed in {?g}" ;
+  sh:select "SELECT $this ?g WHERE { $this a u:Person GRAPH ?g { ?x ?p $this } }" ] .
+"""
+
+
+def test_sparql_constraints_see_named_graphs_and_not_the_reserved_one(worker: Worker) -> None:
+    everything = SPARQL_SHAPES.replace("?x ?p $this", "?x ?p ?o")
+    assert after_update(worker, BOTH) is None
+    assert after_control(worker, "any", everything) is None
+    assert "urn:h" in breaks(worker, "INSERT DATA { GRAPH <urn:h> { <urn:a> a 1 } }")
+    assert after_control(worker, "any", SPARQL_SHAPES) is None
+    assert after_update(worker, "INSERT DATA { GRAPH <urn:h> { <urn:a> a 1 } }") is None
+    assert "urn:eve is listed in urn:h" in breaks(
+        worker, "INSERT DATA { GRAPH <urn:h> { <urn:a> a <urn:eve> } }"
+    )
+    blank = breaks(worker, "INSERT DATA { _:b a <urn:Person> GRAPH <urn:h> { <urn:a> a _:b } }")
+    assert "is listed in urn:h" in blank
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SHAPES.replace("minCount 1", "minCount 'one'"), "sh:minCount"),
+        (SHAPES.replace("sh:path <urn:name>", "sh:path 7"), "sh:path"),
+        (SHAPES.replace("sh:class <urn:Person>", "sh:class <<( <urn:a> <urn:b> 1 )>>"), "not understood"),
+        ("ASK { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }", "SERVICE"),
+        ("ASK ", "not SPARQL"),
+        (SPARQL_SHAPES.replace("GRAPH ?g", "SERVICE ?g"), "SERVICE"),
+        (
+            SPARQL_SHAPES + "<urn:x> <http://www.w3.org/2002/07/owl#imports> <http://127.0.0.1:1/> .",
+            "owl:imports",
+        ),
+    ],
+)
+def test_what_is_not_understood_is_rejected_when_it_is_set(worker: Worker, text: str, words: str) -> None:
+    """Also where nothing is there yet that it concerns; masters refuse most of it before."""
+    reason = after_control(worker, "wrong", text)
+    assert reason is not None
+    assert words in reason
+    assert not worker.store.controls
+
+
+def test_entries_of_kinds_to_come_are_rejected(worker: Worker, log: Log) -> None:
+    log.agree("", kind=Kind.CONFIG, options={"split-recovery": "smart"})
+    assert "not known to this version" in (outcome(worker) or "")
+    assert after_control(worker, "none", None) == "control none: there is none of this name"
+
+
+def test_what_cannot_be_evaluated_breaks_the_control(worker: Worker) -> None:
+    broken = SPARQL_SHAPES.replace("$this a u:Person", "$this a nobody:Person")
+    assert after_control(worker, "wrong", broken) is None, "nothing is there that it concerns"
+    assert "it cannot be evaluated" in breaks(worker, BOTH)
+    assert after_control(worker, "wrong", None) is None
+    assert after_update(worker, BOTH) is None
+
+
+def test_now_and_chance_are_the_transactions(worker: Worker, log: Log) -> None:
+    assert (
+        after_control(
+            worker, "early", "ASK { FILTER(YEAR(NOW()) < 2024 && RAND() >= 0 && STRLEN(STRUUID()) = 36) }"
+        )
+        is None
+    )
+    assert after_update(worker, BOTH) is None
+    log.agree(EVE.replace("eve", "late"), created=1_800_000_000_000)
+    assert (outcome(worker) or "").startswith("control early: ")
+
+
+def test_a_long_report_is_cut(worker: Worker) -> None:
+    assert after_control(worker, "people", SHAPES) is None
+    people = " ".join(f"<urn:é{number}> a <urn:Person> ." for number in range(500))
+    reason = breaks(worker, f"INSERT DATA {{ {people} }}")
+    assert LONG_REPORT - 100 < len(reason.encode()) < LONG_REPORT + 100
+    assert reason.endswith(" … (cut)")
+
+
+def test_every_copy_of_the_log_has_them(tmp_path: Path, worker: Worker, log: Log) -> None:
+    """A follower, a worker that starts again, one that is rebuilt, a copy by hard links."""
+    follower = Worker(tmp_path, log, "w2")
+    assert after_control(worker, "names", NAMED) is None
+    assert after_control(worker, "people", SHAPES) is None
+    assert after_update(worker, BOTH) is None
+    assert after_control(worker, "gone", "ASK {}") is None
+    assert breaks(worker, EVE.replace("eve", "bob"))
+    assert after_control(worker, "names", NAMED + " ") is None
+    follower.catch_up()
+    assert after_control(worker, "gone", None) is None
+    follower.catch_up()
+    held = dict(worker.store.controls)
+    assert [(name, control.index) for name, control in held.items()] == [("names", 6), ("people", 2)]
+    assert follower.store.controls == held
+    assert (state_of(follower), follower.store.applied) == (state_of(worker), worker.store.applied)
+    worker.store.copy_to(tmp_path / "copy")
+    for path in (tmp_path / "copy", tmp_path / "w2"):
+        if path.name == "w2":
+            follower.close()
+        again = QuadStore.open(path)
+        assert again.controls == held
+        assert again.recount() == (worker.store.applied.signature, worker.store.applied.quads)
+        assert len(again._store) == again.applied.quads + 1 + len(held), (
+            "one quad a control, nothing is left over"
+        )
+        again.close()
+    shutil.rmtree(tmp_path / "w2")
+    rebuilt = Worker(tmp_path, log, "w2")
+    rebuilt.catch_up()
+    assert rebuilt.store.controls == held
+    assert state_of(rebuilt) == state_of(worker)
+
+
+def test_a_successor_computes_the_same(tmp_path: Path, worker: Worker, log: Log) -> None:
+    """Another worker's fence in between: what was decided and not heard back is void, also of controls."""
+    assert after_update(worker, BOTH) is None
+    log.control("names", NAMED)
+    log.agree(EVE.replace("eve", "bob"))
+    log.control("people", SHAPES)
+    log.agree("INSERT DATA { <urn:eve> <urn:knows> <urn:bob> }")
+    worker.hear(TOPICS.agreed)
+    worker.turn()
+    # Of the four effects one stands before the fence.  The others are void.
+    said = log.effects()[2:]
+    void = log.records[TOPICS.effects][-3:]
+    del log.records[TOPICS.effects][-3:]
+    EffectsProducer(log, TOPICS.effects, "w2", "dc1").fence(Fence(term=TERM, attempt=2, worker="w2"), at=0)
+    for record in void:
+        log.produce(TOPICS.effects, key=record.key, values=[record.value], headers=record.headers)
+    worker.hear(TOPICS.effects)
+    worker.turn()
+    assert list(worker.store.controls) == ["names"]
+    next_one = Worker(tmp_path, log, "w2")
+    next_one.catch_up()
+    next_one.take_over()
+    outcome(next_one)
+    worker.catch_up()
+    assert [(e.index, e.outcome, e.reason) for e in log.effects()[-3:]] == [
+        (e.index, e.outcome, e.reason) for e in said
+    ]
+    assert [e.outcome for e in log.effects()[-3:]] == [Outcome.REJECTED, Outcome.APPLIED, Outcome.REJECTED]
+    assert next_one.store.controls == worker.store.controls
+    assert list(worker.store.controls) == ["names", "people"]
+    assert state_of(worker) == state_of(next_one)
+
+
+VICTIM = """
+import os, signal, sys
+from pathlib import Path
+from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.integration.test_controls import BOTH, EVE, NAMED
+log = Log()
+worker = Worker(Path(sys.argv[1]), log, "w1")
+worker.take_over()
+log.control("names", NAMED)
+log.agree(BOTH)
+worker.catch_up()
+print(sorted(worker.store.lines()), flush=True)
+worker.store.visible = lambda settle: os.kill(os.getpid(), signal.SIGKILL)
+log.agree(EVE.replace("eve", "bob"))
+worker.hear(TOPICS.agreed)
+worker.turn()
+"""
+
+
+def test_after_kill_9_within_a_control_nothing_of_the_update_is_left(tmp_path: Path) -> None:
+    victim = subprocess.run(
+        [sys.executable, "-c", VICTIM, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert victim.returncode == -signal.SIGKILL, victim.stderr
+    store = QuadStore.open(tmp_path / "w1")
+    assert str(sorted(store.lines())) == victim.stdout.splitlines()[-1]
+    assert list(store.controls) == ["names"]
+    assert store.recount() == (store.applied.signature, store.applied.quads)
+    store.close()
+
+
+QUICK = Limits(seconds=20.0, memory=2048 * MIB, control_seconds=1.0)
+
+
+def agreed_at_take_over(tmp_path: Path, log: Log, text: str, limits: Limits) -> Worker:
+    """Where START is applied, this control and then an update are suspects."""
+    worker = successor(tmp_path, log, limits=limits)
+    log.control("bad", text)
+    log.agree(BOTH)
+    worker.hear(TOPICS.agreed)
+    return worker
+
+
+@pytest.mark.parametrize("text", [ENDLESS_ASK, ENDLESS_SHAPES])
+def test_what_never_ends_is_rejected_by_a_trial_and_never_set(tmp_path: Path, log: Log, text: str) -> None:
+    worker = agreed_at_take_over(tmp_path, log, text, QUICK)
+    began = time.monotonic()
+    until(worker, lambda: worker.store.applied.index == 3)
+    assert 1.0 < time.monotonic() - began < 15.0
+    bad = log.effects()[1]
+    assert bad.reason == (
+        "control bad: control-timeout: the controls of its transaction were not evaluated within control-timeout (1 s)"
+    )
+    assert log.effects()[2].outcome is Outcome.APPLIED
+    assert not worker.store.controls
+    worker.replica.tenure.retire()
+
+
+def test_a_trial_that_dies_at_a_control_says_at_which(tmp_path: Path, log: Log) -> None:
+    limits = Limits(seconds=20.0, memory=2048 * MIB, control_seconds=20.0)
+    worker = agreed_at_take_over(tmp_path, log, ENDLESS_ASK, limits)
+
+    def is_at_it() -> bool:
+        suspects = worker.replica.tenure.suspects
+        trial = None if suspects is None else suspects._trial
+        if trial is None or trial._under_way is None or not trial._under_way[1]:
+            return False
+        os.kill(trial._process.pid, signal.SIGKILL)
+        return True
+
+    until(worker, is_at_it)
+    until(worker, lambda: worker.store.applied.index == 3)
+    assert (log.effects()[1].reason or "").startswith("control bad: evaluator-crash: ")
+    worker.replica.tenure.retire()
+
+
+def test_suspects_are_tried_with_the_controls_that_hold_then(tmp_path: Path, log: Log) -> None:
+    """Those that were set, changed and deleted by suspects as well."""
+    worker = successor(tmp_path, log)
+    log.control("names", NAMED)
+    for text in (EVE, BOTH, "INSERT DATA { <urn:bob> a <urn:Person> }"):
+        log.agree(text)
+    log.control("names", None)
+    log.agree("INSERT DATA { <urn:bob> a <urn:Person> }")
+    worker.hear(TOPICS.agreed)
+    until(worker, lambda: worker.store.applied.index == 7)
+    assert [effect.index for effect in log.effects() if effect.outcome is Outcome.REJECTED] == [3, 5]
+    assert not worker.store.controls
+    log.control("names", NAMED)
+    assert outcome(worker) is not None, "bob has no name"
+    log.agree("INSERT DATA { <urn:bob> <urn:name> 'Bob' }")
+    log.control("names", NAMED)
+    assert outcome(worker) is None
+    assert breaks(worker, "DELETE DATA { <urn:bob> <urn:name> 'Bob' }")
+
+
+def test_a_dry_run_tells_what_came_out_for_all(worker: Worker) -> None:
+    assert after_control(worker, "names", NAMED) is None
+    assert after_control(worker, "people", SHAPES) is None
+    assert after_control(worker, "true", "ASK {}") is None
+    dry_runs = DryRuns(worker.store, worker.settings)
+    found = dry_runs.run(EVE.encode(), SPARQL, {}, b"1" * 16, Event()).answer()
+    assert found["outcome"] == Outcome.REJECTED
+    assert found["reason"].startswith("control names: ")
+    assert [(told["name"], told["kind"], told["holds"]) for told in found["controls"]] == [
+        ("names", "ASK", False),
+        ("people", "SHACL", False),
+        ("true", "ASK", True),
+    ]
+    assert "a person has a name" in found["controls"][1]["report"]
+    assert "report" not in found["controls"][2]
+    fine = dry_runs.run(BOTH.encode(), SPARQL, {}, b"1" * 16, Event()).answer()
+    assert (fine["outcome"], [told["holds"] for told in fine["controls"]]) == (Outcome.APPLIED, [True] * 3)
+    nothing = dry_runs.run(b"INSERT DATA {}", SPARQL, {}, b"1" * 16, Event()).answer()
+    assert (nothing["outcome"], len(nothing["controls"])) == (Outcome.APPLIED, 3)
+    assert worker.store.applied.index == 3
+
+
+def test_no_read_sees_what_a_control_is_evaluated_on(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert after_control(worker, "true", "ASK {}") is None
+    gates: list[bool] = []
+    holds = Visible.holds
+
+    def looked_at(visible: Visible, ask: str) -> bool:
+        gates.append(worker.store.gate.is_open)
+        return holds(visible, ask)
+
+    monkeypatch.setattr(Visible, "holds", looked_at)
+    with worker.store.gate.reading():
+        worker.log.agree(BOTH)
+        worker.hear(TOPICS.agreed)
+        worker.turn()
+        assert (gates, worker.replica._more) == ([], True), "it waits for the read to start"
+    assert outcome(worker) is None
+    assert after_update(worker, "INSERT DATA {}") is None
+    assert gates == [False], "what changes nothing is not looked at again"
+
+
+def test_no_query_of_shapes_leaves_the_worker_or_names_the_reserved_graph(worker: Worker) -> None:
+    """Whatever becomes of their texts before they are queries."""
+    visible = worker.store.visible(lambda text: (text, {}))
+    with pytest.raises(Unsupported):
+        visible.query("ASK { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }")
+    with pytest.raises(Forbidden):
+        visible.query(f"ASK {{ GRAPH {worker.store._reserved} {{ ?s ?p ?o }} }}")
+    assert list(visible.quads_for_pattern(None, None, None)) == list(visible.named_graphs()) == []
+
+
+def test_core_shapes_read_no_more_than_what_they_concern(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The length of a graph is a scan of it all, and pyshacl asks for it by asking whether there is one."""
+    assert after_control(worker, "people", SHAPES) is None
+    monkeypatch.delattr(Visible, "query")
+    assert after_update(worker, BOTH) is None
+    assert "a person has a name" in breaks(worker, "DELETE DATA { <urn:eve> <urn:name> 'Eve' }")
+
+
+def test_a_worker_starts_without_pyshacl() -> None:
+    code = "import sys, quadlog.worker.process; sys.exit('rdflib' in sys.modules or 'pyshacl' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
