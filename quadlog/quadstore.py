@@ -49,6 +49,7 @@ __all__ = ["Applied", "QuadStore"]
 _APPLIED = NamedNode("urn:quadlog:applied")
 _BEGUN = NamedNode("urn:quadlog:begun")
 _CONTROL = NamedNode("urn:quadlog:control")
+_OWN = frozenset((_APPLIED, _CONTROL))
 # Lines handed over at once; iterating over quads holds the GIL, for some 5 ms a chunk.
 _CHUNK = 5_000
 
@@ -341,7 +342,7 @@ class QuadStore:
 
     def _lines(self, quads: Iterator[Quad], empty: list[NamedGraph]) -> Iterator[str]:
         for quad in quads:
-            if quad.graph_name != self._reserved:
+            if quad.graph_name != self._reserved or quad.predicate not in _OWN:
                 yield signature.quad_line(quad)
         yield from map(signature.empty_graph_line, empty)
 
