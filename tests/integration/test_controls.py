@@ -37,6 +37,7 @@ SHAPES = """
   sh:property [ sh:path <urn:name> ; sh:minCount 1 ; sh:message "a person has a name" ] ;
   sh:property [ sh:path <urn:knows> ; sh:class <urn:Person> ] .
 """
+SPARQL = "application/sparql-update"
 EVE, NAME_OF_EVE = "INSERT DATA { <urn:eve> a <urn:Person> }", "INSERT DATA { <urn:eve> <urn:name> 'Eve' }"
 BOTH = "INSERT DATA { <urn:eve> a <urn:Person> ; <urn:name> 'Eve' }"
 ALL = " + ".join(f"?b{n}" for n in range(12))
