@@ -39,7 +39,7 @@ def last_touches(bootstrap: str, topic: str, lines: Container[str], look_back: i
 
 def touches(records: Iterator[Record], lines: Container[str]) -> dict[str, Touch]:
     """Of each of these lines the last effect that names it, and that counts."""
-    ledger, chunks = EffectsLedger(), codec.Chunks()
+    ledger, chunks = EffectsLedger(is_whole=False), codec.Chunks()
     found: dict[str, Touch] = {}
     for record in records:
         before = ledger.index
