@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
-from quadlog.core.model import GENESIS, Effect, Fence, Handover, Outcome, StateAfter
-from quadlog.envelope import ATTEMPT, CHUNKS, EVALUATED_IN, HANDOVER, INDEX, MIRRORED, OUTCOME, TERM
+from quadlog.core.model import GENESIS, Effect, Fence, Handover, Outcome, Seed, StateAfter
+from quadlog.envelope import ATTEMPT, CHUNKS, EVALUATED_IN, HANDOVER, INDEX, MIRRORED, OUTCOME, SEED, TERM
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
@@ -23,12 +23,17 @@ KEPT_RAW: Final = 4_096
 each of them would cost a master as much as all else that it does with effects."""
 
 
+EMPTY: Final = StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
+"""What a log without a seed begins with."""
+
 NO_HANDOVER: Final = Handover(index=0, term=GENESIS, dc="")
 """Before the first one any term counts: there is only that of the view."""
 
 
 class EffectsConsumer:
-    """Handovers and fences in order, and of the effects those that count.
+    """The seed, handovers and fences in order, and of the effects those that count.
+
+    The log begins with the first seed, if that stands before all effects; else with nothing.
 
     The first complete effect of the next index wins, if it is of the newest handover's term and the
     newest attempt in it, and stands on the effects before it.  All else is void: an old evaluator that
@@ -49,6 +54,7 @@ class EffectsConsumer:
         self.index, self.signature = index, signature
         self.term, self.attempt = term, attempt
         self._handovers = {term: handover}
+        self._is_seeded = False
         self.void: Counter[str] = Counter()
         """Effects that did not count, by reason."""
         self._chunks = codec.Chunks()
@@ -57,7 +63,7 @@ class EffectsConsumer:
         """Index of the entry that gave a term; 0: the view did."""
         return self._handovers.get(term, 0)
 
-    def hear(self, record: Record) -> Effect | Fence | Handover | None:
+    def hear(self, record: Record) -> Effect | Fence | Handover | Seed | None:
         """What this record completes, if it counts."""
         said = self._chunks.join(record.value)
         match said:
@@ -71,6 +77,8 @@ class EffectsConsumer:
                 return said
             case Effect():
                 return said if self._counts(said) else None
+            case Seed():
+                return said if self._sows(said) else None
             case _:
                 return None
 
@@ -80,6 +88,14 @@ class EffectsConsumer:
             return False
         self.term = handover.term
         self._handovers[handover.term] = handover.index
+        return True
+
+    def _sows(self, seed: Seed) -> bool:
+        """Two may be imported at once, or one while the first entry is agreed: what comes first on the topic counts."""
+        if self.index or self._is_seeded:
+            self.void["late seed"] += 1
+            return False
+        self._is_seeded, self.signature = True, seed.signature
         return True
 
     def _begins(self, fence: Fence) -> bool:
@@ -109,28 +125,40 @@ class EffectsConsumer:
 class EffectsLedger:
     """Effects as a master follows them, by their headers: how far they are whole, what was rejected, whose count."""
 
-    def __init__(self, *, index: int = 0, attempt: int = 0, duty: Handover = NO_HANDOVER) -> None:
+    def __init__(
+        self,
+        *,
+        index: int = 0,
+        attempt: int = 0,
+        duty: Handover = NO_HANDOVER,
+        seed: Seed | None = None,
+        is_whole: bool = True,
+    ) -> None:
         """Go on behind what the own data centre's topic holds.
 
         Args:
             index: of its last effect.
             attempt: of its newest record.
             duty: the newest handover heard; of index 0 before the first one.
+            seed: what the log begins with, if it was heard.
+            is_whole: whether all is heard from the topic's beginning on; else nobody knows what the log begins with.
 
         """
-        self.index, self.attempt, self.duty = index, attempt, duty
+        self.index, self.attempt, self.duty, self.seed = index, attempt, duty, seed
         self._judged, self._void = attempt, False
         """The last attempt that said something new, and whether it stands on another state than the log's."""
         self.duty_at = -1
         """Offset of the newest handover, if it was heard since the start."""
-        self._after: dict[int, bytes | StateAfter | None] = {
-            0: StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
-        }
+        self._after: dict[int, bytes | StateAfter | None] = (
+            {0: seed.state if seed else EMPTY} if is_whole else {}
+        )
 
     def hear(self, record: Record) -> tuple[int, str] | None:
         """Index and reason of a rejection, if this record is one that counts."""
         if record.header(HANDOVER) is not None:
             self._hand_over(record)
+        elif record.header(SEED) is not None:
+            self._sow(record)
         elif self._counts(record) and record.header(OUTCOME) == Outcome.REJECTED.encode():
             effect = codec.decode(record.value)
             reason = effect.reason if isinstance(effect, Effect) else None
@@ -160,6 +188,11 @@ class EffectsLedger:
         if isinstance(said, Handover) and said.index > self.duty.index:
             self.duty, self.duty_at = said, record.offset
 
+    def _sow(self, record: Record) -> None:
+        said = codec.decode(record.value)
+        if isinstance(said, Seed) and not self.index and self.seed is None:
+            self.seed, self._after[0] = said, said.state
+
     def _stands(self, attempt: int, index: int, value: bytes) -> bool:
         """Whether an attempt went on from the state that the effects before it left; its first new effect tells.
 
@@ -179,10 +212,10 @@ class EffectsLedger:
 
     def recall(self, records: Sequence[Record]) -> None:
         """What the last records of the own topic say of states up to `index`, after a start."""
-        earlier = EffectsLedger(attempt=self.attempt)
+        earlier = EffectsLedger(attempt=self.attempt, is_whole=False)
         for record in records:
             earlier.hear(record)
-        known = {index: after for index, after in earlier._after.items() if index <= self.index}
+        known = {index: after for index, after in earlier._after.items() if 0 < index <= self.index}
         self._after = known | self._after
 
     def state_after(self, index: int) -> StateAfter | None:

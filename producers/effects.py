@@ -14,12 +14,13 @@ from quadlog.envelope import (
     INDEX,
     MIRRORED,
     OUTCOME,
+    SEED,
     TERM,
     headers,
 )
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Effect, Fence, Handover
+    from quadlog.core.model import Effect, Fence, Handover, Seed
     from quadlog.ports import Acked, Outlet, Record
 
 
@@ -75,7 +76,7 @@ class EffectsProducer:
 
 
 class EffectsMirror:
-    """What a master writes to its own data centre's effects: copies, record by record, and handovers."""
+    """What a master writes to its own data centre's effects: copies, record by record, handovers, and a seed."""
 
     def __init__(self, outlet: Outlet, topic: str, master: str) -> None:
         """`topic`: the own data centre's effects."""
@@ -95,6 +96,20 @@ class EffectsMirror:
                 (HANDOVER, str(handover.index).encode()),
                 (TERM, handover.term.hex().encode()),
             ],
+        )
+
+    def sow(self, seed: Seed, acked: Acked | None = None) -> None:
+        """Say what the log begins with."""
+        signature = seed.signature.hex()
+        envelope = headers(
+            event=f"seed/{signature[:16]}", source=self._master, kind="quadlog.seed", at=seed.at
+        )
+        self._outlet.produce(
+            self._topic,
+            key=b"seed",
+            values=[codec.encode_seed(seed)],
+            headers=[*envelope, (SEED, signature.encode())],
+            acked=acked,
         )
 
     def copy(self, record: Record, acked: Acked | None = None) -> None:

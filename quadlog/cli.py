@@ -84,6 +84,46 @@ def demo(
         raise typer.Exit(130) from None
 
 
+@app.command("import")
+def import_(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Files, folders, sparql+http://ENDPOINT, rdf4j+http://SERVER/repositories/ID."),
+    ],
+    *,
+    into: Annotated[str, typer.Option("--into", help="URL of a master, in any data centre.")],
+    keep_blank_nodes: Annotated[
+        bool,
+        typer.Option("--keep-blank-nodes", help="Equal labels in several sources are one blank node."),
+    ] = False,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            help="Build here, and keep it: another run ships what is there.  [default: a temporary one]"
+        ),
+    ] = None,
+) -> None:
+    """Begin the log of an empty repository with all quads of the sources."""
+    from quadlog.seed.commands import Wanted, run_import  # noqa: PLC0415
+
+    wanted = Wanted(sources=sources, into=into, keep_blank_nodes=keep_blank_nodes, work=work)
+    raise typer.Exit(run_import(wanted, typer.echo))
+
+
+@app.command("export")
+def export_(
+    target: Annotated[
+        Path | None, typer.Argument(help="File to write, as N-Quads.  [default: standard output]")
+    ] = None,
+    *,
+    at: Annotated[str, typer.Option("--at", help="URL of a master.")],
+) -> None:
+    """Write out all quads of one state, and check that they are all."""
+    from quadlog.seed.commands import run_export  # noqa: PLC0415
+
+    run_export(at, target)
+
+
 Master = Annotated[str | None, typer.Option("--master", help="URL of a master that knows the worker.")]
 
 

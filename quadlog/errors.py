@@ -11,7 +11,8 @@
     │   ├── NoSuchWorker       404  none of this id was heard
     │   ├── StillServing       409  a worker that is heard cannot be dismissed
     │   ├── NoSuchControl      404  none has this name
-    │   └── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
+    │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
+    │   └── NotEmpty           409  a seed for a repository whose log holds something, or begins with another seed
     ├── Unavailable            503  definite: nothing was changed, try again
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
@@ -101,6 +102,12 @@ class StillServing(UserError):
 
 class OtherHistory(UserError):
     """A point in the log that a read asked for is not in the log as it is known here."""
+
+    status = 409
+
+
+class NotEmpty(UserError):
+    """A seed is what a log begins with: this one has begun already."""
 
     status = 409
 

@@ -47,6 +47,12 @@ def reserved_graph(path: Path, store: Store) -> NamedNode:
         return NamedNode(file.read_text().strip())
     if next(store.named_graphs(), None) is not None or len(store):
         raise StateError(f"{path}: the file {file.name} is missing beside the quads; rebuild the store")
+    return new_reserved_graph(path)
+
+
+def new_reserved_graph(path: Path) -> NamedNode:
+    """Make up the graph's name of the store in this directory."""
+    file = path / _NAME
     name = NamedNode(f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
     draft = file.with_suffix(".new")
     draft.write_text(f"{name.value}\n")

@@ -27,7 +27,7 @@ from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
 from quadlog.gate import Gate
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
-from quadlog.quaddir import FILES, copy_name, open_locked, reserved_graph
+from quadlog.quaddir import FILES, copy_name, new_reserved_graph, open_locked, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
 from quadlog.quadview import Visible
 
@@ -170,6 +170,14 @@ class QuadStore:
         """What `copy` made, to be read only."""
         store = Store.read_only(str(path / FILES))
         return cls(store, reserved_graph(path, store), Applied(), path)
+
+    @classmethod
+    def adopt(cls, path: Path, applied: Applied) -> None:
+        """Make pyoxigraph's files in this directory, which know of no log, a store that says what is applied."""
+        store = open_locked(path)
+        reserved = new_reserved_graph(path)
+        store.add(_applied_quad(reserved, applied))
+        store.flush()
 
     def apply(
         self,

@@ -47,6 +47,7 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._uvicorn: uvicorn.Server | None = None
         self._reason: str | None = None
+        self._is_left = False
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._started = threading.Event()
 
@@ -60,6 +61,7 @@ class Server:
             lifespan="off",
         )
         self._uvicorn = uvicorn.Server(config)
+        self._uvicorn.should_exit = self._is_left
         # uvicorn raises the signal that ended it once more: the caller has to close what it opened first.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _ignore)
@@ -97,7 +99,8 @@ class Server:
         self.leave()
 
     def leave(self) -> None:
-        """End the process in order, from any thread."""
+        """End the process in order, from any thread, also before it serves."""
+        self._is_left = True
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
 

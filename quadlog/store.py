@@ -1,6 +1,6 @@
 """RocksDB stops here: what a master must remember.
 
-    meta        counter, sequence, incarnation, effects, duty; positions in topics (``at:`` + topic)
+    meta        counter, sequence, incarnation, effects, duty, seed; positions in topics (``at:`` + topic)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 what waits, and what the agreed topic has not got yet
     log         index -> chain + pair                  the synchronised queue, without bodies
@@ -23,7 +23,7 @@ from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
 
 from quadlog import codec
 from quadlog.core.messages import POST_LIMIT, Durable
-from quadlog.core.model import START, Handover, Pair, Point
+from quadlog.core.model import START, Handover, Pair, Point, Seed
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Taken:
     """Index and attempt of the last effect heard."""
     rejected: Mapping[int, str]
     """Index to reason, of rejections heard."""
+    seed: Seed | None = None
+    """What the log begins with, if it was heard."""
     duty: tuple[Handover, Handover] | None = None
     """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
 
@@ -143,6 +145,8 @@ class MasterStore:
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
         if taken.duty is not None:
             batch.put(b"duty", _packed(taken.duty), meta)
+        if taken.seed is not None:
+            batch.put(b"seed", codec.encode_seed(taken.seed), meta)
         for topic, offset in taken.positions.items():
             batch.put(b"at:" + topic.encode(), _INDEX.pack(offset), meta)
         for index, reason in taken.rejected.items():
@@ -243,6 +247,12 @@ class MasterStore:
         """Who is to evaluate: as agreed, and as the effects heard tell; None before anything was saved."""
         value: bytes | None = self._families["meta"].get(b"duty")
         return None if value is None else _unpacked(value)
+
+    def seed(self) -> Seed | None:
+        """What the log begins with; None: it was not heard of."""
+        value: bytes | None = self._families["meta"].get(b"seed")
+        said = None if value is None else codec.decode(value)
+        return said if isinstance(said, Seed) else None
 
     def rejection(self, index: int) -> str | None:
         """Why the entry at an index was rejected, if it was."""

@@ -23,6 +23,7 @@ IDS: Final = {
     9: "heartbeat_2",
     10: "handover",
     11: "handover_2",
+    12: "seed",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

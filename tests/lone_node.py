@@ -46,7 +46,7 @@ def lone_node(
     master, bodies = agreement.node, Bodies(store)
     ledger = EffectsLedger(duty=Handover(index=0, term=agreement.view.id, dc="dc1"))
     crew = Crew(timeout_ms=60_000)
-    hands = Hands(knock=lambda _: None, mend=lambda *_: None)
+    hands = Hands(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None)
     node = Node(
         agreement=agreement,
         store=store,

@@ -4,7 +4,7 @@ from quadlog.codec.chunks import CHUNK
 from quadlog.codec.decoding import Chunks, Said, decode, decode_chunk, is_last_chunk
 from quadlog.codec.effects import encode_effect
 from quadlog.codec.kept import pack_payload, unpack_payload
-from quadlog.codec.posts import encode_fence, encode_handover, encode_heartbeat, encode_post
+from quadlog.codec.posts import encode_fence, encode_handover, encode_heartbeat, encode_post, encode_seed
 from quadlog.codec.transactions import encode_entry, encode_payload
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "encode_heartbeat",
     "encode_payload",
     "encode_post",
+    "encode_seed",
     "is_last_chunk",
     "pack_payload",
     "unpack_payload",

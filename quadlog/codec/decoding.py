@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.effects import effect_of, joined
-from quadlog.codec.posts import fence_of, handover_of, heartbeat_of, post_of
+from quadlog.codec.posts import fence_of, handover_of, heartbeat_of, post_of, seed_of
 from quadlog.codec.transactions import entry_of, payload_of
 from quadlog.codec.wire import (
     EFFECT,
@@ -20,15 +20,16 @@ from quadlog.codec.wire import (
     PAYLOAD,
     POST,
     POST_1,
+    SEED,
     read,
 )
-from quadlog.core.model import Effect, Fence, Handover, Heartbeat, LoggedEntry, Payload, Post
+from quadlog.core.model import Effect, Fence, Handover, Heartbeat, LoggedEntry, Payload, Post, Seed
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Said = Payload | Post | LoggedEntry | Effect | Fence | Handover | Heartbeat
+Said = Payload | Post | LoggedEntry | Effect | Fence | Handover | Heartbeat | Seed
 """Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
@@ -42,6 +43,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     HEARTBEAT: heartbeat_of,
     HANDOVER_1: handover_of,
     HANDOVER: handover_of,
+    SEED: seed_of,
 }
 
 

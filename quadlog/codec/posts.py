@@ -1,10 +1,10 @@
-"""Posts, fences, handovers and heartbeats: one record each."""
+"""Posts, fences, handovers, seeds and heartbeats: one record each."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import FENCE, HANDOVER, HEARTBEAT, POST, write
+from quadlog.codec.wire import FENCE, HANDOVER, HEARTBEAT, POST, SEED, write
 from quadlog.core.model import (
     Ask,
     Fence,
@@ -15,6 +15,7 @@ from quadlog.core.model import (
     Post,
     Rank,
     Scrub,
+    Seed,
     View,
     WorkerState,
 )
@@ -142,6 +143,27 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
 def handover_of(record: dict[str, Any]) -> Handover:
     """What a handover's record says.  Those of the first schema do not know where the term begins."""
     return Handover(**record)
+
+
+def encode_seed(seed: Seed) -> bytes:
+    """The record of one seed."""
+    return write(
+        SEED,
+        {
+            "signature": seed.signature,
+            "quads": seed.quads,
+            "digest": seed.digest,
+            "at": seed.at,
+            "by": seed.by,
+            "sources": list(seed.sources),
+        },
+    )
+
+
+def seed_of(record: dict[str, Any]) -> Seed:
+    """What a seed's record says."""
+    record["sources"] = tuple(record["sources"])
+    return Seed(**record)
 
 
 def fence_of(record: dict[str, Any]) -> Fence:

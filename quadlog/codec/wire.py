@@ -19,6 +19,7 @@ from quadlog.errors import StateError
 
 (
     PAYLOAD, POST_1, ENTRY, EFFECT_1, FENCE, HEARTBEAT_1, EFFECT, POST, HEARTBEAT, HANDOVER_1, HANDOVER,
+    SEED,
 ) = sorted(schemas.IDS)  # fmt: skip
 _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
 _HEADER: Final = 5

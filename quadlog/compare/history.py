@@ -52,7 +52,7 @@ def touches(records: Iterable[Record], lines: Container[str]) -> dict[str, Touch
 
 def counted(records: Iterable[Record]) -> Iterator[Effect]:
     """The effects that count, whole."""
-    ledger, chunks = EffectsLedger(), codec.Chunks()
+    ledger, chunks = EffectsLedger(is_whole=False), codec.Chunks()
     for record in records:
         before = ledger.index
         ledger.hear(record)

@@ -321,10 +321,30 @@ class Handover:
     """Offset in the effects topic of `dc` behind which the term begins; 0: not said yet, or in the home."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """What the log begins with instead of the empty state."""
+
+    signature: bytes
+    quads: int
+    digest: bytes
+    """Of the files of the store that was shipped, as one stream."""
+    at: int
+    """Milliseconds since 1970."""
+    by: str
+    sources: tuple[str, ...]
+
+    @property
+    def state(self) -> StateAfter:
+        """As the state after index 0."""
+        return StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=self.signature)
+
+
 class WorkerState(StrEnum):
     """What a worker says of itself."""
 
     STARTING = "STARTING"
+    """It lacks the seed that the log begins with, and does not serve before it has it."""
     SERVING = "SERVING"
     STOPPING = "STOPPING"
 

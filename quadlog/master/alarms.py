@@ -34,6 +34,8 @@ class AlarmName(StrEnum):
     """No heartbeat, but its door answers."""
     STOPPED = "worker-stopped"
     """It said that it stops."""
+    UNSEEDED = "worker-unseeded"
+    """It lacks the seed that the log begins with."""
     LAGGING = "worker-lagging"
     """It serves, and has not applied what was decided long ago."""
     UNSCRUBBED = "worker-unscrubbed"
@@ -49,6 +51,7 @@ WHAT_TO_DO: Final = {
     AlarmName.HUNG: "SIGCONT if somebody suspended it; else look at its disk, then SIGKILL and start it again",
     AlarmName.UNHEARD: "look whether it reaches the Kafka of this data centre",
     AlarmName.STOPPED: "start it again when what it was stopped for is done",
+    AlarmName.UNSEEDED: "nothing if another worker anywhere has the seed: it is brought; else import the same again",
     AlarmName.LAGGING: "look at its CPU and disk; wait where it was just started or takes in a large update",
     AlarmName.UNSCRUBBED: "read the reason; free space on the disk of its data-dir",
     AlarmName.UNDECIDED: "start a worker in the evaluating data centre; look at the way to its Kafka",

@@ -31,13 +31,16 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.master.node import Node
+    from quadlog.master.seeding import Seeding
     from quadlog.settings import MasterSettings
 
 
 STATEMENTS: Final = "/repositories/{repository}/statements"
 
 
-def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) -> Starlette:
+def make_app(
+    node: Node, settings: MasterSettings, *, peers: Mapping[str, str], seeding: Seeding | None = None
+) -> Starlette:
     """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
     room = Room(settings.max_open_requests_size)
     passage, updates = Passage(node.crew), Updates(node, settings, room)
@@ -76,6 +79,7 @@ def make_app(node: Node, settings: MasterSettings, *, peers: Mapping[str, str]) 
             Route("/healthz/started", _fine, methods=["GET"]),
             Route("/healthz/alive", _fine, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),
+            *(seeding.routes() if seeding else ()),
             Mount("/registry", routes=registry.ROUTES),
         ],
         exception_handlers={QuadlogError: handle_error},

@@ -67,6 +67,8 @@ class Crew:
         """`timeout_ms`: silence after which a worker counts as down."""
         self._timeout = timeout_ms
         self._workers: dict[str, Worker] = {}
+        self.seed: bytes | None = None
+        """Signature of what the log begins with, if that is not the empty state."""
         self._asked_at = float("-inf")
 
     def hear(self, beat: Heartbeat, now: float) -> None:
@@ -93,10 +95,22 @@ class Crew:
 
     def is_live(self, worker: Worker, now: float) -> bool:
         """Does it say that it serves, and lately?"""
-        return worker.beat.state is WorkerState.SERVING and now - worker.heard_at <= self._timeout
+        is_serving = worker.beat.state is WorkerState.SERVING and not self.lacks_seed(worker.beat)
+        return is_serving and now - worker.heard_at <= self._timeout
+
+    def lacks_seed(self, beat: Heartbeat) -> bool:
+        """Is a worker's store not made of what the log begins with?  It may not have heard of that yet."""
+        is_other = self.seed is not None and beat.applied.index == 0 and beat.signature != self.seed
+        return is_other or beat.state is WorkerState.STARTING
+
+    def is_starting(self, worker: Worker, now: float) -> bool:
+        """Is it there, and waits for the seed?"""
+        return self.lacks_seed(worker.beat) and now - worker.heard_at <= self._timeout
 
     def state(self, worker: Worker, now: float) -> str:
         """How it is, in one word."""
+        if self.is_starting(worker, now):
+            return "starting"
         if not self.is_live(worker, now):
             return "down"
         return "serving" if worker.wrong is None else "quarantined"
@@ -130,6 +144,8 @@ class Crew:
         """Why a read may not go to this worker."""
         if worker.wrong is not None:
             return f"is quarantined: {worker.wrong.reason}"
+        if self.is_starting(worker, now):
+            return "lacks the seed that the log begins with"
         if worker.beat.state is not WorkerState.SERVING:
             return f"is {worker.beat.state.value.lower()}"
         if not self.is_live(worker, now):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from producers.rounds import RoundsProducer
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Ready, Save
-    from quadlog.core.model import Entry, Payload, Post
+    from quadlog.core.model import Entry, Payload, Post, Seed
     from quadlog.master.admission import Admission
     from quadlog.master.bodies import Bodies
     from quadlog.master.chores import Chores
@@ -137,6 +137,8 @@ class Node:
         self._published: list[tuple[bytes, bytes]] = []
         self._effects_at = {topic: store.position(topic) or 0 for topic in {ears.effects, *ears.sources}}
         self._duty_saved = store.duty()
+        self._seed_saved: Seed | None = store.seed()
+        self.crew.seed = ledger.seed.signature if ledger.seed else None
         self.chores: Final = chores(self)
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
@@ -146,6 +148,21 @@ class Node:
     def start(self) -> None:
         """Begin to take part."""
         self._thread.start()
+
+    @property
+    def seed(self) -> Seed | None:
+        """What the log begins with, if that is known to be a seed."""
+        return self._ledger.seed
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the log holds anything."""
+        return self.agreement.last.index > 0 or self.has_effects
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether any entry was decided."""
+        return self._ledger.index > 0
 
     def put(self, event: Event) -> None:
         """Hand over something that happened."""
@@ -331,6 +348,8 @@ class Node:
                 index, reason = rejection
                 self.desk.rejected[index] = reason
             self.chores.follow(self._ledger.duty)
+            if self._ledger.seed is not None:
+                self.crew.seed = self._ledger.seed.signature
         if record.topic in self._ears.sources:
             self.chores.copy(record)
         self._effects_at[record.topic] = record.offset + 1
@@ -351,7 +370,7 @@ class Node:
         positions = {topic: intake.position for topic, intake in self._ears.payloads.items()}
         for topic, heard in self._effects_at.items():
             positions[topic] = self.chores.copies.position(topic, heard)
-        duty = self.chores.duty.agreed, self._ledger.duty
+        duty, seed = (self.chores.duty.agreed, self._ledger.duty), self._ledger.seed
         unpublished = {entry.pair.key for entry in save.entries}
         rejected = self.desk.rejected
         self.store.save(
@@ -362,12 +381,13 @@ class Node:
                 effects=(self._ledger.index, self._ledger.attempt),
                 rejected=rejected,
                 duty=duty if duty != self._duty_saved else None,
+                seed=seed if seed != self._seed_saved else None,
             ),
             unneeded=[*self._published, *(key for key in save.released if key not in unpublished)],
         )
         self._bodies.saved()
         self._published, self.desk.rejected = [], {}
-        self._duty_saved = duty
+        self._duty_saved, self._seed_saved = duty, seed
 
     def _publish(self, entry: Entry) -> None:
         self.chores.scribe.write(entry)

@@ -33,6 +33,7 @@ from quadlog.master.intake import Intake
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Mouths, Node
 from quadlog.master.scribe import Scribe
+from quadlog.master.seeding import Seeding
 from quadlog.master.sources import Sources
 from quadlog.master.updates import new_id
 from quadlog.master.watch import Hands, Watch
@@ -81,6 +82,12 @@ class MasterProcess:
             settings.repository, dc=settings.dc, home=self.home, kafka_of=self._kafka_of
         )
         self.node: Final = self._make_node()
+        self.seeding: Final = Seeding(
+            self.node,
+            settings,
+            EffectsMirror(self.outlet, self.topics.effects, settings.node_id),
+            home=self.home,
+        )
         self.tails: Final = {dc: self._tail(dc) for dc in self._kafka_of}
 
     def _prepare_topics(self) -> None:
@@ -119,7 +126,7 @@ class MasterProcess:
             together=self.outlet.together,
         )
         bodies, ears = Bodies(store), self._make_ears()
-        ledger = EffectsLedger(index=index, attempt=attempt, duty=duty)
+        ledger = EffectsLedger(index=index, attempt=attempt, duty=duty, seed=store.seed())
         _, effects = end_of(settings.kafka, topics.effects, count=EFFECTS_COMPARED)
         ledger.recall(effects)
         crew = Crew(timeout_ms=settings.worker_timeout * 1000)
@@ -139,6 +146,7 @@ class MasterProcess:
                     mend=lambda worker, wrong: self.server.call_soon(
                         lambda: self.doors.ask_to_mend(worker, wrong)
                     ),
+                    sow=lambda worker: self.server.call_soon(lambda: self.seeding.bring(worker)),
                 ),
                 max_lag_ms=settings.max_worker_lag * 1000,
             ),
@@ -277,7 +285,7 @@ class MasterProcess:
         self.node.start()
         for dc, tail in self.tails.items():
             tail.start(self._offsets(dc), until=self._own_until)
-        app = make_app(self.node, self.settings, peers=self._dc_of)
+        app = make_app(self.node, self.settings, peers=self._dc_of, seeding=self.seeding)
         log.info("master serves", id=self.settings.node_id, url=self.settings.master_url)
         try:
             return self.server.run(app)

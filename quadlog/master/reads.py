@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from quadlog.settings import MasterSettings
 
 PASSED_ON: Final = ("accept", "content-type", "traceparent", "user-agent")
-PASSED_BACK: Final = ("content-type", "content-length", "quadlog-index", "quadlog-final", "retry-after")
+PASSED_BACK: Final = (
+    "content-type",
+    "content-length",
+    "quadlog-index",
+    "quadlog-final",
+    "retry-after",
+    "quadlog-signature",
+    "quadlog-quads",
+)
 
 WAIT_S: Final = 2.0
 """How long a read waits for a worker that shows what it needs."""

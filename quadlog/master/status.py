@@ -33,6 +33,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "view": {"epoch": view.epoch, "members": list(view.members), "id": view.id.hex()},
         "agreed_index": last.index,
         "agreed_chain": last.chain.hex(),
+        "seed": node.seed and {"signature": node.seed.signature.hex(), "quads": node.seed.quads},
         "settled_index": node.desk.settled,
         "incoming": len(agreement.queue),
         "waiting": len(node.desk),

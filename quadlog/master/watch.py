@@ -33,18 +33,23 @@ LOOK_MS: Final = 250.0
 KNOCK_MS: Final = 1_000.0
 """Between two knocks at the door of a worker that is silent."""
 
+SOW_MS: Final = 10_000.0
+"""Between two tries to bring the seed to a worker that lacks it."""
+
 MEND_MS: Final = 10_000.0
 """Between two requests to a quarantined worker that it be rebuilt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hands:
-    """What the watch does beyond looking; both return at once."""
+    """What the watch does beyond looking; all return at once."""
 
     knock: Callable[[Worker], None]
     """Asks at a worker's door whether it lives, and notes it in `Worker.door`."""
     mend: Callable[[Worker, Wrong], None]
     """Asks a worker to be rebuilt."""
+    sow: Callable[[Worker], None]
+    """Has the seed brought to a worker that lacks it."""
 
 
 REBUILD_MS: Final = 10_000.0
@@ -73,6 +78,7 @@ class Watch:
         self._compared: dict[str, Heartbeat] = {}
         """Of each worker the last heartbeat that an effect was found for."""
         self._knocked: dict[str, float] = {}
+        self._sown: dict[str, float] = {}
         self._asked: dict[str, tuple[str, float]] = {}
         """Of each worker which store it was asked to empty, and when."""
 
@@ -102,6 +108,8 @@ class Watch:
     def _contradiction(self, beat: Heartbeat) -> Wrong | None:
         index, chain = beat.applied.index, beat.applied.chain
         after = self._ledger.state_after(index)
+        if index == 0 and (self._crew.lacks_seed(beat) or self._ledger.index == 0):
+            return None  # it begins with the seed soon, or heard of it before this master did
         if after is None or (chain, beat.signature) == (after.entry_chain, after.signature):
             return None
         what, mine, right = (
@@ -123,7 +131,8 @@ class Watch:
         if scrub is None:
             return None
         after = self._ledger.state_after(scrub.index)
-        expected = after.signature if after else scrub.expected
+        # What was counted before the seed came was empty, and right.
+        expected = after.signature if after and scrub.index else scrub.expected
         if scrub.found == expected:
             return None
         return Wrong(
@@ -161,6 +170,18 @@ class Watch:
         self.alarms.set([*troubles, *self._undecided(moment.steady)], moment.wall)
         if leads:
             self._have_mended(moment.steady)
+            self._have_sown(moment.steady)
+
+    def _have_sown(self, now: float) -> None:
+        """The seed is brought to whoever says that it waits for it."""
+        for worker in self._crew.all():
+            beat, at = worker.beat, self._sown.get(worker.beat.worker, float("-inf"))
+            if self._waits_for_seed(worker, now) and now - at >= SOW_MS:
+                self._sown[beat.worker] = now
+                self._hands.sow(worker)
+
+    def _waits_for_seed(self, worker: Worker, now: float) -> bool:
+        return self._crew.is_starting(worker, now) and bool(worker.beat.mend)
 
     def _have_mended(self, now: float) -> None:
         for worker in self._crew.all():
@@ -187,7 +208,9 @@ class Watch:
             )
         if wrong is not None and now - worker.heard_at < REBUILD_MS:
             return
-        if not self._crew.is_live(worker, now):
+        if self._waits_for_seed(worker, now):
+            yield Trouble(name=AlarmName.UNSEEDED, worker=beat.worker, index=0, reason=beat.mend)
+        elif not self._crew.is_live(worker, now):
             yield from self._absence(worker, now)
         elif beat.applied.index < self._past_at(now)[1]:
             yield Trouble(

@@ -36,15 +36,23 @@ if TYPE_CHECKING:
     from quadlog.worker.mend import Mender
     from quadlog.worker.reads import Reads
     from quadlog.worker.replica import Replica
+    from quadlog.worker.seed_door import SeedDoor
 
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
 def make_app(
-    replica: Replica, reads: Reads, mender: Mender, dry_runs: DryRuns, settings: WorkerSettings
+    replica: Replica,
+    reads: Reads,
+    mender: Mender,
+    dry_runs: DryRuns,
+    settings: WorkerSettings,
+    *,
+    seeds: SeedDoor,
 ) -> Starlette:
     """The ASGI application."""
-    read, duty, trial = _ReadDoor(reads, settings), _DutyDoor(replica, mender), _TrialDoor(dry_runs, settings)
+    read, duty = _ReadDoor(replica, reads, settings), _DutyDoor(replica, mender, seeds)
+    trial = _TrialDoor(replica, dry_runs, settings)
     return Starlette(
         routes=[
             Route("/sparql", read.query, methods=["GET", "POST"]),
@@ -56,6 +64,8 @@ def make_app(
             Route("/status", duty.status, methods=["GET"]),
             Route("/dry-run", trial.dry_run, methods=["POST"]),
             Route("/evaluate", duty.evaluate, methods=["POST"]),
+            Route("/seed", seeds.get, methods=["GET"]),
+            Route("/seed", seeds.put, methods=["PUT"]),
             Route("/rebuild", duty.rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),
         ],
@@ -66,11 +76,12 @@ def make_app(
 class _ReadDoor:
     """Reads, and the list of them."""
 
-    def __init__(self, reads: Reads, settings: WorkerSettings) -> None:
-        self._reads, self._rows = reads, settings.query_rows
+    def __init__(self, replica: Replica, reads: Reads, settings: WorkerSettings) -> None:
+        self._replica, self._reads, self._rows = replica, reads, settings.query_rows
         self._limits = Limits(seconds=settings.query_timeout, memory=settings.query_memory)
 
     async def query(self, request: Request) -> Response:
+        self._replica.refuse_unless_seeded()
         text, parameters = await _query_of(request)
         question = Question(
             text=text,
@@ -83,6 +94,7 @@ class _ReadDoor:
         return await self._reads.answer(request, question, _caller_of(request), asked)
 
     async def statements(self, request: Request) -> Response:
+        self._replica.refuse_unless_seeded()
         # Everything there is takes as long as it takes: only its memory and its client's patience are limited.
         endless = replace(self._limits, seconds=inf)
         return await self._reads.answer(request, Question(text=None), _caller_of(request), endless)
@@ -99,12 +111,12 @@ class _ReadDoor:
 class _DutyDoor:
     """What masters ask beside reads."""
 
-    def __init__(self, replica: Replica, mender: Mender) -> None:
-        self._replica, self._mender = replica, mender
+    def __init__(self, replica: Replica, mender: Mender, seeds: SeedDoor) -> None:
+        self._replica, self._mender, self._seeds = replica, mender, seeds
 
     async def status(self, request: Request) -> Response:
         del request
-        return JSONResponse(_status(self._replica))
+        return JSONResponse(_status(self._replica) | {"seeds": self._seeds.kept()})
 
     async def controls(self, request: Request) -> Response:
         del request
@@ -138,10 +150,11 @@ class _DutyDoor:
 class _TrialDoor:
     """What an update would do."""
 
-    def __init__(self, dry_runs: DryRuns, settings: WorkerSettings) -> None:
-        self._dry_runs, self._most = dry_runs, settings.max_transaction_size
+    def __init__(self, replica: Replica, dry_runs: DryRuns, settings: WorkerSettings) -> None:
+        self._replica, self._dry_runs, self._most = replica, dry_runs, settings.max_transaction_size
 
     async def dry_run(self, request: Request) -> Response:
+        self._replica.refuse_unless_seeded()
         body = await read_body(request, self._most)
         given, left = request.query_params, threading.Event()
         options = options_of(given.getlist(GRAPH), given.getlist(NAMED))

@@ -89,8 +89,13 @@ def tidy(data_dir: Path) -> None:
     shutil.rmtree(data_dir / _WRONG, ignore_errors=True)
 
 
-def empty(data_dir: Path) -> None:
-    """Put the store aside; the next start removes it.  A death between any two steps is harmless."""
+def put_aside(data_dir: Path) -> None:
+    """Have no store; the next start removes the old one."""
     tidy(data_dir)
     (data_dir / QUADS).rename(data_dir / _WRONG)
+
+
+def empty(data_dir: Path) -> None:
+    """Begin with an empty store at the next start.  A death between any two steps is harmless."""
+    put_aside(data_dir)
     (data_dir / _LAST).write_text(str(wall()))

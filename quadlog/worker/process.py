@@ -25,6 +25,8 @@ from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
 from quadlog.worker.replica import Replica
 from quadlog.worker.scrub import Scrubber
+from quadlog.worker.seed_door import SeedDoor
+from quadlog.worker.seedbed import Seedbed
 
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
@@ -41,6 +43,8 @@ def run(settings: WorkerSettings) -> int:
     store = QuadStore.open(settings.data_dir / QUADS)
     outlet = KafkaOutlet(settings.kafka, client=settings.node_id, failed=server.fail)
     health = Health()
+    seedbed = Seedbed(settings.data_dir, store, health, server.leave)
+    seedbed.tidy()
     feed = Feed(store.applied.index)
     copies = settings.data_dir / "copies"
     readers = Readers(store, feed, copies, most=settings.query_processes)
@@ -56,6 +60,7 @@ def run(settings: WorkerSettings) -> int:
         settle=outlet.flush,
         together=outlet.together,
         health=health,
+        lacks=seedbed.hear,
     )
     name = f"{settings.node_id}-reads"
     tail = KafkaTail(
@@ -76,7 +81,7 @@ def run(settings: WorkerSettings) -> int:
     scrubber.start()
     log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
     try:
-        app = make_app(replica, reads, mender, dry_runs, settings)
+        app = make_app(replica, reads, mender, dry_runs, settings, seeds=SeedDoor(seedbed))
         return server.run(app, beside=(readers.run, reads.run))
     finally:
         scrubber.stop()
@@ -85,6 +90,9 @@ def run(settings: WorkerSettings) -> int:
         outlet.close()
         if not mender.wanted:
             store.close()
+        if seedbed.wanted and not mender.wanted:
+            seedbed.sow()
+            begin_anew()
         log.info("worker stopped", served_s=round(time.monotonic() - started))
         if mender.wanted:
             with suppress(OSError):  # what is wrong may not let itself be flushed: it is emptied all the same

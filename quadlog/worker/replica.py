@@ -13,8 +13,8 @@ from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.clock import Turns, now
 from quadlog.core import control, signature
-from quadlog.core.model import Effect, Fence, Handover, Heartbeat, Point, WorkerState
-from quadlog.errors import StateError
+from quadlog.core.model import Effect, Fence, Handover, Heartbeat, Point, Seed, WorkerState
+from quadlog.errors import StateError, Unavailable
 from quadlog.failpoints import Failpoint, visit
 from quadlog.ports import apart
 from quadlog.quadstore import Applied
@@ -80,6 +80,7 @@ class Replica:
         settle: Callable[[], None] | None = None,
         together: Together = apart,
         health: Health | None = None,
+        lacks: Callable[[Seed], bool] = lambda _: False,
     ) -> None:
         """Go on behind what `store` has applied.
 
@@ -94,8 +95,12 @@ class Replica:
             settle: waits until all that was said is acknowledged; for failpoints.
             together: what effects are said within.
             health: what heartbeats tell of the store beside what it applied.
+            lacks: told of the seed that the log begins with; whether the store was not made of it.
 
         """
+        self._lacks = lacks
+        self._lacking: Seed | None = None
+        """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
         self.store: Final = store
         self._feed = feed
         self._settings, self._topics = settings, topics
@@ -128,6 +133,7 @@ class Replica:
         )
         self._batches = threading.Semaphore(BATCHES)
         self._no_more_entries = frozenset({topics.agreed})
+        self._nothing_more = frozenset({topics.agreed, topics.effects})
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
         self._stopping = threading.Event()
         self._pulse = threading.Thread(target=self._beat_while_busy, name="pulse", daemon=True)
@@ -160,6 +166,8 @@ class Replica:
 
     def full(self) -> frozenset[str]:
         """Topics to hear no more of for now: entries wait for effects, effects never for long."""
+        if self._lacking is not None:
+            return self._nothing_more
         return self._no_more_entries if self._backlog.is_full else frozenset()
 
     def ask_to_evaluate(self, asked: Asked) -> None:
@@ -178,9 +186,23 @@ class Replica:
         self._thread.join(timeout=5)
         self.tenure.close()
 
+    def refuse_unless_seeded(self) -> None:
+        """Before a read.
+
+        Raises:
+            Unavailable: the store is not what the log begins with.
+
+        """
+        if self._lacking is not None:
+            raise Unavailable(
+                "this worker lacks the seed that the log begins with; ask another one", retry_after=2
+            )
+
     def beat(self, state: WorkerState = WorkerState.SERVING) -> Heartbeat:
         """What this worker says of itself now."""
         applied = self.store.applied
+        if self._lacking is not None:
+            state = WorkerState.STARTING
         return Heartbeat(
             worker=self._settings.node_id,
             dc=self._settings.dc,
@@ -218,7 +240,8 @@ class Replica:
                 case Stop():
                     return False
                 case Asked():
-                    self.tenure.take_over(event)
+                    if self._lacking is None:
+                        self.tenure.take_over(event)
                 case Fetched():
                     pass  # the evaluator goes on, below
                 case Heard(records=records):
@@ -261,6 +284,8 @@ class Replica:
             return events
 
     def _hear(self, record: Record) -> None:
+        if self._lacking is not None:
+            return  # the next process hears it again
         if record.topic == self._topics.agreed:
             if entry := self._agreed.hear(record):
                 self._backlog.add_entry(entry, record.offset + 1)
@@ -272,18 +297,22 @@ class Replica:
                 self.tenure.meet(fence)
             case Handover() as handover:
                 self.tenure.hand_over(handover)
+            case Seed() as seed:
+                if self._lacks(seed):
+                    self._lacking = seed
+                    self.tenure.retire()
             case None:
                 pass
 
     def _evaluate(self) -> None:
-        self._more = self.tenure.evaluate()
+        self._more = self._lacking is None and self.tenure.evaluate()
 
     # --- applying -----------------------------------------------------------------------------------
 
     def _apply(self) -> None:
         """Apply all effects whose entries are here, a batch in one commit."""
         pairs = self._backlog.batch()
-        if not pairs:
+        if not pairs or self._lacking is not None:
             return
         effects = [pair.effect for pair in pairs]
         lines, anticipated = self.tenure.due(effects)

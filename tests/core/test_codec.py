@@ -30,6 +30,7 @@ from quadlog.core.model import (
     Post,
     Rank,
     Scrub,
+    Seed,
     Transaction,
     View,
     WorkerState,
@@ -123,6 +124,15 @@ posts = st.builds(
     given_up=st.lists(names, max_size=3).map(tuple),
 )
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
+seeds = st.builds(
+    Seed,
+    signature=hashes,
+    quads=longs,
+    digest=hashes,
+    at=moments,
+    by=names,
+    sources=st.lists(names, max_size=3).map(tuple),
+)
 handovers = st.builds(Handover, index=longs, term=hashes, dc=names, start=longs)
 heartbeats = st.builds(
     Heartbeat,
@@ -142,7 +152,7 @@ heartbeats = st.builds(
     mend=names,
 )
 anything: st.SearchStrategy[Said] = st.one_of(
-    payloads, entries, effects, posts, fences, handovers, heartbeats
+    payloads, entries, effects, posts, fences, handovers, heartbeats, seeds
 )
 
 
@@ -163,6 +173,8 @@ def encode(said: Said) -> list[bytes]:  # noqa: PLR0911  one for each
             return [codec.encode_handover(said)]
         case Heartbeat():
             return [codec.encode_heartbeat(said)]
+        case Seed():
+            return [codec.encode_seed(said)]
 
 
 @given(heartbeats)

@@ -12,8 +12,8 @@ from quadlog.core.messages import Now
 from quadlog.core.model import GENESIS, Effect, Heartbeat, Outcome, Point, Scrub, WorkerState
 from quadlog.envelope import text_id
 from quadlog.master.crew import Crew, Door, Worker, Wrong
-from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, Hands, Watch
-from tests.core.test_consumers import effects_topic, fence
+from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, SOW_MS, Hands, Watch
+from tests.core.test_consumers import effects_topic, fence, seed, topic_with
 from tests.core.test_crew import beat as any_beat
 
 if TYPE_CHECKING:
@@ -61,7 +61,13 @@ class Cluster:
         self.ledger = EffectsLedger()
         self.knocked: list[str] = []
         self.mended: list[str] = []
-        self.watch = Watch(self.crew, self.ledger, Hands(knock=self.knock, mend=self.mend), max_lag_ms=LAG)
+        self.sown: list[Worker] = []
+        self.watch = Watch(
+            self.crew,
+            self.ledger,
+            Hands(knock=self.knock, mend=self.mend, sow=self.sown.append),
+            max_lag_ms=LAG,
+        )
         self.now = 0.0
         self.agreed = 0
         self.hear(*effects)
@@ -275,3 +281,63 @@ def test_entries_without_effects_are_told() -> None:
     assert cluster.run(1, beat("a", 1)) == ["entries-undecided None 2"]
     cluster.hear(effect(2), effect(3))
     assert cluster.run(1, beat("a", 3)) == []
+
+
+# --- seeds ----------------------------------------------------------------------------------------------
+
+
+def sown(*effects: Effect) -> Cluster:
+    """A cluster whose log begins with the seed of signature 9."""
+    cluster = Cluster()
+    for record in topic_with(replace(seed(), signature=state(9))):
+        cluster.ledger.hear(record)
+    cluster.crew.seed = state(9)
+    cluster.hear(*effects)
+    return cluster
+
+
+def waiting(worker: str) -> Heartbeat:
+    return replace(beat(worker, 0), state=WorkerState.STARTING, mend="it lacks the seed")
+
+
+def test_who_has_the_seed_is_right_and_who_has_not_heard_of_it_is_not_served() -> None:
+    cluster = sown()
+    assert cluster.run(5, beat("a", 0, signature=9), beat("b", 0)) == []
+    assert [worker.beat.worker for worker in cluster.crew.for_read(cluster.now, 0)] == ["a"]
+    assert not cluster.mended
+    assert not cluster.sown
+
+
+def test_the_seed_is_brought_to_who_waits_for_it() -> None:
+    cluster = sown()
+    assert cluster.run(SOW_MS / 1000 - 1, beat("a", 0, signature=9), waiting("b")) == ["worker-unseeded b 0"]
+    assert [worker.beat.worker for worker in cluster.sown] == ["b"]
+    [_, lacking] = cluster.crew.all()
+    assert cluster.crew.state(lacking, cluster.now) == "starting"
+    assert "lacks the seed" in cluster.crew.why_not(lacking, cluster.now, 0)
+    cluster.run(5, beat("a", 0, signature=9), waiting("b"))
+    assert len(cluster.sown) == 2
+    assert cluster.run(1, beat("a", 0, signature=9), beat("b", 0, signature=9)) == []
+
+
+def test_a_scrub_of_the_empty_store_is_not_held_against_the_seed() -> None:
+    cluster = sown()
+    empty = Scrub(index=0, at=0, expected=state(0), found=state(0), quads=0)
+    assert (
+        cluster.run(1, replace(beat("a", 0), scrub=empty), replace(waiting("b"), scrub=empty, mend="")) == []
+    )
+    damaged = replace(empty, expected=state(9), found=state(8))
+    assert cluster.run(1, replace(beat("a", 0, signature=9), scrub=damaged)) == ["worker-damaged a 0"]
+
+
+def test_a_worker_that_hears_of_the_seed_before_its_master_is_not_wrong() -> None:
+    cluster = Cluster()
+    assert cluster.run(2, beat("a", 0, signature=9)) == []
+    assert cluster.mended == []
+
+
+def test_a_worker_that_begins_with_something_else_than_the_log_is_never_served() -> None:
+    on_seed = replace(effect(1), signature_before=state(9))
+    cluster = sown(on_seed)
+    cluster.run(2, beat("a", 1), beat("b", 0, signature=8))
+    assert [worker.beat.worker for worker in cluster.crew.live(cluster.now)] == ["a"]

@@ -20,6 +20,8 @@ from quadlog.worker.feed import Feed
 from quadlog.worker.mend import Mender
 from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
+from quadlog.worker.seed_door import SeedDoor
+from quadlog.worker.seedbed import Seedbed
 from tests.integration.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
@@ -92,7 +94,16 @@ async def served(
     try:
         mender = Mender(limits, TOPICS, worker.store.name, worker.replica.health, lambda: None)
         here = Served(
-            worker, readers, make_app(worker.replica, reads, mender, DryRuns(worker.store, limits), limits)
+            worker,
+            readers,
+            make_app(
+                worker.replica,
+                reads,
+                mender,
+                DryRuns(worker.store, limits),
+                limits,
+                seeds=SeedDoor(Seedbed(path, worker.store, worker.replica.health, lambda: None)),
+            ),
         )
         async with here.client:
             yield here

@@ -1,0 +1,219 @@
+"""A parcel: the files of a store as one stream, and what they are to be.
+
+The stream is a tar archive of plain files in the order of their names, each with nothing but a name and a size, so that
+the same files always make the same bytes, and the same digest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from quadlog.errors import StateError, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+    from pathlib import Path
+
+PIECE: Final = 1024 * 1024
+"""Bytes that are read, sent and written at once."""
+
+FILES: Final = "files"
+LABEL: Final = "seed.json"
+"""In the directory of a parcel: those files, and what they are."""
+
+SIGNATURE: Final = "Quadlog-Signature"
+QUADS: Final = "Quadlog-Quads"
+DIGEST: Final = "Quadlog-Digest"
+SIZE: Final = "Quadlog-Size"
+"""What stands on a parcel while it is sent."""
+
+MEDIA_TYPE: Final = "application/x-tar"
+
+_BLOCK: Final = tarfile.BLOCKSIZE
+_END: Final = bytes(2 * _BLOCK)
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
+_LEFT_OUT: Final = ("LOCK", "LOG")
+"""How names begin of what RocksDB writes for itself: its lock, and what it logs of its work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What the files of a parcel are: whoever has them all with this digest has that state."""
+
+    signature: str
+    """Of the state, 64 hex digits."""
+    quads: int
+    digest: str
+    """blake2b-256 of the stream, in hex."""
+    size: int
+    """Bytes of the stream."""
+
+    def headers(self) -> dict[str, str]:
+        """As it is sent."""
+        return {
+            "Content-Type": MEDIA_TYPE,
+            SIGNATURE: self.signature,
+            QUADS: str(self.quads),
+            DIGEST: self.digest,
+            SIZE: str(self.size),
+        }
+
+    @staticmethod
+    def of(headers: Mapping[str, str]) -> Label:
+        """What stands on a parcel that comes in.
+
+        Raises:
+            UserError: not all of it.
+
+        """
+        signature, digest = headers.get(SIGNATURE, ""), headers.get(DIGEST, "")
+        quads, size = headers.get(QUADS, ""), headers.get(SIZE, "")
+        if not (_HEX.fullmatch(signature) and _HEX.fullmatch(digest) and quads.isdigit() and size.isdigit()):
+            raise UserError(
+                f"a seed comes with {SIGNATURE}, {QUADS}, {DIGEST} and {SIZE}: is it from `quadlog import`?"
+            )
+        return Label(signature=signature, quads=int(quads), digest=digest, size=int(size))
+
+    def save(self, directory: Path) -> None:
+        """Write it beside the files: the parcel is whole then."""
+        (directory / LABEL).write_text(json.dumps(asdict(self)))
+
+    @staticmethod
+    def load(directory: Path) -> Label | None:
+        """What the parcel in a directory is; None: there is no whole one."""
+        try:
+            said: dict[str, Any] = json.loads((directory / LABEL).read_text())
+            return Label(**said)
+        except (OSError, ValueError, TypeError):
+            return None
+
+
+def pieces_of(directory: Path) -> Iterator[bytes]:
+    """The stream of the files in a directory."""
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith(_LEFT_OUT):
+            continue
+        info = tarfile.TarInfo(path.name)
+        info.size = left = path.stat().st_size
+        yield info.tobuf(tarfile.GNU_FORMAT)
+        with path.open("rb") as file:
+            while left and (piece := file.read(min(PIECE, left))):
+                left -= len(piece)
+                yield piece
+        if left:
+            raise StateError(f"{path} became shorter while it was read")
+        yield bytes(-info.size % _BLOCK)
+    yield _END
+
+
+def label_of(directory: Path, *, signature: str, quads: int) -> Label:
+    """What is to stand on the parcel of these files."""
+    digest, size = blake2b(digest_size=32), 0
+    for piece in pieces_of(directory):
+        digest.update(piece)
+        size += len(piece)
+    return Label(signature=signature, quads=quads, digest=digest.hexdigest(), size=size)
+
+
+async def gathered(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """The same bytes in larger pieces: each costs a turn of a thread, or of a connection."""
+    held: list[bytes] = []
+    size = 0
+    async for chunk in stream:
+        held.append(chunk)
+        size += len(chunk)
+        if size >= PIECE:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+class Unpacker:
+    """Writes the files of a stream while it comes in, in pieces of any size."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is empty."""
+        self._directory = directory
+        self._digest, self._size = blake2b(digest_size=32), 0
+        self._held = b""
+        self._file: BinaryIO | None = None
+        self._left = self._padding = 0
+        self._is_ended = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that came in."""
+        return self._size
+
+    def feed(self, piece: bytes) -> None:
+        """The next piece.
+
+        Raises:
+            UserError: it is no stream of a parcel.
+            OSError: it cannot be written.
+
+        """
+        self._digest.update(piece)
+        self._size += len(piece)
+        rest = memoryview(self._held + piece if self._held else piece)
+        self._held = b""
+        while rest:
+            if self._left:
+                assert self._file is not None, "a file is open while some of it is to come"
+                taken = self._file.write(rest[: self._left])
+                self._left -= taken
+            elif self._padding:
+                taken = min(self._padding, len(rest))
+                self._padding -= taken
+            elif len(rest) < _BLOCK:
+                self._held = bytes(rest)
+                return
+            else:
+                self._begin(bytes(rest[:_BLOCK]))
+                taken = _BLOCK
+            rest = rest[taken:]
+
+    def _begin(self, block: bytes) -> None:
+        self._let_go()
+        if self._is_ended or not any(block):
+            self._is_ended = True
+            return
+        try:
+            info = tarfile.TarInfo.frombuf(block, "ascii", "strict")
+        except (tarfile.TarError, UnicodeError) as error:
+            raise UserError(f"this is not the stream of a seed: {error}") from error
+        if not info.isreg() or not _NAME.fullmatch(info.name) or info.name.startswith(_LEFT_OUT):
+            raise UserError(f"a seed has plain files in one directory, not {info.name!r}")
+        self._left, self._padding = info.size, -info.size % _BLOCK
+        self._file = (self._directory / info.name).open("xb", buffering=0)
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def end(self, label: Label) -> None:
+        """It was all.
+
+        Raises:
+            UserError: it is not what the label says.
+
+        """
+        self._let_go()
+        found = self._digest.hexdigest()
+        if (found, self._size) != (label.digest, label.size):
+            raise UserError(
+                f"{self._size} bytes with the digest {found[:16]}… came, {label.size} with {label.digest[:16]}… were"
+                " announced: nothing of it is kept, send it again"
+            )
+
+    def close(self) -> None:
+        """However it ended."""
+        self._let_go()

@@ -1,0 +1,115 @@
+"""The two commands, from their options to their last line."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from quadlog.errors import UserError
+from quadlog.parcel import Label
+from quadlog.seed.build import build, discard
+from quadlog.seed.endpoints import TIMEOUT as PATIENCE
+from quadlog.seed.endpoints import Endpoint, is_endpoint
+from quadlog.seed.export import export
+from quadlog.seed.progress import Phases
+from quadlog.seed.ship import TIMEOUT, Master, refuse_if_begun, ship
+from quadlog.seed.sources import files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from quadlog.seed.sources import Source
+
+_BUILT: Final = "built"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be imported, and how."""
+
+    sources: Sequence[str]
+    into: str
+    keep_blank_nodes: bool
+    work: Path | None
+
+
+def run_import(wanted: Wanted, say: Callable[[str], None]) -> int:
+    """Build, ship, wait; 1 where a worker does not have it yet."""
+    phases = Phases()
+    with ExitStack() as opened:
+        client = opened.enter_context(httpx.Client(timeout=TIMEOUT, trust_env=False))
+        master = Master(wanted.into.rstrip("/"), client)
+        refuse_if_begun(master)
+        work = wanted.work or Path(
+            opened.enter_context(tempfile.TemporaryDirectory(prefix="quadlog-import-"))
+        )
+        label = _built(wanted, work, phases)
+        phases.say(f"{label.quads:,} quads, signature {label.signature}, {label.size:,} bytes")
+        lacking = ship(master, label, work / _BUILT, wanted.sources, phases)
+    for worker in lacking:
+        say(f"not yet: {worker}; it gets the seed from another worker when it is back")
+    took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.seconds.items())
+    say(f"the log begins with {label.quads} quads, signature {label.signature} ({took})")
+    return 1 if lacking else 0
+
+
+def _built(wanted: Wanted, work: Path, phases: Phases) -> Label:
+    """What an earlier run has built here, or what is built now."""
+    directory = work / _BUILT
+    if known := Label.load(directory):
+        phases.say(f"what was built in {work} before is taken, and no source is read")
+        return known
+    discard(directory)
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="fetched-", dir=work) as fetched:
+            return build(
+                _sources(wanted.sources, Path(fetched), phases),
+                directory,
+                phases,
+                keep_blank_nodes=wanted.keep_blank_nodes,
+            )
+    except BaseException:
+        discard(directory)
+        raise
+
+
+def _sources(names: Sequence[str], fetched: Path, phases: Phases) -> list[Source]:
+    found: list[Source] = []
+    for number, name in enumerate(names):
+        if is_endpoint(name):
+            found += _fetched(name, fetched / str(number), phases)
+        else:
+            found += files_of([name])
+    if len({source.path.resolve() for source in found}) < len(found):
+        raise UserError("a file is named twice")
+    return found
+
+
+def _fetched(name: str, directory: Path, phases: Phases) -> list[Source]:
+    directory.mkdir()
+    came = 0
+
+    def told(size: int) -> None:
+        nonlocal came
+        came += size
+
+    with (
+        phases.phase(f"fetching {name}", 1, lambda: (0, 0)),
+        httpx.Client(timeout=PATIENCE, trust_env=False, follow_redirects=True) as client,
+    ):
+        found = list(Endpoint(name, directory, client, told).fetch())
+    phases.say(f"{name} gave {came:,} bytes")
+    return found
+
+
+def run_export(master: str, target: Path | None) -> None:
+    """Write out, say of which state."""
+    phases = Phases()
+    done = export(master.rstrip("/"), target, phases)
+    phases.say(f"index {done.index}, chain {done.chain}…, {done.quads} quads, signature {done.signature}")

@@ -1,0 +1,128 @@
+"""`quadlog export`: all quads of one state, counted while they come, and held against what the state is to be."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from http import HTTPStatus
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import httpx
+
+from quadlog.compare.dumps import status_of
+from quadlog.errors import StateError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from quadlog.seed.progress import Phases
+
+TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
+"""Between two pieces."""
+
+PART: Final = ".part"
+
+
+@dataclass(slots=True)
+class Count:
+    """Lines that came, up to now."""
+
+    total: int = 0
+    quads: int = 0
+    _left: bytes = b""
+
+    def take(self, piece: bytes) -> None:
+        """Some more bytes."""
+        *lines, self._left = (self._left + piece).split(b"\n")
+        for line in lines:
+            self.total += int.from_bytes(blake2b(line, digest_size=32).digest(), "big")
+            self.quads += not line.startswith(b"#")
+
+    @property
+    def signature(self) -> str:
+        """Of all lines that came."""
+        return f"{self.total % (1 << 256):064x}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last line has its end."""
+        return not self._left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """Which state was written out."""
+
+    index: int
+    chain: str
+    """How it begins."""
+    quads: int
+    signature: str
+
+
+def export(master: str, target: Path | None, phases: Phases) -> Exported:
+    """Write all quads to a file, or to standard output; the file is there only if all is right.
+
+    Raises:
+        Unavailable: it did not come whole.
+        StateError: it is not what the worker that gave it says that it holds.
+
+    """
+    repository = status_of(master)["repository"]
+    try:
+        with (
+            httpx.stream(
+                "GET", f"{master}/repositories/{repository}/statements", timeout=TIMEOUT, trust_env=False
+            ) as answer,
+            _written(target) as file,
+        ):
+            if answer.status_code != HTTPStatus.OK:
+                raise Unavailable(
+                    f"{master} answered {answer.status_code}: {answer.read().decode(errors='replace')[:300]}"
+                )
+            return _written_out(answer, file, phases)
+    except httpx.HTTPError as error:
+        raise Unavailable(
+            f"{master} did not give all quads: {type(error).__name__} {error}; nothing is kept of them, try again"
+        ) from error
+
+
+def _written_out(answer: httpx.Response, file: BinaryIO, phases: Phases) -> Exported:
+    headers = answer.headers
+    if "quadlog-signature" not in headers:
+        raise Unavailable(
+            "the master does not say which state its quads are of: it is older than this command"
+        )
+    index, chain = headers["quadlog-index"].split(":")
+    claimed, announced = headers["quadlog-signature"], int(headers["quadlog-quads"])
+    count = Count()
+    with phases.phase("writing", announced, lambda: (count.quads, count.quads)):
+        for piece in answer.iter_bytes():
+            file.write(piece)
+            count.take(piece)
+    if (count.signature, count.quads) != (claimed, announced) or not count.is_whole:
+        raise StateError(
+            f"{count.quads} quads with the signature {count.signature[:16]}… came, the worker that gave them says that"
+            f" it holds {announced} with {claimed[:16]}… at index {index}: nothing is kept of them. See alarms in"
+            " /cluster/status, and `quadlog verify`"
+        )
+    return Exported(index=int(index), chain=chain, quads=count.quads, signature=count.signature)
+
+
+@contextmanager
+def _written(target: Path | None) -> Generator[BinaryIO]:
+    """A file that gets its name at the end; standard output has no such end."""
+    if target is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = target.with_name(target.name + PART)
+    try:
+        with part.open("wb", buffering=1024 * 1024) as file:
+            yield file
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

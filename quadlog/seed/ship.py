@@ -1,0 +1,217 @@
+"""A seed is shipped: to all workers through one master, then agreed on, then waited for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
+from quadlog.parcel import FILES, pieces_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from quadlog.parcel import Label
+    from quadlog.seed.progress import Phases
+
+TIMEOUT: Final = httpx.Timeout(300.0, connect=5.0)
+"""For the slowest worker to take what it was sent."""
+
+WAIT_S: Final = 300.0
+"""For every worker to serve it."""
+
+SILENT_S: Final = 15.0
+"""After that nobody waits for a worker that does not answer."""
+
+ASK_S: Final = 15.0
+LOOK_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """The master that an import was told of."""
+
+    url: str
+    client: httpx.Client
+
+    def seeds(self) -> dict[str, Any]:
+        """`/cluster/seed`: by data centre.
+
+        Raises:
+            Unavailable: it does not say.
+
+        """
+        try:
+            answer = self.client.get(f"{self.url}/cluster/seed", timeout=ASK_S)
+            found: dict[str, Any] = answer.raise_for_status().json()["dcs"]
+        except (httpx.HTTPError, ValueError, KeyError) as error:
+            raise Unavailable(f"{self.url} does not say how it is: {type(error).__name__} {error}") from error
+        return found
+
+
+def refuse_if_begun(master: Master) -> None:
+    """Before anything is read: may a seed come at all?
+
+    Raises:
+        NotEmpty: the log holds something, or begins with a seed that all workers have.
+        Unavailable: a data centre does not answer.
+
+    """
+    dcs = master.seeds()
+    for dc, said in dcs.items():
+        if error := said.get("error"):
+            raise Unavailable(f"{dc} cannot be reached through {master.url}: {error}; nothing was changed")
+    seeds = [said["seed"] for said in dcs.values() if said["seed"]]
+    if seeds and not _lacking(dcs, seeds[0]["signature"]):
+        raise NotEmpty(
+            f"the log begins with a seed already: {seeds[0]['signature'][:16]}… with {seeds[0]['quads']} quads, from"
+            f" {', '.join(seeds[0]['sources'])}, and every worker has it; nothing was changed"
+        )
+    if not seeds and any(said["begun"] for said in dcs.values()):
+        raise NotEmpty(
+            "the log holds something, and a seed comes before all of it: nothing was changed. Add to what is there with"
+            " updates, or import into a new repository"
+        )
+
+
+def _lacking(dcs: dict[str, Any], signature: str) -> list[str]:
+    """Workers that do not keep the seed, or do not serve."""
+    return [
+        f"{worker} of {dc} is {said['state']}"
+        for dc, here in dcs.items()
+        for worker, said in here.get("workers", {}).items()
+        if signature not in (said["keeps"] or []) or said["state"] != "serving"
+    ]
+
+
+def ship(master: Master, label: Label, directory: Path, sources: Sequence[str], phases: Phases) -> list[str]:
+    """Bring the seed to all workers and have the log begin with it; returns who is yet to get it.
+
+    Raises:
+        NotEmpty: the log began with something else meanwhile.
+        Unavailable: a data centre has no worker that took it; nothing was changed.
+        OutcomeUnknown: it was said, and nobody knows yet whether it counts.
+
+    """
+    _refuse_other(master.seeds(), label)
+    failures = _send(master, label, directory, phases)
+    _check_kept(master, label, failures)
+    _agree(master, label, sources)
+    return _await(master, label, phases)
+
+
+def _check_kept(master: Master, label: Label, failures: Mapping[str, str]) -> None:
+    """Does a worker of each data centre keep it?  One that became a new process meanwhile is waited for."""
+    began = time.monotonic()
+    while without := _without(dcs := master.seeds(), label):
+        _refuse_other(dcs, label)
+        if time.monotonic() - began > SILENT_S:
+            dc = without[0]
+            why = "; ".join(f"{name}: {text}" for name, text in failures.items() if name.split("/")[0] == dc)
+            raise Unavailable(
+                f"no worker of {dc} has taken the seed ({why or dcs[dc].get('error', 'none is there')}):"
+                " nothing was changed"
+            )
+        time.sleep(LOOK_S)
+
+
+def _refuse_other(dcs: Mapping[str, Any], label: Label) -> None:
+    """Where another import was first."""
+    others = [said["seed"] for said in dcs.values() if said.get("seed")]
+    if others and others[0]["signature"] != label.signature:
+        raise NotEmpty(
+            f"the log begins with another seed: {others[0]['signature'][:16]}… with {others[0]['quads']} quads, from"
+            f" {', '.join(others[0]['sources'])}, and this one is {label.signature[:16]}…; nothing was changed"
+        )
+
+
+def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
+    """Data centres of which no worker keeps it."""
+    return [
+        dc
+        for dc, said in dcs.items()
+        if not any(label.signature in (worker["keeps"] or []) for worker in said.get("workers", {}).values())
+    ]
+
+
+def _send(master: Master, label: Label, directory: Path, phases: Phases) -> dict[str, str]:
+    """What failed, by data centre or worker."""
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        for piece in pieces_of(directory / FILES):
+            yield piece
+            sent += len(piece)
+
+    headers = label.headers() | {"Content-Length": str(label.size)}
+    with phases.phase("sending to all workers", label.size, lambda: (sent, 0)):
+        try:
+            answer = master.client.put(f"{master.url}/cluster/seed/files", content=pieces(), headers=headers)
+        except httpx.HTTPError as error:
+            raise Unavailable(
+                f"the seed could not be sent: {type(error).__name__} {error}; nothing was changed"
+            ) from error
+    _raise_for(answer)
+    failures: dict[str, str] = answer.json()["failures"]
+    return failures
+
+
+def _agree(master: Master, label: Label, sources: Sequence[str]) -> None:
+    said = {
+        "signature": label.signature,
+        "quads": label.quads,
+        "digest": label.digest,
+        "sources": list(sources),
+    }
+    try:
+        answer = master.client.post(f"{master.url}/cluster/seed", json=said)
+    except httpx.HTTPError as error:
+        raise OutcomeUnknown(
+            f"nobody knows yet whether the log begins with the seed: {type(error).__name__} {error}; see `seed` in"
+            " /cluster/status. If it is the one, run the same import again: it finishes"
+        ) from error
+    _raise_for(answer)
+
+
+def _await(master: Master, label: Label, phases: Phases) -> list[str]:
+    """Until every worker that is there serves the seed; who does not after all."""
+    lacking, began = [""], time.monotonic()
+    with phases.phase("workers take it up", 1, lambda: (0, 0)):
+        while lacking and time.monotonic() - began < WAIT_S:
+            dcs = master.seeds()
+            if time.monotonic() - began > SILENT_S:
+                dcs = {dc: _those_that_answer(said) for dc, said in dcs.items()}
+            lacking = _lacking(dcs, label.signature)
+            lacking += [f"{dc} has not heard of it" for dc, said in dcs.items() if not said.get("seed")]
+            if lacking:
+                time.sleep(LOOK_S)
+    return lacking + [text for text in _lacking(master.seeds(), label.signature) if text not in lacking]
+
+
+def _those_that_answer(said: dict[str, Any]) -> dict[str, Any]:
+    workers = {
+        name: worker for name, worker in said.get("workers", {}).items() if worker["keeps"] is not None
+    }
+    return said | {"workers": workers}
+
+
+_ERRORS: Final = {HTTPStatus.CONFLICT: NotEmpty, HTTPStatus.BAD_REQUEST: UserError}
+
+
+def _raise_for(answer: httpx.Response) -> None:
+    if answer.is_success:
+        return
+    try:
+        said = answer.json()
+        message, name = str(said["message"]), str(said["error"])
+    except (ValueError, KeyError):
+        message, name = f"the master answered {answer.status_code}: {answer.text[:200]}", ""
+    if name == OutcomeUnknown.__name__:
+        raise OutcomeUnknown(message)
+    raise _ERRORS.get(HTTPStatus(answer.status_code), Unavailable)(message)

@@ -1,0 +1,82 @@
+"""A worker's door for seeds: one comes in, or goes out to another worker that lacks it."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import iterate_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from quadlog.errors import Unavailable, UserError
+from quadlog.parcel import Label, gathered, pieces_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from quadlog.worker.seedbed import Draft, Seedbed
+
+
+class SeedDoor:
+    """`PUT /seed`, `GET /seed?signature=…`."""
+
+    def __init__(self, bed: Seedbed) -> None:
+        """`bed`: where they are kept."""
+        self._bed = bed
+
+    def kept(self) -> list[str]:
+        """Signatures of the seeds that are here."""
+        return self._bed.kept()
+
+    async def put(self, request: Request) -> Response:
+        """Keep a seed; it is taken up when the log says that it begins with it.
+
+        Raises:
+            UserError: it did not come whole.
+            NotEmpty: this log does not begin with it.
+            Unavailable: it cannot be written.
+
+        """
+        draft = await asyncio.to_thread(self._bed.begin, Label.of(request.headers))
+        if draft is None:
+            async for _ in request.stream():
+                pass
+        else:
+            try:
+                await self._take(request, draft)
+            except OSError as error:
+                raise Unavailable(f"the seed cannot be written: {error}") from error
+            finally:
+                await asyncio.to_thread(draft.close)
+        return JSONResponse({"seeds": self._bed.kept()}, HTTPStatus.CREATED)
+
+    async def _take(self, request: Request, draft: Draft) -> None:
+        try:
+            async for piece in gathered(request.stream()):
+                await asyncio.to_thread(draft.feed, piece)
+        except ClientDisconnect as error:
+            raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
+        await asyncio.to_thread(draft.end)
+
+    async def get(self, request: Request) -> Response:
+        """Give a seed that is kept here.
+
+        Raises:
+            NoSuchSeed: there is none of this signature.
+
+        """
+        signature = request.query_params.get("signature", "")
+        found = await asyncio.to_thread(self._bed.find, signature)
+        if found is None:
+            raise NoSuchSeed(f"no seed with the signature {signature[:16]}… is kept here")
+        label, files = found
+        headers = label.headers() | {"Content-Length": str(label.size)}
+        return StreamingResponse(iterate_in_threadpool(pieces_of(files)), headers=headers)
+
+
+class NoSuchSeed(UserError):
+    """No seed of this signature is kept here."""
+
+    status = 404

@@ -1,0 +1,256 @@
+"""Import and export of a whole repository: all workers begin with it, and again, whoever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from quadlog.seed.quads import Tally, quads_of
+from quadlog.seed.sources import files_of
+from tests.e2e.cluster import HTTP, Cluster, name, records, recount
+from tests.lab_helpers import quadlog, running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+QUADS = 200_000
+
+
+def written(path: Path, quads: int, kind: str = "thing") -> Path:
+    """Quads with all that a store writes in its own way, without blank nodes."""
+    with path.open("w") as file:
+        for n in range(quads):
+            value = (
+                f'"{n:04}"^^<http://www.w3.org/2001/XMLSchema#integer>',
+                f'"text {n}"@en',
+                f'"number {n}"',
+            )[n % 3]
+            file.write(f"<urn:{kind}:{n // 10}> <urn:p{n % 10}> {value} <urn:g{n % 50}> .\n")
+        file.write("# empty graph <urn:nothing>\n")
+    return path
+
+
+def signature_of(file: Path) -> str:
+    """What the store of it has to have."""
+    tally = Tally()
+    for _ in tally.through(quads_of(next(files_of([str(file)])), tally, keep_blank_nodes=True)):
+        pass
+    lines = [f"# empty graph {graph}" for graph in tally.empty]
+    total = tally.total + sum(
+        int.from_bytes(blake2b(x.encode(), digest_size=32).digest(), "big") for x in lines
+    )
+    return f"{total % 2**256:064x}"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_lab(
+        tmp_path_factory.mktemp("seed") / "lab",
+        dcs=3,
+        workers=2,
+        environment={"QUADLOG_REBUILD_PAUSE": "0", "QUADLOG_SCRUB_PERIOD": "0"},
+    ) as running:
+        cluster = Cluster(running)
+        cluster.wait_until_equal()
+        until(lambda: all(len(cluster.status(number)["workers"]) == 2 for number in range(3)))
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("source") / "all.nq", QUADS)
+
+
+def until(what: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def states(cluster: Cluster) -> set[tuple[int, int, str]]:
+    """What the workers say that they hold."""
+    found = [HTTP.get(f"{url}/status", timeout=10).json() for url in cluster.workers.values()]
+    return {(state["applied_index"], state["quads"], state["signature"]) for state in found}
+
+
+def begun(file: Path, cluster: Cluster, master: int = 1) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "quadlog", "import", str(file), "--into", cluster.masters[master]]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def parts(cluster: Cluster) -> list[Path]:
+    """Seeds that come in at workers."""
+    return list(cluster.lab.directory.glob("nodes/*/data/seeds/*.part"))
+
+
+@pytest.mark.parametrize("victim", ["client", "dc2-m1", "dc1-m1"])
+def test_whoever_dies_while_it_is_sent_leaves_the_empty_repository(
+    lab: Cluster, source: Path, victim: str
+) -> None:
+    importing = begun(source, lab)
+    until(lambda: importing.poll() is not None or bool(parts(lab)))
+    if victim == "client":
+        importing.kill()
+    else:
+        [pid] = [master["pid"] for master in lab.lab.masters if master["id"] == victim]
+        os.kill(pid, signal.SIGKILL)
+    said, _ = importing.communicate(timeout=60)
+    assert importing.returncode != 0, said
+    assert "Traceback" not in said
+    if victim != "client":
+        assert "nothing was changed" in said
+        lab.lab.start(victim)
+    until(lambda: not parts(lab))
+    assert states(lab) == {(0, 0, f"{0:064x}")}
+    until(lambda: all(HTTP.get(f"{master}/healthz/ready").status_code == 200 for master in lab.masters))
+
+
+def test_import(lab: Cluster, source: Path) -> None:
+    began = time.monotonic()
+    done = quadlog("import", str(source), "--into", lab.masters[2])
+    assert done.returncode == 0, done.stderr
+    print(done.stdout, f"{time.monotonic() - began:.1f} s")
+    expected = signature_of(source)
+    assert expected in done.stdout
+    assert states(lab) == {(0, QUADS, expected)}
+    for number in range(3):
+        assert lab.status(number)["seed"] == {"signature": expected, "quads": QUADS}
+        assert {worker["state"] for worker in lab.status(number)["workers"]} == {"serving"}
+        assert lab.status(number)["alarms"] == []
+    assert recount(lab.workers["dc3-w2"])[0] == expected
+
+
+def test_updates_go_on_from_it(lab: Cluster, source: Path) -> None:
+    for master in range(3):
+        answer = lab.update(f"INSERT DATA {{ {name()} <urn:is> {master} }}", master=master)
+        assert answer.status_code == 204, answer.text
+    gone = lab.update("DELETE WHERE { GRAPH <urn:g7> { <urn:thing:70> ?p ?o } }", master=1)
+    assert gone.status_code == 204, gone.text
+    assert lab.wait_until_equal() == 4
+    [(index, quads, signature)] = states(lab)
+    assert (index, quads) == (4, QUADS + 3 - 1)
+    assert recount(lab.workers["dc2-w1"])[0] == signature != signature_of(source)
+
+
+def test_another_import_is_refused(lab: Cluster, source: Path, tmp_path: Path) -> None:
+    before = states(lab)
+    for file in (source, written(tmp_path / "other.nq", 10)):
+        done = quadlog("import", str(file), "--into", lab.masters[0])
+        assert done.returncode == 1
+        assert "NotEmpty: the log begins with a seed already" in done.stderr
+        assert "nothing was changed" in done.stderr
+    assert states(lab) == before
+
+
+@pytest.mark.parametrize("worker", ["dc1-w1", "dc3-w2"])
+def test_a_worker_that_is_started_again(lab: Cluster, worker: str) -> None:
+    before = states(lab)
+    lab.lab.kill(worker)
+    lab.lab.start(worker)
+    lab.wait_until_equal()
+    assert states(lab) == before
+
+
+@pytest.mark.parametrize("worker", ["dc1-w2", "dc2-w1"])
+def test_a_worker_that_is_rebuilt_begins_with_the_seed_again(lab: Cluster, worker: str) -> None:
+    """One of its data centre's that keeps the seed."""
+    before, url = states(lab), lab.workers[worker]
+    store = HTTP.get(f"{url}/status").json()["store"]
+    answer = HTTP.post(f"{url}/rebuild", json={"store": store, "reason": "a test"})
+    assert answer.status_code == 202, answer.text
+
+    def is_new() -> bool:
+        with suppress(Exception):
+            said = HTTP.get(f"{url}/status").json()
+            return bool(said["store"] != store and said["applied_index"] == 4)
+        return False
+
+    until(is_new)
+    assert states(lab) == before
+
+
+def test_all_workers_of_a_data_centre_that_lost_their_directories(lab: Cluster) -> None:
+    """The seed comes from another data centre, and then from each other."""
+    before = states(lab)
+    workers = ["dc3-w1", "dc3-w2"]
+    for worker in workers:
+        lab.lab.kill(worker)
+        shutil.rmtree(lab.lab.directory / "nodes" / worker / "data")
+    for worker in workers:
+        lab.lab.start(worker)
+
+    def is_as_before() -> bool:
+        with suppress(httpx.HTTPError):  # who takes it up is away for a moment
+            return states(lab) == before
+        return False
+
+    until(is_as_before, 90)
+    until(lambda: lab.status(2)["alarms"] == [])
+    kept = [HTTP.get(f"{lab.workers[worker]}/status").json()["seeds"] for worker in workers]
+    assert [len(one) for one in kept] == [1, 1]
+
+
+def test_a_master_that_is_started_again_knows_the_seed(lab: Cluster) -> None:
+    seed = lab.status(0)["seed"]
+    for master in ("dc1-m1", "dc2-m1"):
+        lab.lab.kill(master)
+        lab.lab.start(master)
+    assert [lab.status(number)["seed"] for number in range(3)] == [seed] * 3
+
+
+def test_export_is_what_the_workers_hold(lab: Cluster, tmp_path: Path) -> None:
+    target = tmp_path / "all.nq"
+    done = quadlog("export", str(target), "--at", lab.masters[2])
+    assert done.returncode == 0, done.stderr
+    [(index, quads, signature)] = states(lab)
+    said = " ".join(done.stderr.split())
+    assert f"index {index}, chain" in said
+    assert f"{quads} quads, signature {signature}" in said
+    assert sorted(target.read_text().splitlines()) == sorted(recount(lab.workers["dc1-w1"])[1])
+    assert "# empty graph <urn:nothing>" in target.read_text()
+    assert signature_of(target) == signature, "whoever imports it begins with the same state"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_seed_stands_once_in_each_data_centre(lab: Cluster) -> None:
+    for dc in lab.lab.dcs:
+        keys = [record.key() for record in records(dc["kafka"], f"main.{dc['name']}.effects")]
+        assert keys.count(b"seed") == 1
+
+
+# --- where something else comes first -------------------------------------------------------------------
+
+
+def test_two_imports_at_once_and_one_into_a_log_that_holds_something(tmp_path: Path) -> None:
+    files = [written(tmp_path / f"{kind}.nq", 3_000, kind) for kind in ("a", "b")]
+    with running_lab(tmp_path / "lab", dcs=2, workers=1) as running:
+        cluster = Cluster(running)
+        cluster.wait_until_equal()
+        until(lambda: all(cluster.status(number)["workers"] for number in range(2)))
+        both = [begun(file, cluster, master) for master, file in enumerate(files)]
+        said = [one.communicate(timeout=90)[0] for one in both]
+        codes = [one.returncode for one in both]
+        assert sorted(codes) == [0, 1], said
+        assert "NotEmpty" in said[codes.index(1)]
+        assert states(cluster) == {(0, 3_000, signature_of(files[codes.index(0)]))}
+    with running_lab(tmp_path / "other", dcs=1, workers=1) as running:
+        cluster = Cluster(running)
+        assert cluster.update("INSERT DATA { <urn:a> <urn:b> 1 }").status_code == 204
+        done = quadlog("import", str(files[0]), "--into", cluster.masters[0])
+        assert done.returncode == 1
+        assert "NotEmpty: the log holds something" in done.stderr
+        assert cluster.status()["seed"] is None
+        [(index, quads, _)] = states(cluster)
+        assert (index, quads) == (1, 1)

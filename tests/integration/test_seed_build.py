@@ -1,0 +1,253 @@
+"""What is built of sources: the signature that anybody can count, labels as they were asked for, and no half of it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import re
+import shutil
+import tarfile
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store, Triple, parse
+
+from quadlog.applied import Applied
+from quadlog.errors import Forbidden, UserError
+from quadlog.parcel import FILES, Label, Unpacker, label_of, pieces_of
+from quadlog.quaddir import FILES as STORE_FILES
+from quadlog.quadstore import QuadStore
+from quadlog.seed import recount
+from quadlog.seed.build import build
+from quadlog.seed.progress import Phases
+from quadlog.seed.sources import Source, files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def built(
+    tmp_path: Path, sources: Sequence[Source], name: str = "built", *, keep: bool = False
+) -> tuple[Label, Path]:
+    directory = tmp_path / name
+    return build(sources, directory, Phases(), keep_blank_nodes=keep), directory
+
+
+def opened(directory: Path, label: Label) -> QuadStore:
+    """The store that a worker makes of it."""
+    place = directory.with_name(f"{directory.name}-opened")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    shutil.copytree(directory / FILES, place / STORE_FILES)
+    QuadStore.adopt(place, Applied(signature=int(label.signature, 16), quads=label.quads))
+    return QuadStore.open(place)
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def check(directory: Path, label: Label) -> QuadStore:
+    """It is what it says."""
+    store = opened(directory, label)
+    assert store.recount() == (int(label.signature, 16), label.quads)
+    assert (store.applied.signature, store.applied.quads, store.applied.index) == (*store.recount(), 0)
+    return store
+
+
+NUMBERS = count()
+iris = st.sampled_from("abc").map(lambda name: NamedNode(f"urn:{name}"))
+nodes = iris | st.sampled_from(["b0", "0a", "A1", "ff", "x.y"]).map(BlankNode)
+texts = st.text(max_size=30).filter(lambda text: not re.search("[\\ud800-\\udfff]", text))
+literals = (
+    texts.map(Literal)
+    | st.sampled_from(["en", "de-AT", "EN-us"]).map(lambda language: Literal("word", language=language))
+    | st.tuples(
+        st.sampled_from(
+            ["01", "1", "+1", "-0", "1.50", "1e0", "true", "NaN", "2020-01-01T00:00:00+00:00", "é"]
+        ),
+        st.sampled_from(
+            ["integer", "byte", "decimal", "double", "float", "boolean", "dateTime", "string", "own"]
+        ),
+    ).map(lambda pair: Literal(pair[0], datatype=NamedNode(XSD + pair[1])))
+)
+triples = st.builds(Triple, nodes, iris, nodes | literals)
+quads = st.builds(Quad, nodes, iris, nodes | literals | triples, nodes)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(quads, min_size=1, max_size=40), st.booleans())
+def test_the_signature_is_that_of_what_is_stored(tmp_path: Path, some: list[Quad], twice: bool) -> None:  # noqa: FBT001
+    """Whatever literals a store writes in its own way, and however often a quad comes."""
+    lines = "".join(f"{quad} .\n" for quad in some * (1 + twice))
+    source = next(files_of([str(written(tmp_path / "some.nq", lines))]))
+    label, directory = built(tmp_path, [source], f"example-{next(NUMBERS)}")
+    store = check(directory, label)
+    expected = Store()
+    expected.extend(parse(lines, RdfFormat.N_QUADS, lenient=True))
+    assert sorted(store.lines()) == sorted(f"{quad} ." for quad in expected)
+
+
+def test_a_recount_in_parts_is_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is done where quads came twice."""
+    monkeypatch.setattr(recount, "PART", 300)
+    lines = [
+        f"<urn:s{n}> <urn:p> {(n % 7 and f'<urn:g{n}>') or '<urn:o>'} <urn:g{n % 5}> .\n" for n in range(1000)
+    ]
+    lines += [f'<urn:s{n}> <urn:p> "{n}"^^<{XSD}integer> .\n' for n in range(700)]
+    lines += ["# empty graph <urn:nothing>\n", *lines[:3]]
+    source = next(files_of([str(written(tmp_path / "some.nq", "".join(lines)))]))
+    label, directory = built(tmp_path, [source])
+    assert label.quads == 1700
+    store = check(directory, label)
+    assert store.has_graph(NamedNode("urn:nothing"))
+    parts: list[int] = []
+    assert recount.recount(directory / FILES, parts.append) == (int(label.signature, 16), 1700)
+    assert parts == [300, 300, 100, 300, 300, 300, 100]
+
+
+def test_a_folder_of_all_formats(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    written(folder / "a.ttl", "@prefix : <urn:> . :a :p 1, 02, 'x'@EN .")
+    written(folder / "b.nt", "<urn:b> <urn:p> <urn:o> .\n")
+    written(folder / "c.trig", "<urn:g> { <urn:c> <urn:p> true }")
+    written(
+        folder / "deep" / "d.rdf",
+        f"""<rdf:RDF xmlns:rdf="{RDF}" xmlns:u="urn:"><rdf:Description rdf:about="urn:d">
+        <u:p>x</u:p></rdf:Description></rdf:RDF>""",
+    )
+    written(folder / "e.jsonld", '{"@id": "urn:e", "urn:p": "x"}')
+    written(folder / "README", "not data")
+    with gzip.open(folder / "f.nq.gz", "wb") as file:
+        file.write(b"<urn:f> <urn:p> <urn:o> <urn:h> .\n")
+    sources = list(files_of([str(folder)]))
+    assert [Path(source.name).name for source in sources] == [
+        "a.ttl", "b.nt", "c.trig", "d.rdf", "e.jsonld", "f.nq.gz",
+    ]  # fmt: skip
+    label, directory = built(tmp_path, sources)
+    store = check(directory, label)
+    assert sorted(line.split()[0] for line in store.lines()) == [
+        "<urn:a>", "<urn:a>", "<urn:a>", "<urn:b>", "<urn:c>", "<urn:d>", "<urn:e>", "<urn:f>",
+    ]  # fmt: skip
+
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+
+@pytest.mark.parametrize(("name", "text", "said"), [
+    ("bad.nq", "<urn:a> <urn:b> <urn:c> .\n<urn:a> <urn:b> .\n", r"bad\.nq, line 2: "),
+    ("bad.ttl", "@prefix : <urn:> .\n\n:a :b ;; .\n:a :b\n", r"bad\.ttl, line [345]: "),
+    ("bad.rdf", "<rdf:RDF", r"bad\.rdf: "),
+    ("bad.nq.gz", "no gzip", r"bad\.nq\.gz cannot be read"),
+    ("none.nq", "# nothing\n", "no quad"),
+    ("ours.nq", "<urn:a> <urn:b> <urn:c> <urn:quadlog:state:1> .\n", "reserved"),
+    ("ours.nq", "<urn:a> <urn:b> <urn:c> .\n# empty graph <urn:quadlog:state:1>\n", "reserved"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path, name: str, text: str, said: str) -> None:
+    good = written(tmp_path / "good.nt", "<urn:a> <urn:b> <urn:c> .\n" if name != "none.nq" else "")
+    sources = list(files_of([str(good), str(written(tmp_path / name, text))]))
+    with pytest.raises((UserError, Forbidden), match=said):
+        built(tmp_path, sources)
+    assert Label.load(tmp_path / "built") is None
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, said in (("folder", "has no file"), ("missing", "neither"), ("what.xyz", "cannot be told")):
+        written(tmp_path / "what.xyz", "")
+        with pytest.raises(UserError, match=said):
+            list(files_of([str(tmp_path / name)]))
+
+
+def blank_nodes(store: QuadStore) -> set[str]:
+    return {label for line in store.lines() for label in re.findall(r"_:(\S+)", line)}
+
+
+def test_blank_nodes_of_two_files_are_not_one_unless_that_is_asked_for(tmp_path: Path) -> None:
+    names = [str(written(tmp_path / f"{n}.nq", f"_:b <urn:p> <urn:o{n}> .\n")) for n in range(2)]
+    label, directory = built(tmp_path, list(files_of(names)), "two")
+    assert len(blank_nodes(check(directory, label))) == 2
+    label, directory = built(tmp_path, list(files_of(names)), "one", keep=True)
+    assert blank_nodes(check(directory, label)) == {"b"}
+    label, directory = built(tmp_path, list(files_of(names[:1])), "alone")
+    assert blank_nodes(check(directory, label)) == {"b"}
+
+
+def test_a_dump_gives_the_same_signature_again(tmp_path: Path) -> None:
+    """With blank nodes, normalised literals and empty graphs."""
+    lines = f'_:x <urn:p> "01"^^<{XSD}integer> _:g .\n<urn:s> <urn:p> _:x .\n# empty graph <urn:e>\n# empty graph _:f\n'
+    label, directory = built(tmp_path, list(files_of([str(written(tmp_path / "a.nq", lines))])))
+    dump = b"".join(check(directory, label).dump()).decode()
+    assert "# empty graph <urn:e>" in dump
+    assert "# empty graph _:f" in dump
+    again, _ = built(tmp_path, list(files_of([str(written(tmp_path / "b.nq", dump))])), "again")
+    assert (again.signature, again.quads) == (label.signature, label.quads)
+
+
+# --- as one stream --------------------------------------------------------------------------------------
+
+
+def parcel(tmp_path: Path) -> tuple[Label, Path]:
+    place = tmp_path / "files"
+    place.mkdir()
+    for name, size in (("000012.sst", 3_000_000), ("CURRENT", 16), ("empty.log", 0), ("block", 512)):
+        (place / name).write_bytes(os.urandom(size))
+    (place / "LOCK").touch()
+    (place / "LOG").write_text("what RocksDB did")
+    return label_of(place, signature="a" * 64, quads=1), place
+
+
+def test_a_stream_is_the_same_files_whatever_the_pieces(tmp_path: Path) -> None:
+    label, place = parcel(tmp_path)
+    stream, chance = b"".join(pieces_of(place)), random.Random(7)
+    assert len(stream) == label.size
+    for number, most in enumerate((1_000_000, 700, 10_000_000)):
+        target = tmp_path / str(number)
+        target.mkdir()
+        unpacker, at = Unpacker(target), 0
+        while at < len(stream):
+            size = chance.randint(1, most)
+            unpacker.feed(stream[at : at + size])
+            at += size
+        unpacker.end(label)
+        assert {f.name: f.read_bytes() for f in target.iterdir()} == {
+            f.name: f.read_bytes() for f in place.iterdir() if not f.name.startswith("LO")
+        }
+        assert label_of(target, signature="a" * 64, quads=1) == label
+
+
+def test_a_stream_that_is_short_or_changed_is_refused(tmp_path: Path) -> None:
+    label, place = parcel(tmp_path)
+    stream = b"".join(pieces_of(place))
+    for number, wrong in enumerate(
+        (stream[:-1], stream[:2_000_000], stream[:600_000] + b"\0" + stream[600_001:])
+    ):
+        target = tmp_path / str(number)
+        target.mkdir()
+        unpacker = Unpacker(target)
+        unpacker.feed(wrong)
+        with pytest.raises(UserError, match="were announced"):
+            unpacker.end(label)
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", "LOCK", ".hidden"])
+def test_a_stream_writes_nowhere_else(tmp_path: Path, name: str) -> None:
+
+    info = tarfile.TarInfo(name)
+    with pytest.raises(UserError, match="plain files"):
+        Unpacker(tmp_path).feed(info.tobuf(tarfile.GNU_FORMAT))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_stream_at_all(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not the stream of a seed"):
+        Unpacker(tmp_path).feed(b"x" * 1024)
