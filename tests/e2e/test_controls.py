@@ -75,6 +75,7 @@ def test_set_at_one_master_it_holds_at_all(cluster: Cluster, kind: str) -> None:
     with control(cluster, "one", text, kind) as answer:
         index = index_of(answer)
         assert cluster.update(f"INSERT DATA {{ {subject} <urn:v> 1 }}", master=1).status_code == 204
+        cluster.wait_until_equal()
         before = {
             worker: HTTP.get(f"{url}/status").json()["quads"] for worker, url in cluster.workers.items()
         }
@@ -109,6 +110,7 @@ def test_set_at_one_master_it_holds_at_all(cluster: Cluster, kind: str) -> None:
             assert (one.json()["text"], index_of(one)) == (text, at)
         replaced = f"DELETE DATA {{ {subject} <urn:v> 1 }} ; INSERT DATA {{ {subject} <urn:v> 2 }}"
         assert cluster.update(replaced).status_code == 204
+    cluster.wait_until_equal()  # it was deleted at another master
     assert listed(cluster) == {}
     assert cluster.update(f"INSERT DATA {{ {subject} <urn:v> 3 }}").status_code == 204
     assert HTTP.get(f"{cluster.masters[0]}/controls/one").status_code == 404
