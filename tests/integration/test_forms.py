@@ -60,13 +60,14 @@ PATTERNS = (
 )
 
 
+FEW = "{ SELECT * { ?y ?p ?v } LIMIT 2 }"
 VOLATILE = (
-    "?s <urn:p> ?y BIND(NOW() AS ?o)",
-    "?s ?p ?y BIND(RAND() AS ?o)",
-    "?y ?p ?o BIND(UUID() AS ?s)",
-    "?s ?p ?y BIND(STRUUID() AS ?o)",
-    "?y ?p ?o BIND(BNODE() AS ?s)",
-    "{ SELECT ?s ?p ?o { ?s ?p ?o } LIMIT 2 }",
+    f"{FEW} BIND(NOW() AS ?o) BIND(?y AS ?s)",
+    f"{FEW} BIND(RAND() AS ?o) BIND(?y AS ?s)",
+    f"{FEW} BIND(UUID() AS ?s) BIND(?v AS ?o)",
+    f"{FEW} BIND(STRUUID() AS ?o) BIND(?y AS ?s)",
+    f"{FEW} BIND(BNODE() AS ?s) BIND(?v AS ?o)",
+    FEW,
     "GRAPH ?g { { SELECT ?s ?p ?o { ?s ?p ?o } LIMIT 1 } }",
 )
 """Time, chance, and what is left to the store: pyoxigraph alone says something else each time."""
