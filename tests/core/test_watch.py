@@ -320,6 +320,16 @@ def test_the_seed_is_brought_to_who_waits_for_it() -> None:
     assert cluster.run(1, beat("a", 0, signature=9), beat("b", 0, signature=9)) == []
 
 
+def test_a_scrub_of_the_empty_store_is_not_held_against_the_seed() -> None:
+    cluster = sown()
+    empty = Scrub(index=0, at=0, expected=state(0), found=state(0), quads=0)
+    assert (
+        cluster.run(1, replace(beat("a", 0), scrub=empty), replace(waiting("b"), scrub=empty, mend="")) == []
+    )
+    damaged = replace(empty, expected=state(9), found=state(8))
+    assert cluster.run(1, replace(beat("a", 0, signature=9), scrub=damaged)) == ["worker-damaged a 0"]
+
+
 def test_a_worker_that_hears_of_the_seed_before_its_master_is_not_wrong() -> None:
     cluster = Cluster()
     assert cluster.run(2, beat("a", 0, signature=9)) == []
