@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
-from quadlog.master.tee import deliver
+from quadlog.master.tee import UNREACHABLE, deliver
 from quadlog.parcel import Label, gathered
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class SeedFiles:
 
     async def kept_by(self, worker: Worker) -> list[str] | None:
         """Signatures of the seeds that a worker keeps; None: it does not say."""
-        with suppress(httpx.HTTPError, ValueError, KeyError):
+        with suppress(*UNREACHABLE, ValueError, KeyError):
             answer = await self._client.get(f"{worker.beat.url}/status", timeout=ASK)
             return list(answer.raise_for_status().json()["seeds"])
         return None
@@ -72,7 +72,7 @@ class SeedFiles:
             try:
                 answer = await self._client.get(f"{peer.url}/cluster/seed?here", timeout=ASK)
                 found: dict[str, Any] = answer.raise_for_status().json()["dcs"][peer.dc]
-            except (httpx.HTTPError, ValueError, KeyError) as error:
+            except (*UNREACHABLE, ValueError, KeyError) as error:
                 why = f"{peer.id} does not answer: {type(error).__name__} {error}".strip()
             else:
                 return found
@@ -139,7 +139,7 @@ class SeedFiles:
         """The first of these doors that gives the seed."""
         for door in doors:
             request = self._client.build_request("GET", door, params={"signature": signature})
-            with suppress(httpx.HTTPError, UserError):
+            with suppress(*UNREACHABLE, UserError):
                 answer = await self._client.send(request, stream=True)
                 if answer.is_success:
                     return _Source(Label.of(answer.headers), answer)
@@ -162,7 +162,7 @@ class SeedFiles:
                 self._client, source.pieces(), source.label, {"it": f"{worker.beat.url}/seed"}
             )
             log.info("brought the seed to a worker", worker=worker.beat.worker, failure=done["it"].failure)
-        except httpx.HTTPError as error:
+        except UNREACHABLE as error:
             log.warning("the seed did not come whole", worker=worker.beat.worker, reason=str(error))
         finally:
             self._bringing = False

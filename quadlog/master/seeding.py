@@ -147,7 +147,7 @@ class Seeding:
         for peer in self._files.other_dcs().get(self._home, []):
             try:
                 answer = await self._client.post(f"{peer.url}/cluster/seed", content=body)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            except (httpx.ConnectError, httpx.ConnectTimeout, AttributeError) as error:  # see `UNREACHABLE`
                 why = f"{peer.id} of {self._home} cannot be reached: {error}"
             except httpx.HTTPError as error:
                 raise OutcomeUnknown(

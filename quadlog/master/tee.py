@@ -21,6 +21,11 @@ TIMEOUT: Final = httpx.Timeout(120.0, connect=2.0)
 """A door that takes nothing for so long is given up; whoever passes on waits for its own doors before it answers."""
 
 
+UNREACHABLE: Final = (httpx.HTTPError, RuntimeError, AttributeError)
+"""What httpx raises where nobody is there.  A connection that a link closes while it is made is an AttributeError on
+uvloop; a body that stays shorter than announced is a RuntimeError."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """What became of one copy of the stream."""
@@ -56,16 +61,13 @@ class _Lane:
         """What the door answered."""
         try:
             answer = await self._sending
-        except (
-            httpx.HTTPError,
-            RuntimeError,
-        ) as error:  # h11's word for a body that is shorter than announced
+        except UNREACHABLE as error:
             return Delivery(None, f"{type(error).__name__} {error}".strip())
         return Delivery(answer, "" if answer.is_success else message_of(answer))
 
     async def cancel(self) -> None:
         self._sending.cancel()
-        with suppress(asyncio.CancelledError, httpx.HTTPError, RuntimeError):
+        with suppress(asyncio.CancelledError, *UNREACHABLE):
             await self._sending
 
 

@@ -55,10 +55,8 @@ class Source:
 def source_of(path: Path) -> Source | None:
     """A file as a source; None if its name says nothing of what it is.
 
-    >>> source_of(Path("data/people.nq.gz")).format
-    <RdfFormat.N_QUADS>
-    >>> source_of(Path("README")) is None
-    True
+    >>> [source and source.format.name for source in map(source_of, (Path("people.nq.gz"), Path("README")))]
+    ['N-Quads', None]
     """
     is_zipped = path.suffix == ZIPPED
     bare = path.with_suffix("") if is_zipped else path
