@@ -270,7 +270,7 @@ def test_the_registry_of_every_master(cluster: Cluster) -> None:
             assert subjects == sorted(subjects)
             assert set(subjects) == {
                 f"quadlog.{name}"
-                for name in ("Payload", "Post", "Entry", "Effect", "Fence", "Handover", "Heartbeat")
+                for name in ("Payload", "Post", "Entry", "Effect", "Fence", "Handover", "Heartbeat", "Seed")
             }
             for subject in subjects:
                 versions = registry.get(f"/subjects/{subject}/versions").json()
