@@ -48,8 +48,6 @@ class Failpoint(StrEnum):
     """An effect is in Kafka; its own evaluator has not read it back."""
     WITHIN_APPLY = "within-apply"
     """A commit is under way in a worker's store."""
-    HALF_SOWN = "half-sown"
-    """A worker takes up a seed: its empty store is put aside, that of the seed is not yet in its place."""
     AFTER_APPLY = "after-apply"
     """A batch of effects is in a worker's store; nobody was told."""
 

@@ -18,7 +18,6 @@ import structlog
 from quadlog.applied import Applied
 from quadlog.core.signature import EMPTY
 from quadlog.errors import NotEmpty, SetupError, Unavailable
-from quadlog.failpoints import Failpoint, visit
 from quadlog.parcel import FILES, Label, Unpacker, label_of
 from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quadstore import QuadStore
@@ -193,7 +192,6 @@ class Seedbed:
         QuadStore.adopt(sown, Applied(signature=int(label.signature, 16), quads=label.quads))
         (place / _TAKEN).touch()
         put_aside(self._data_dir)
-        visit(Failpoint.HALF_SOWN)
         sown.rename(self._data_dir / QUADS)
 
 

@@ -22,7 +22,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 import schemas
 from quadlog import codec
-from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Point, Post
+from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Point, Post, Seed
 from tests.e2e.cluster import TOPICS, Cluster, records
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def check_same(said: codec.Said, value: Mapping[str, Any]) -> None:
     match said:
         case Payload():
             assert (value["id"], value["digest"]) == said.transaction.key
-            assert (value["origin"], value["body"], value["kind"]) == (said.origin, said.body, "TX")
+            assert (value["origin"], value["body"]) == (said.origin, said.body)
+            assert value["kind"] == said.transaction.kind
             assert value["created"] == datetime.fromtimestamp(said.created / 1000, UTC)
         case LoggedEntry():
             assert (value["index"], value["id"], value["body"]) == (said.index, said.id, said.body)
@@ -142,6 +143,12 @@ def check_same(said: codec.Said, value: Mapping[str, Any]) -> None:
             assert [tuple(pair.values()) for pair in value["queue"]] == list(said.queue)
             assert Point(**value["base"]) == said.base
             assert tuple(value["view"]["members"]) == said.view.members
+        case Seed():
+            assert (value["signature"], value["quads"], value["digest"]) == (
+                said.signature,
+                said.quads,
+                said.digest,
+            )
         case Heartbeat():
             assert (value["worker"], value["state"]) == (said.worker, said.state.value)
             assert Point(value["applied_index"], value["applied_chain"]) == said.applied

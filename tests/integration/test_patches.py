@@ -66,14 +66,12 @@ class Patches:
             rows.append(f"{kind} {sent}")
             if kind == "A":
                 quads.add(stored)
-                graphs.update(re.findall(r" (<urn:g\d>) \.$", stored))
+                graphs.update(filter(None, [graph_in(stored)]))
             else:
                 quads.discard(stored)
         if self.chance.random() < 0.3:
             rows = ["H id <urn:x> .", "TX .", 'PA "x" "urn:x:" .', *rows, "TC ."]
-        empty = {
-            f"# empty graph {graph}" for graph in graphs if not any(q.endswith(f" {graph} .") for q in quads)
-        }
+        empty = {f"# empty graph {graph}" for graph in graphs - set(map(graph_in, quads))}
         return self.chance.choice(("\n", "\r\n", "\n# x\n\n")).join(rows), (quads | empty, graphs)
 
     def quad(self, kind: str, nodes: BlankNodes) -> tuple[str, str]:
@@ -102,6 +100,11 @@ class Patches:
         }
         written = [exact(part or "*") for part in terms]
         return f"DP {' '.join(written)} {'*' if graph is None else graph.strip() or 'DEFAULT'} ."
+
+
+def graph_in(line: str) -> str:
+    """The graph that a quad is in, not one that it is about; empty: the default graph."""
+    return parts_of(line)[3].strip()
 
 
 def parts_of(line: str) -> tuple[str, ...]:

@@ -204,7 +204,6 @@ class _Usage:
 VICTIM = """
 import os, sys
 from pathlib import Path
-from quadlog import failpoints
 from tests.integration.test_seedbed import Ground, built, seed_of
 
 place, at = Path(sys.argv[1]), int(sys.argv[2])
