@@ -71,6 +71,9 @@ def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_
             else:
                 store.add_graph(graph)
         store.flush()
+    with phases.phase("compacting", 1, lambda: (0, 0)):
+        # Once here, or every worker and every copy that it reads from does it, all at the same time.
+        store.optimize()
         del store
     return tally
 
