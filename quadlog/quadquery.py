@@ -1,20 +1,14 @@
-"""Queries on a store that has one graph which clients must not see.
-
-``GRAPH ?g {…}`` is the only pattern that reaches a graph nobody named, so exactly these get a
-filter beside them.  That costs 5 µs, where handing pyoxigraph the list of the other graphs costs
-8 ms at 10,000 graphs.  The list is the fallback where a filter would not do.
-"""
+"""Queries on a store, and their answers: what is refused, and in which format the rest is written."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from pyoxigraph import (
     BlankNode,
-    DefaultGraph,
     NamedNode,
     QueryBoolean,
     QueryResultsFormat,
@@ -28,6 +22,7 @@ from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
 from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
+from quadlog.hiding import View, hidden, seen_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,9 +33,7 @@ if TYPE_CHECKING:
     from quadlog.core.operations import Where
     from quadlog.core.template import Row, Term
     from quadlog.gate import Gate
-
-Graph: TypeAlias = NamedNode | BlankNode | DefaultGraph
-Named: TypeAlias = list[NamedNode | BlankNode] | None
+    from quadlog.hiding import Dataset, Graph, Named
 
 SOLUTION_FORMATS = {
     "application/sparql-results+json": QueryResultsFormat.JSON,
@@ -73,7 +66,6 @@ _UPDATES = frozenset(
     )
 )
 _QUERIES = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
-_GRAPH_VARIABLE = re.compile(r"(?i)graph(?=(?:[ \t\r\n]++|#[^\r\n]*+)*+[?$])")
 # No graph is listed more often, to find that it was listed as the query sees it.
 _LISTINGS = 3
 
@@ -112,14 +104,6 @@ class Answer:
             raise UserError(f"the query failed: {error}") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dataset:
-    """``default-graph-uri`` and ``named-graph-uri``: if any is given, only these are seen."""
-
-    default: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-
-
 def run_query(
     store: Store,
     text: str,
@@ -142,7 +126,7 @@ def run_query(
         check_query(text, base_iri=base_iri)
         refuse_reserved_names(text, names_of_query(text, base_iri))
         with gate.reading():
-            result = _begun(store, text, base_iri, _View(dataset, reserved, doubtful), commits)
+            result = _begun(store, text, base_iri, View(dataset, reserved, doubtful), commits)
         return _serialised(result, accept, triples)
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
@@ -178,106 +162,25 @@ def solutions_of(
         raise UserError(f"the update failed: {error}") from None
 
 
-def seen_by(store: Store, text: str, *, reserved: NamedNode) -> tuple[str, Named]:
-    """A query that does not see ``reserved``, and the named graphs to run it on; None: all.
-
-    For texts whose tokens are sure, and the thread that alone writes: the list is of one state.
-    """
-    hidden, _, named = _hidden(store, text, _View(None, reserved, doubtful=False))
-    return hidden, named
-
-
-_BLINDING = ("SELECT", "AS", "VALUES")  # pyoxigraph needs no blank before them
-
-
-def hide(text: str, reserved: NamedNode) -> str | None:
-    """The same query with a filter beside each ``GRAPH ?variable {…}``; None if that will not do.
-
-    It will not where a sub-select inside may count what is in the reserved graph before a
-    filter sees it (pyoxigraph evaluates it over all graphs at once), nor where AS or VALUES may
-    bind the variable to something else.  And a GRAPH that the
-    tokens do not show, because they took what is around it for a string, is not left to luck.
-
-    >>> hide("SELECT * { GRAPH ?g { ?s ?p ?o } }", NamedNode("urn:r"))
-    'SELECT * { { GRAPH ?g { ?s ?p ?o } FILTER(COALESCE(?g != <urn:r>, true)) } }'
-    """
-    pieces: list[str] = []
-    # The variable of each open bracket that belongs to a GRAPH ?variable, "" for others.
-    opened: list[str] = []
-    done = start = seen = 0
-    before = variable = ""
-    for token in tokens(text):
-        kind = token.lastgroup or ""
-        value = token[kind]
-        if kind == "var" and before == "GRAPH":
-            variable = value
-            seen += 1
-            pieces += (text[done:start], "{ ")
-            done = start
-        elif kind == "mark" and value == "{":
-            opened.append(variable)
-            variable = ""
-        elif kind == "mark" and value == "}" and opened and (closed := opened.pop()):
-            # COALESCE: pyoxigraph leaves ?g unbound where the block reads no quad.
-            visible = f" FILTER(COALESCE({closed} != {reserved}, true)) }}"
-            pieces += (text[done : token.end()], visible)
-            done = token.end()
-        before = value.upper() if kind == "word" else ""
-        if before == "GRAPH":
-            start = token.start("word")
-        elif before.endswith(_BLINDING) and any(opened):
-            return None
-    whole = seen == len(_GRAPH_VARIABLE.findall(text))
-    return "".join((*pieces, text[done:])) if whole else None
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What a query may see."""
-
-    dataset: Dataset | None
-    reserved: NamedNode
-    doubtful: bool
-    """Whether its tokens may not be pyoxigraph's."""
-
-
 def _begun(
-    store: Store, text: str, base_iri: str | None, view: _View, commits: AbstractContextManager[object]
+    store: Store, text: str, base_iri: str | None, view: View, commits: AbstractContextManager[object]
 ) -> QuerySolutions | QueryBoolean | QueryTriples:
     """The query, started on graphs that were listed in the state that it sees."""
 
     def begin(
-        hidden: str, default: list[Graph] | None, named: Named
+        text: str, default: list[Graph] | None, named: Named
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        return store.query(hidden, base_iri=base_iri, default_graph=default, named_graphs=named)
+        return store.query(text, base_iri=base_iri, default_graph=default, named_graphs=named)
 
-    hidden = _hidden(store, text, view)
+    seen = hidden(store, text, view)
     for _ in range(_LISTINGS):
-        result = begin(*hidden)
-        again = hidden if hidden[2] is None else _hidden(store, text, view)
-        if again == hidden:
+        result = begin(*seen)
+        again = seen if seen[2] is None else hidden(store, text, view)
+        if again == seen:
             return result
-        hidden = again
+        seen = again
     with commits:
-        return begin(*_hidden(store, text, view))
-
-
-def _hidden(store: Store, text: str, view: _View) -> tuple[str, list[Graph] | None, Named]:
-    """The query to run, and the default and named graphs to run it on if the text does not say."""
-    dataset, reserved = view.dataset, view.reserved
-    if dataset is not None and (dataset.default or dataset.named):
-        named = [NamedNode(iri) for iri in dataset.named if iri != reserved.value]
-        default = [NamedNode(iri) for iri in dataset.default if iri != reserved.value]
-        return text, list(default), list(named)
-    if not view.doubtful:
-        if _GRAPH_VARIABLE.search(text) is None:
-            return text, None, None
-        filtered = hide(text, reserved)
-        if filtered is not None:
-            return filtered, None, None
-        if any((token["word"] or "").upper() == "FROM" for token in tokens(text)):
-            return text, None, None  # only graphs that the text names can be seen
-    return text, None, [graph for graph in store.named_graphs() if graph != reserved]
+        return begin(*hidden(store, text, view))
 
 
 def _refuse_wild(text: str) -> bool:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from quadlog.core.lines import Lines
     from quadlog.core.operations import DeletePattern, Where
     from quadlog.core.template import Row, Term
-    from quadlog.quadquery import Answer, Dataset
+    from quadlog.hiding import Dataset
+    from quadlog.quadquery import Answer
     from quadlog.quadview import Settle
 
 __all__ = ["Applied", "QuadStore"]

@@ -13,7 +13,7 @@ from quadlog.core.control import refuse_wild
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.errors import UserError
-from quadlog.quadquery import seen_by
+from quadlog.hiding import seen_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -33,8 +33,8 @@ from quadlog.core.operations import DataOperation, DeleteData, InsertData
 from quadlog.core.overlay import Overlay
 from quadlog.core.update import parse_update
 from quadlog.errors import Forbidden, SetupError, StateError, SyntaxRefused, Unsupported
-from quadlog.quadquery import Dataset as Named
-from quadlog.quadquery import hide
+from quadlog.hiding import Dataset as Named
+from quadlog.hiding import hide
 from quadlog.quadstore import Applied, QuadStore
 
 if TYPE_CHECKING:

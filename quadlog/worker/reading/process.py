@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.lines import ChangeLines
 from quadlog.core.signature import render
 from quadlog.errors import QuadlogError, QueryStopped
-from quadlog.quadquery import Dataset, too_many_rows
+from quadlog.hiding import Dataset
+from quadlog.quadquery import too_many_rows
 from quadlog.quadstore import QuadStore
 from quadlog.worker.reading.frames import HEAD, Kind, Question, framed
 from quadlog.worker.reading.rows import FORMATS, RowCounter
