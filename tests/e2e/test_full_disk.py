@@ -74,6 +74,11 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+def larger(number: int, value: int) -> str:
+    """An update that needs a page of its own: a small one may find room in the last that the store has."""
+    return f"INSERT DATA {{ <urn:s{number}> <urn:p> {value} ; <urn:q> '{value:08192}' }}"
+
+
 def evaluating(lab: Cluster) -> list[str]:
     return [worker["id"] for worker in lab.status()["workers"] if worker.get("evaluating")]
 
@@ -91,7 +96,7 @@ def test_a_workers_disk_is_full(lab: Cluster, disk: Path, *, evaluates: bool) ->
     with reads_served(lab):
         for number in range(20):
             began = time.monotonic()
-            answer = lab.update(f"INSERT DATA {{ <urn:s{number}> <urn:p> {index + number} }}")
+            answer = lab.update(larger(number, index + number))
             assert answer.status_code == 204, answer.text
             slowest = max(slowest, time.monotonic() - began)
         [alarm] = told(lab, f"worker-dead {VICTIM}")

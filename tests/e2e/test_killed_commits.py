@@ -35,7 +35,7 @@ def large(number: int) -> str:
 
 def until_dead(lab: Cluster) -> None:
     deadline = time.monotonic() + 20
-    with suppress(httpx.ConnectError):
+    with suppress(httpx.TransportError):
         while True:
             HTTP.get(f"{lab.workers[VICTIM]}/healthz")
             assert time.monotonic() < deadline, "it lives on"
