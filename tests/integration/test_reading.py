@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from quadlog.settings import MIB
+from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker.app import make_app
 from quadlog.worker.dryrun import DryRuns
@@ -296,6 +297,33 @@ async def test_a_process_that_lacks_more_than_is_kept_is_replaced(
             here.update(f"INSERT DATA {{ <urn:x> <urn:n> {number} }}")
         answer = await here.ask("SELECT * { <urn:x> <urn:n> ?n }")
         assert len(answer.json()["results"]["bindings"]) == 10
+        await gone(first.pid)
+
+
+async def test_what_a_process_had_before_is_not_the_querys_and_a_fat_one_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each effect that it follows leaves memory behind; under load it is never seen idle."""
+    monkeypatch.setattr(readers_module, "TELL_S", 3600)
+    monkeypatch.setattr(reader_module, "WORN_AFTER_MS", 0)
+    monkeypatch.setattr(reader_module, "WORN_MEMORY", 40 * MIB)
+    long = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
+    async with served(tmp_path, quads=90, most=1, query_memory=25 * MIB) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
+        [first] = here.readers._idle
+        grown, number = first.memory() + 30 * MIB, 0
+        while first.memory() < grown:
+            rows = " ".join(f"<urn:{number}> <urn:n> '{'x' * 500}{n}' ." for n in range(1000))
+            here.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
+            assert (await here.ask("ASK {}")).status_code == 200
+            number += 1
+        assert here.readers._idle == [first]
+        assert (await here.ask(long)).status_code == 200
+        while here.readers._idle == [first]:
+            here.update(f"INSERT DATA {{ GRAPH <urn:g> {{ <urn:x> <urn:n> '{'x' * 500_000}{number}' }} }}")
+            assert (await here.ask("ASK {}")).status_code == 200
+            number += 1
+            assert number < 100
         await gone(first.pid)
 
 
