@@ -424,3 +424,20 @@ async def test_what_is_wrong_with_a_query_is_said_as_ever(tmp_path: Path) -> Non
         for text, error in wrong.items():
             assert (await here.ask(text)).json()["error"] == error
         assert len({reader.pid for reader in here.readers._idle}) == len(here.readers._idle)
+
+
+async def test_all_statements_are_not_given_to_who_asked_for_some(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        for asked in ({"context": "<urn:g>"}, {"subj": "<urn:s1>"}, {"timeout": "-1", "infer": "false"}):
+            answer = await here.client.get("/statements", params=asked)
+            assert (answer.status_code, answer.json()["error"]) == (400, "UserError")
+        answer = await here.client.get("/statements", params={"infer": "false"})
+        assert (answer.status_code, answer.text.count("\n")) == (200, 200)
+
+
+@pytest.mark.parametrize("handover", ["-1e999", "NaN", '"x"', "[]", "null"])
+async def test_what_is_no_request_to_evaluate_is_said_so(tmp_path: Path, handover: str) -> None:
+    async with served(tmp_path) as here:
+        body = f'{{"dc": "dc1", "term": "{"00" * 32}", "handover": {handover}}}'
+        answer = await here.client.post("/evaluate", content=body)
+        assert (answer.status_code, answer.json()["error"]) == (400, "UserError")
