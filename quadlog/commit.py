@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from quadlog.core.lines import ChangeLines, graph_of, quads_of
+from quadlog.core.lines import graph_of, quads_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,17 @@ class Net:
     graphs: Mapping[str, bool]
     """Is it there though it may be empty?"""
 
+    @property
+    def is_one_update(self) -> bool:
+        """Whether one update can make it: not where it is large, or drops a graph that no text names."""
+        return len(self.quads) <= WHOLE and not any(map(_is_unnamed, self.graphs.items()))
+
+
+def _is_unnamed(word: tuple[str, bool]) -> bool:
+    """Whether a graph is to be gone that is named by a blank node; only seeds bring such."""
+    graph, there = word
+    return not there and not graph.startswith("<")
+
 
 def net_of(changes: Iterable[Lines]) -> Net:
     """Consecutive changes as one: a quad that came and went is only deleted."""
@@ -73,26 +85,15 @@ PIECE: Final = 20_000
 """Quads in one of the updates that a larger change is made by."""
 
 
-def in_pieces(change: Lines) -> Iterator[UpdateText]:
+def in_pieces(net: Net) -> Iterator[UpdateText]:
     """Updates that together make one change; all of them may be made again, from the first one on.
 
     Graphs come first: what is dropped here and has new quads is made again by those.
     """
-    update = UpdateText()
-    update.add(
-        Net(
-            {},
-            net_of(
-                [ChangeLines(emptied=tuple(change.emptied), filled=(*change.filled, *change.dropped))]
-            ).graphs,
-        )
-    )
-    yield update
-    for lines, there in ((change.deleted, False), (change.inserted, True)):
-        for start in range(0, len(lines), PIECE):
-            update = UpdateText()
-            update.add(Net(dict.fromkeys(lines[start : start + PIECE], there), {}))
-            yield update
+    yield UpdateText.of(Net({}, net.graphs))
+    words = iter(net.quads.items())
+    while quads := dict(islice(words, PIECE)):
+        yield UpdateText.of(Net(quads, {}))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +103,15 @@ class UpdateText:
     operations: list[str] = field(default_factory=list[str])
     # Quads that text cannot name, by what happens to them.
     exact: list[tuple[Quad, bool]] = field(default_factory=list[tuple[Quad, bool]])
+    unnamed: list[BlankNode] = field(default_factory=list[BlankNode])
+    """Graphs that are to be gone, and that no text can drop: whoever carries it out does."""
+
+    @classmethod
+    def of(cls, net: Net) -> UpdateText:
+        """What makes this net, and nothing else."""
+        update = cls()
+        update.add(net)
+        return update
 
     def add(self, net: Net) -> None:
         """Take in the net of a batch."""
@@ -136,8 +146,10 @@ class UpdateText:
                 self.exact.append((Quad(_GRAPH, _GRAPH, _GRAPH, graph_of(graph)), True))
                 self.operations.append(f"DELETE {{ GRAPH ?n {{ {marker} }} }} WHERE {{ {named} }}")
         for graph in (graph for graph, empty in graphs.items() if not empty and graph not in filled):
-            assert graph.startswith("<"), "SPARQL cannot drop a graph named by a blank node"
-            self.operations.append(f"DROP SILENT GRAPH {graph}")
+            if graph.startswith("<"):
+                self.operations.append(f"DROP SILENT GRAPH {graph}")
+            else:
+                self.unnamed.append(BlankNode(graph.removeprefix("_:")))
 
     def text(self) -> str:
         """The whole update."""

@@ -14,12 +14,13 @@ from __future__ import annotations
 import threading
 import time
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from quadlog.commit import WHOLE, UpdateText, in_pieces, net_of
+from quadlog.commit import UpdateText, in_pieces, net_of
 from quadlog.core import signature
 from quadlog.core.control import Control, ControlChange, after
 from quadlog.core.lines import lines_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from pyoxigraph import DefaultGraph
 
+    from quadlog.commit import Net
     from quadlog.core.effect import Change, NamedGraph
     from quadlog.core.lines import Lines
     from quadlog.core.operations import DeletePattern, Where
@@ -72,8 +74,8 @@ class QuadStore:
         self._ahead: dict[Quad, int] = {}
         """Records of what was anticipated, with their numbers."""
         self._number = 0
-        self._begun: Quad | None = None
-        """Says that a change is made in pieces, of which not all are there: the next one that is applied."""
+        self._begun: dict[Quad, int] = {}
+        """Say that a batch is made in pieces, of which not all are there, and up to which index it goes."""
         self._commits = threading.Lock()
         self.gate = Gate()
         """Every read passes it: closed while there is anything that was anticipated."""
@@ -107,8 +109,9 @@ class QuadStore:
             case _:
                 raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
         opened = cls(store, reserved, applied, path)
-        opened._begun = next(iter(store.quads_for_pattern(_BEGUN, _APPLIED, None, reserved)), None)
-        if opened._begun is not None:
+        begun = store.quads_for_pattern(_BEGUN, _APPLIED, None, reserved)
+        opened._begun = {quad: _last_of(quad) for quad in begun}
+        if opened._begun:
             opened.gate.shut()
         records = store.quads_for_pattern(None, JOURNAL, None, reserved)
         opened._ahead = {record: number_of(record) for record in records}
@@ -124,7 +127,7 @@ class QuadStore:
     @property
     def is_ahead(self) -> bool:
         """Whether anything stands in the store that is not applied."""
-        return bool(self._ahead) or self._begun is not None
+        return bool(self._ahead) or bool(self._begun)
 
     @property
     def name(self) -> str:
@@ -144,7 +147,7 @@ class QuadStore:
             self._copy_to(path)
 
     def _copy_to(self, path: Path) -> None:
-        if self._begun is not None:
+        if self._begun:
             raise OSError(
                 f"entry {self._applied.index + 1} is applied to the half: the log has to be heard again"
             )
@@ -195,20 +198,17 @@ class QuadStore:
         """
         update = UpdateText()
         held = after(self.controls, controls) if controls else self.controls
-        begun = [] if self._begun is None else [self._begun]
-        if (
-            len(changes) == 1
-            and len(changes[0].deleted) + len(changes[0].inserted) > WHOLE
-            and not anticipated
-        ):
-            begun = [self._make_in_pieces(changes[0])]
+        net = net_of(changes)
+        if net.is_one_update:
+            update.add(net)
         else:
-            update.add(net_of(changes))
+            self._make_in_pieces(net, applied.index)
+        made = [quad for quad, last in self._begun.items() if last <= applied.index]
         self._replace(
             update,
             [
                 *anticipated,
-                *begun,
+                *made,
                 *self._control_quads(self.controls, held),
                 _applied_quad(self._reserved, self._applied),
             ],
@@ -218,25 +218,31 @@ class QuadStore:
             text, functions = update.text(), update.functions()
             with within(Failpoint.WITHIN_APPLY):
                 self._store.update(text, custom_functions=functions)
-            self._applied, self._begun, self.controls = applied, None, held
-        if anticipated or begun:
+            self._applied, self.controls = applied, held
+            for quad in made:
+                del self._begun[quad]
+        if anticipated or made:
             self._forget(anticipated)
 
-    def _make_in_pieces(self, change: Lines) -> Quad:
-        """Make a large change, behind a quad that says so: what a crash leaves of it is made again, and not read.
+    def _make_in_pieces(self, net: Net, last: int) -> None:
+        """Make what is no single update, behind a quad that says so: what a crash leaves is made again, and not read.
 
-        1. No read begins.  2. Say that it begins.  3. All pieces, each an atomic update.  4. The caller says the end.
+        1. No read begins.  2. Say that it begins, and that it is whole with the entry ``last``: after a crash the
+        log may come in other batches.  3. All pieces, each an atomic update.  4. The caller says the end.
         """
         self.gate.shut()
         with self._commits:
-            begun = self._begun or Quad(
-                _BEGUN, _APPLIED, Literal(str(self._applied.index + 1)), self._reserved
-            )
+            begun = Quad(_BEGUN, _APPLIED, Literal(str(last)), self._reserved)
             self._store.add(begun)
-            self._begun = begun
-            for update in in_pieces(change):
-                self._store.update(update.text(), custom_functions=update.functions())
-        return begun
+            self._begun[begun] = last
+            for update in in_pieces(net):
+                self._carry_out(update)
+
+    def _carry_out(self, update: UpdateText) -> None:
+        """In one atomic update, but for graphs that no text can drop: again and again it comes to the same."""
+        self._store.update(update.text(), custom_functions=update.functions())
+        for graph in update.unnamed:
+            self._store.remove_graph(graph)
 
     def _control_quads(self, those: Mapping[str, Control], others: Mapping[str, Control]) -> list[Quad]:
         """Of the controls that only the first ones have."""
@@ -248,27 +254,31 @@ class QuadStore:
         ]
 
     def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
-        """Make consecutive changes in one atomic update, with a record for each that can take it back.
+        """Make consecutive changes with a record for each that can take it back; those first, if not all in one update.
 
         The caller has closed the gate.
         """
         records = records_of(changes, self, first=self._number, reserved=self._reserved)
-        update = UpdateText()
-        update.add(net_of(map(lines_of, changes)))
+        net, update = net_of(map(lines_of, changes)), UpdateText()
+        if net.is_one_update:
+            update.add(net)
         self._replace(update, (), records)
-        self._store.update(update.text(), custom_functions=update.functions())
+        for each in chain([update], () if net.is_one_update else in_pieces(net)):
+            self._carry_out(each)
         self._ahead.update((record, self._number + n) for n, record in enumerate(records))
         self._number += len(records)
         return records
 
     def take_back(self, records: Sequence[Quad] | None = None) -> None:
-        """Undo what the newest records stand for, or all, in one atomic update."""
+        """Undo what the newest records stand for, or all; the records go last, if not all in one update."""
         records = list(self._ahead) if records is None else records
         if records:
-            update = UpdateText()
-            update.add(undoing(records))
+            net, update = undoing(records), UpdateText()
+            if net.is_one_update:
+                update.add(net)
             self._replace(update, records, ())
-            self._store.update(update.text(), custom_functions=update.functions())
+            for each in chain(() if net.is_one_update else in_pieces(net), [update]):
+                self._carry_out(each)
         self._forget(records)
 
     def _forget(self, records: Iterable[Quad]) -> None:
@@ -391,6 +401,13 @@ def _change_of(quad: Quad) -> ControlChange:
         raise StateError(f"not a control: {quad}")
     control = Control.decode(quad.object.value)
     return ControlChange(name=control.name, control=control)
+
+
+def _last_of(begun: Quad) -> int:
+    """The entry with which what was begun is whole."""
+    if not isinstance(begun.object, Literal):
+        raise StateError(f"not the beginning of a change: {begun}")
+    return int(begun.object.value)
 
 
 def _applied_quad(reserved: NamedNode, applied: Applied) -> Quad:

@@ -118,7 +118,6 @@ def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterato
             found = parse(
                 cast("BinaryIO", _Blocks(file, look)),
                 source.format,
-                lenient=True,
                 rename_blank_nodes=not keep_blank_nodes,
             )
             if source.graph is None:

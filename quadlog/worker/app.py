@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from quadlog.worker.replica import Replica
     from quadlog.worker.seed_door import SeedDoor
 
+_NO_MATTER = frozenset(("infer",))
+"""What RDF4J's clients say of statements: nothing is inferred here."""
+
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -95,6 +98,9 @@ class _ReadDoor:
 
     async def statements(self, request: Request) -> Response:
         self._replica.refuse_unless_seeded()
+        if asked := sorted(set(request.query_params) - _NO_MATTER):
+            message = f"all statements are given here, whatever {', '.join(asked)} may be: ask for some by a CONSTRUCT"
+            raise UserError(message)
         # Everything there is takes as long as it takes: only its memory and its client's patience are limited.
         endless = replace(self._limits, seconds=inf)
         return await self._reads.answer(request, Question(text=None), _caller_of(request), endless)
@@ -199,7 +205,7 @@ def _duty_of(body: bytes) -> tuple[str, Asked]:
     try:
         duty = json.loads(body)
         dc, asked = str(duty["dc"]), Asked(bytes.fromhex(duty["term"]), int(duty.get("handover", 0)))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         dc, asked = "", Asked(b"")
     if len(asked.term) != HASH_SIZE:
         message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index}}'

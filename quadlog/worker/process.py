@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -34,68 +33,117 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 
+class WorkerProcess:
+    """One worker: what it is made of, in the order in which that is opened."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Open what is on disk, take the port; nothing is heard or served before `run`."""
+        self._settings = settings
+        self._server: Final = Server(settings.host, settings.port)
+        tidy(settings.data_dir)
+        self._store: Final = QuadStore.open(settings.data_dir / QUADS)
+        self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
+        self._health: Final = Health()
+        self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
+        self._seedbed.tidy()
+        self._topics: Final = Topics(settings.repository, settings.dc)
+        self._feed: Final = Feed(self._store.applied.index)
+        self._replica: Final = self._make_replica()
+        self._tail: Final = self._make_tail()
+        self._mender: Final = Mender(
+            settings, self._topics, self._store.name, self._health, self._server.leave
+        )
+        self._scrubber: Final = Scrubber(
+            self._store,
+            settings.data_dir / "scrub",
+            self._health,
+            period=settings.scrub_period,
+            share=settings.scrub_share,
+        )
+
+    def _make_replica(self) -> Replica:
+        settings, outlet = self._settings, self._outlet
+        return Replica(
+            settings=settings,
+            topics=self._topics,
+            store=self._store,
+            feed=self._feed,
+            effects=EffectsProducer(outlet, self._topics.effects, settings.node_id, settings.dc),
+            status=StatusProducer(outlet, self._topics.status),
+            failed=self._server.fail,
+            settle=outlet.flush,
+            together=outlet.together,
+            health=self._health,
+            lacks=self._seedbed.hear,
+        )
+
+    def _make_tail(self) -> KafkaTail:
+        name = f"{self._settings.node_id}-reads"
+        return KafkaTail(
+            self._settings.kafka,
+            client=name,
+            name=name,
+            hear=self._replica.hear,
+            failed=self._server.fail,
+            full=self._replica.full,
+        )
+
+    def run(self) -> int:
+        """Serve until told to stop, then close in order; returns the exit status."""
+        settings = self._settings
+        copies = settings.data_dir / "copies"
+        readers = Readers(self._store, self._feed, copies, most=settings.query_processes)
+        reads = Reads(readers, settings.node_id)
+        app = make_app(
+            self._replica,
+            reads,
+            self._mender,
+            DryRuns(self._store, settings),
+            settings,
+            seeds=SeedDoor(self._seedbed),
+        )
+        started = time.monotonic()
+        self._begin()
+        try:
+            return self._server.run(app, beside=(readers.run, reads.run))
+        finally:
+            self._end()
+            log.info("worker stopped", served_s=round(time.monotonic() - started))
+            self._become_anew()
+
+    def _begin(self) -> None:
+        self._replica.start()
+        self._tail.start(self._replica.offsets())
+        self._scrubber.start()
+        settings, applied = self._settings, self._store.applied
+        log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=applied.index)
+
+    def _end(self) -> None:
+        """1. Count no more.  2. Apply no more.  3. Hear and say no more.  4. Let go of the store."""
+        self._scrubber.stop()
+        self._replica.stop()
+        self._tail.close()
+        self._outlet.close()
+        try:
+            self._store.close()
+        except OSError:
+            if (
+                not self._mender.wanted
+            ):  # what is wrong may not let itself be flushed: it is emptied all the same
+                raise
+
+    def _become_anew(self) -> None:
+        """The same process with an empty store, or with one made of the seed, where that is wanted."""
+        if self._mender.wanted:
+            empty(self._settings.data_dir)
+        elif self._seedbed.wanted:
+            self._seedbed.sow()
+        else:
+            return
+        begin_anew()
+
+
 def run(settings: WorkerSettings) -> int:
     """Run one worker until it is told to stop.  Returns the process's exit status."""
     failpoints.arm(settings.failpoint)
-    topics: Final = Topics(settings.repository, settings.dc)
-    server = Server(settings.host, settings.port)
-    tidy(settings.data_dir)
-    store = QuadStore.open(settings.data_dir / QUADS)
-    outlet = KafkaOutlet(settings.kafka, client=settings.node_id, failed=server.fail)
-    health = Health()
-    seedbed = Seedbed(settings.data_dir, store, health, server.leave)
-    seedbed.tidy()
-    feed = Feed(store.applied.index)
-    copies = settings.data_dir / "copies"
-    readers = Readers(store, feed, copies, most=settings.query_processes)
-    reads = Reads(readers, settings.node_id)
-    replica = Replica(
-        settings=settings,
-        topics=topics,
-        store=store,
-        feed=feed,
-        effects=EffectsProducer(outlet, topics.effects, settings.node_id, settings.dc),
-        status=StatusProducer(outlet, topics.status),
-        failed=server.fail,
-        settle=outlet.flush,
-        together=outlet.together,
-        health=health,
-        lacks=seedbed.hear,
-    )
-    name = f"{settings.node_id}-reads"
-    tail = KafkaTail(
-        settings.kafka, client=name, name=name, hear=replica.hear, failed=server.fail, full=replica.full
-    )
-    scrubber = Scrubber(
-        store,
-        settings.data_dir / "scrub",
-        health,
-        period=settings.scrub_period,
-        share=settings.scrub_share,
-    )
-    dry_runs = DryRuns(store, settings)
-    mender = Mender(settings, topics, store.name, health, server.leave)
-    started = time.monotonic()
-    replica.start()
-    tail.start(replica.offsets())
-    scrubber.start()
-    log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=store.applied.index)
-    try:
-        app = make_app(replica, reads, mender, dry_runs, settings, seeds=SeedDoor(seedbed))
-        return server.run(app, beside=(readers.run, reads.run))
-    finally:
-        scrubber.stop()
-        replica.stop()
-        tail.close()
-        outlet.close()
-        if not mender.wanted:
-            store.close()
-        if seedbed.wanted and not mender.wanted:
-            seedbed.sow()
-            begin_anew()
-        log.info("worker stopped", served_s=round(time.monotonic() - started))
-        if mender.wanted:
-            with suppress(OSError):  # what is wrong may not let itself be flushed: it is emptied all the same
-                store.close()
-            empty(settings.data_dir)
-            begin_anew()
+    return WorkerProcess(settings).run()

@@ -79,6 +79,7 @@ class Readers:
     def _tend(self) -> None:
         moment = now().steady
         for reader in list(self._idle):
+            reader.weigh()
             is_last = len(self._idle) == 1
             if self._are_asked:
                 followed = not reader.is_taking or self._is_up_to_date(reader)
@@ -155,8 +156,12 @@ class Readers:
     def put(self, reader: Reader) -> None:
         """It has answered, and may be asked again."""
         if reader in self._busy:
-            self._busy.remove(reader)
             reader.used_at = now().steady
+            reader.weigh()
+            if reader.is_worn and not self._is_ending:
+                self.discard(reader)  # under load it is never idle
+                return
+            self._busy.remove(reader)
             self._offer(reader)
 
     def discard(self, reader: Reader) -> None:

@@ -48,7 +48,7 @@ class Limits:
     seconds: float
     """While the client waits; what the client takes its time for is not counted."""
     memory: int
-    """Resident bytes of the process."""
+    """Resident bytes of the process, beyond those that it had before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ def _excess(read: Read) -> str | None:
     worked = read.worked + waited * read.is_awaited
     if worked > read.limits.seconds * 1000:
         return f"the query ran for its time limit, {read.limits.seconds:g} s (query-timeout, or its parameter timeout)"
-    memory = read.reader.memory()
+    memory = read.reader.memory() - read.reader.resident
     if memory > read.limits.memory:
         return f"the query took {memory} bytes of memory; query-memory allows {read.limits.memory}"
     if not read.is_awaited and waited > STALL_MS:

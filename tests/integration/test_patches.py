@@ -117,7 +117,7 @@ def parts_of(line: str) -> tuple[str, ...]:
 def test_random_patches(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """State as sets have it, effect the difference, signature as recounted; between updates with a WHERE, too."""
     print("QUADLOG_SEED =", SEED)
-    monkeypatch.setattr("quadlog.quadstore.WHOLE", most)
+    monkeypatch.setattr("quadlog.commit.WHOLE", most)
     monkeypatch.setattr("quadlog.commit.PIECE", 2)
     updates, log = Generator(SEED), Log()
     patches = Patches(updates.chance)

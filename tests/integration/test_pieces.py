@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from quadlog.commit import PIECE, WHOLE
+from quadlog.core import signature
+from quadlog.core.lines import change_of, lines_of
 from quadlog.core.patch import MEDIA_TYPE
 from quadlog.errors import Unavailable
-from quadlog.quadstore import QuadStore
+from quadlog.quaddir import FILES
+from quadlog.quadstore import Applied, QuadStore
 from quadlog.worker.ahead import LARGE
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.integration.test_forms import state_of
@@ -47,15 +52,36 @@ class Dying:
         return quad in self.inner
 
     def update(self, *args: Any, **options: Any) -> None:  # noqa: ANN401
+        self._step()
+        self.inner.update(*args, **options)
+
+    def remove_graph(self, graph: BlankNode) -> None:
+        self._step()
+        self.inner.remove_graph(graph)
+
+    def _step(self) -> None:
         if not self.left:
             raise Dies
         self.left -= 1
-        self.inner.update(*args, **options)
+
+
+def dying(worker: Worker, after: int) -> bool:
+    """Let it catch up; whether it died on the way, at this update to come."""
+    store = worker.store._store
+    worker.store._store = Dying(store, after)  # type: ignore[assignment]
+    try:
+        worker.catch_up()
+    except Dies:
+        worker.store._store = store
+        worker.close()
+        return True
+    worker.store._store = store
+    return False
 
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quadlog.quadstore.WHOLE", 2)
+    monkeypatch.setattr("quadlog.commit.WHOLE", 2)
     monkeypatch.setattr("quadlog.commit.PIECE", 2)
 
 
@@ -92,13 +118,7 @@ def test_what_a_death_leaves_is_made_again_and_never_read(tmp_path: Path, update
         follower.turn()
         assert follower.store.applied.index == 1
         before = state_of(follower)
-        follower.store._store = Dying(follower.store._store, after)  # type: ignore[assignment]
-        try:
-            follower.catch_up()
-        except Dies:
-            follower.store._store = follower.store._store.inner  # type: ignore[attr-defined]
-            follower.close()
-        else:
+        if not dying(follower, after):
             break
         store = QuadStore.open(tmp_path / f"f{after}")
         assert store.applied.index == 1
@@ -147,3 +167,121 @@ def test_a_large_one_is_made_in_pieces_and_not_kept(tmp_path: Path) -> None:
     for worker in (evaluating, following):
         assert worker.store.recount()[0] == worker.store.applied.signature
         worker.close()
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_what_is_anticipated_in_pieces_is_taken_back_from_anywhere(tmp_path: Path, taken_back: bool) -> None:  # noqa: FBT001
+    """Whenever the worker dies: while the changes are made, or while they are undone."""
+    log = Log()
+    worker = Worker(tmp_path, log, "w1")
+    worker.take_over()
+    log.agree(START)
+    log.agree(AND_DROPS)
+    log.agree("DELETE WHERE { GRAPH <urn:fills> { ?s a 2 } } ; INSERT DATA { <urn:a> a 1, 2, 3, 4, 5 }")
+    worker.catch_up()
+    worker.close()
+    first, *changes = map(change_of, log.effects())
+    after = 0
+    while True:
+        path = tmp_path / f"f{after}"
+        store = QuadStore.open(path)
+        store.apply([lines_of(first)], Applied.after(log.effects()[0]))
+        before = set(store.lines()), set(store.graphs())
+        assert store.gate.close()
+        if taken_back:
+            store.anticipate(changes)
+        mortal = Dying(store._store, after)
+        store._store = mortal  # type: ignore[assignment]
+        with suppress(Dies):
+            if taken_back:
+                store.take_back()
+            else:
+                store.anticipate(changes)
+        store._store, mortal.inner = mortal.inner, None
+        store.close()
+        store = QuadStore.open(path)
+        assert (set(store.lines()), set(store.graphs())) == before
+        assert store.recount()[0] == store.applied.signature
+        store.close()
+        if mortal.left:  # it came to its end
+            break
+        after += 1
+    assert after > 5
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_large_one_behind_one_that_does_nothing(tmp_path: Path) -> None:
+    """They come in one batch: that is made in pieces too."""
+    log, follower = begun(tmp_path, ("CREATE GRAPH <urn:g>", SPARQL), (START, SPARQL))
+    log.agree("CREATE GRAPH <urn:g>")
+    log.agree("\n".join(ROWS), media_type=MEDIA_TYPE)
+    evaluating = Worker(tmp_path, log, "w1")
+    evaluating.take_over()
+    follower.catch_up()
+    assert (
+        follower.store.recount()[0] == follower.store.applied.signature == evaluating.store.applied.signature
+    )
+    follower.close()
+    evaluating.close()
+
+
+# --- graphs named by blank nodes: only seeds bring them ----------------------------------------------------
+
+
+def seed(path: Path) -> None:
+    """A store as an import makes it."""
+    path.mkdir()
+    s, p = NamedNode("urn:s"), NamedNode("urn:p")
+    quads = [Quad(s, p, s, BlankNode("full")), Quad(s, p, s, NamedNode("urn:g")), Quad(s, p, s)]
+    store = Store(path / FILES)
+    store.extend(quads)
+    store.add_graph(BlankNode("empty"))
+    store.flush()
+    del store
+    lines = [*map(signature.quad_line, quads), signature.empty_graph_line(BlankNode("empty"))]
+    QuadStore.adopt(path, Applied(signature=signature.add(signature.EMPTY, lines), quads=len(quads)))
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        "DROP ALL",
+        "DROP NAMED",
+        "DROP NAMED ; INSERT { GRAPH <urn:g> { ?s ?p <urn:new> } } WHERE { ?s ?p ?o } ; DELETE WHERE { ?s ?p ?s }",
+    ],
+)
+def test_graphs_that_no_text_can_name_are_dropped(tmp_path: Path, drop: str) -> None:
+    """Also if the worker dies, and hears the log in other batches."""
+    seed(tmp_path / "w1")
+    log = Log()
+    evaluating = Worker(tmp_path, log, "w1")
+    evaluating.take_over()
+    log.agree("INSERT { GRAPH <urn:h> { ?s ?p ?o } } WHERE { ?s ?p ?o }")
+    log.agree(drop)
+    log.agree("INSERT DATA { <urn:s> <urn:p> <urn:later> }")
+    evaluating.catch_up()
+    assert [effect.reason for effect in log.effects()] == [None, None, None]
+    wanted, after = state_of(evaluating), 0
+    assert not any("_:" in text for part in wanted for text in part)
+    assert evaluating.store.recount() == (evaluating.store.applied.signature, evaluating.store.applied.quads)
+    evaluating.close()
+    while True:
+        seed(tmp_path / f"f{after}")
+        follower = Worker(tmp_path, log, f"f{after}")
+        if not dying(follower, after):
+            break
+        follower = Worker(tmp_path, log, f"f{after}")
+        for records in range(2, 5):
+            follower.hear(TOPICS.agreed, 1)
+            follower.hear(TOPICS.effects, 1 + (records == 2))  # a fence before
+            follower.turn()
+            assert follower.store.applied.index == records - 1
+            if not follower.store._begun:
+                assert follower.store.recount()[0] == follower.store.applied.signature
+        assert state_of(follower) == wanted
+        follower.close()
+        after += 1
+    assert state_of(follower) == wanted
+    follower.close()
+    assert after >= 3

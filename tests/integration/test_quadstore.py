@@ -277,11 +277,9 @@ def test_quads_and_applied_state_are_one_commit(store: QuadStore) -> None:
 def test_a_failing_batch_changes_nothing(store: QuadStore) -> None:
     run(store, "INSERT DATA { <urn:s> <urn:p> 1 }")
     before = store.applied
-    with pytest.raises(AssertionError):
-        store.apply(
-            [lines_of(Change(inserted=(Quad(S, P, S),), filled=(BlankNode("g"),)))],
-            Applied(index=99),
-        )
+    lines = ChangeLines(inserted=(f"{Quad(S, P, S)} .",), emptied=("<relative>",))
+    with pytest.raises(SyntaxError):
+        store.apply([lines], Applied(index=99))
     assert store.applied == before
     assert store.recount() == (before.signature, 1)
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from quadlog.settings import MIB
+from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker.app import make_app
 from quadlog.worker.dryrun import DryRuns
@@ -299,6 +300,33 @@ async def test_a_process_that_lacks_more_than_is_kept_is_replaced(
         await gone(first.pid)
 
 
+async def test_what_a_process_had_before_is_not_the_querys_and_a_fat_one_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each effect that it follows leaves memory behind; under load it is never seen idle."""
+    monkeypatch.setattr(readers_module, "TELL_S", 3600)
+    monkeypatch.setattr(reader_module, "WORN_AFTER_MS", 0)
+    monkeypatch.setattr(reader_module, "WORN_MEMORY", 40 * MIB)
+    long = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
+    async with served(tmp_path, quads=90, most=1, query_memory=25 * MIB) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
+        [first] = here.readers._idle
+        grown, number = first.memory() + 30 * MIB, 0
+        while first.memory() < grown:
+            rows = " ".join(f"<urn:{number}> <urn:n> '{'x' * 500}{n}' ." for n in range(1000))
+            here.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
+            assert (await here.ask("ASK {}")).status_code == 200
+            number += 1
+        assert here.readers._idle == [first]
+        assert (await here.ask(long)).status_code == 200
+        while here.readers._idle == [first]:
+            here.update(f"INSERT DATA {{ GRAPH <urn:g> {{ <urn:x> <urn:n> '{'x' * 500_000}{number}' }} }}")
+            assert (await here.ask("ASK {}")).status_code == 200
+            number += 1
+            assert number < 100
+        await gone(first.pid)
+
+
 async def test_where_nobody_reads_no_process_follows_what_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,3 +424,20 @@ async def test_what_is_wrong_with_a_query_is_said_as_ever(tmp_path: Path) -> Non
         for text, error in wrong.items():
             assert (await here.ask(text)).json()["error"] == error
         assert len({reader.pid for reader in here.readers._idle}) == len(here.readers._idle)
+
+
+async def test_all_statements_are_not_given_to_who_asked_for_some(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        for asked in ({"context": "<urn:g>"}, {"subj": "<urn:s1>"}, {"timeout": "-1", "infer": "false"}):
+            answer = await here.client.get("/statements", params=asked)
+            assert (answer.status_code, answer.json()["error"]) == (400, "UserError")
+        answer = await here.client.get("/statements", params={"infer": "false"})
+        assert (answer.status_code, answer.text.count("\n")) == (200, 200)
+
+
+@pytest.mark.parametrize("handover", ["-1e999", "NaN", '"x"', "[]", "null"])
+async def test_what_is_no_request_to_evaluate_is_said_so(tmp_path: Path, handover: str) -> None:
+    async with served(tmp_path) as here:
+        body = f'{{"dc": "dc1", "term": "{"00" * 32}", "handover": {handover}}}'
+        answer = await here.client.post("/evaluate", content=body)
+        assert (answer.status_code, answer.json()["error"]) == (400, "UserError")

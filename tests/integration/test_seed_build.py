@@ -149,6 +149,11 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
     ("bad.rdf", "<rdf:RDF", r"bad\.rdf: "),
     ("bad.nq.gz", "no gzip", r"bad\.nq\.gz cannot be read"),
     ("none.nq", "# nothing\n", "no quad"),
+    ("iri.nq", "<urn:a> <urn:b> <urn:c> .\n<urn:a> <urn:b> <of-no-scheme> .\n", r"iri\.nq, line 2: "),
+    ("iri.ttl", "<urn:a> <urn:b> <http://host:port/> .\n", r"iri\.ttl, line 1: "),
+    ("iri.nt", "<urn:a> <urn:b> <urn:\\u003E> .\n", r"iri\.nt, line 1: "),
+    ("iri.trig", "<%41> { <urn:a> <urn:b> <urn:c> }\n", r"iri\.trig, line 1: "),
+    ("language.nq", '<urn:a> <urn:b> "c"@abcdefghijk .\n', r"language\.nq, line 1: "),
     ("ours.nq", "<urn:a> <urn:b> <urn:c> <urn:quadlog:state:1> .\n", "reserved"),
     ("ours.nq", "<urn:a> <urn:b> <urn:c> .\n# empty graph <urn:quadlog:state:1>\n", "reserved"),
 ])  # fmt: skip
