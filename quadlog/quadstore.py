@@ -22,7 +22,6 @@ from quadlog.applied import Applied
 from quadlog.commit import WHOLE, UpdateText, in_pieces, net_of
 from quadlog.core import signature
 from quadlog.core.control import Control, ControlChange, after
-from quadlog.core.lines import lines_of
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
 from quadlog.gate import Gate
@@ -247,14 +246,14 @@ class QuadStore:
             Quad(self._reserved, _CONTROL, Literal(control.encode()), self._reserved) for control in found
         ]
 
-    def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
-        """Make consecutive changes in one atomic update, with a record for each that can take it back.
+    def anticipate(self, changes: Sequence[Change], lines: Sequence[Lines]) -> list[Quad]:
+        """Make consecutive changes, `lines` in text, in one atomic update, with records that can take them back.
 
         The caller has closed the gate.
         """
-        records = records_of(changes, self, first=self._number, reserved=self._reserved)
+        records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
         update = UpdateText()
-        update.add(net_of(map(lines_of, changes)))
+        update.add(net_of(lines))
         self._replace(update, (), records)
         self._store.update(update.text(), custom_functions=update.functions())
         self._ahead.update((record, self._number + n) for n, record in enumerate(records))
@@ -280,10 +279,10 @@ class QuadStore:
 
     def _replace(self, update: UpdateText, old: Iterable[Quad], new: Iterable[Quad]) -> None:
         """Quads of the reserved graph."""
-        for verb, quads in (("DELETE", old), ("INSERT", new)):
-            texts = " . ".join(str(quad.triple) for quad in quads)
-            if texts:
-                update.operations.append(f"{verb} DATA {{ GRAPH {self._reserved} {{ {texts} }} }}")
+        for texts, quads in ((update.deleted, old), (update.inserted, new)):
+            triples = [str(quad.triple) for quad in quads]
+            if triples:
+                texts[str(self._reserved)] = triples
 
     def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
         """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""
