@@ -98,8 +98,11 @@ def in_pieces(net: Net) -> Iterator[UpdateText]:
 
 @dataclass(slots=True, kw_only=True)
 class UpdateText:
-    """Collects one update; ``operations`` in the order in which they are carried out."""
+    """Collects one update: first quads go, then others come, then graphs."""
 
+    # Triples as text, by the graphs that they are in; "" is the default graph.
+    deleted: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    inserted: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     operations: list[str] = field(default_factory=list[str])
     # Quads that text cannot name, by what happens to them.
     exact: list[tuple[Quad, bool]] = field(default_factory=list[tuple[Quad, bool]])
@@ -115,8 +118,7 @@ class UpdateText:
 
     def add(self, net: Net) -> None:
         """Take in the net of a batch."""
-        deleted: dict[str, list[str]] = {}
-        inserted: dict[str, list[str]] = {}
+        deleted, inserted = self.deleted, self.inserted
         other: list[str] = []
         for line, there in net.quads.items():
             if plain := _PLAIN.fullmatch(line):
@@ -126,9 +128,6 @@ class UpdateText:
                 other.append(line)
         exact = [(quad, net.quads[line]) for line, quad in zip(other, quads_of(other), strict=True)]
         self.exact += exact
-        for verb, graphs in (("DELETE", deleted), ("INSERT", inserted)):
-            if graphs:
-                self.operations.append(f"{verb} DATA {{ {' '.join(map(_block, graphs, graphs.values()))} }}")
         # An insertion creates its graph by itself; a graph that is not to be there otherwise is gone.
         if net.graphs:
             filled = inserted.keys() | {str(quad.graph_name) for quad, there in exact if there}
@@ -154,7 +153,12 @@ class UpdateText:
     def text(self) -> str:
         """The whole update."""
         exact = [_exact_operation(self.exact)] if self.exact else []
-        return " ;\n".join((*exact, *self.operations))
+        data = [
+            f"{verb} DATA {{ {' '.join(map(_block, graphs, graphs.values()))} }}"
+            for verb, graphs in (("DELETE", self.deleted), ("INSERT", self.inserted))
+            if graphs
+        ]
+        return " ;\n".join((*exact, *data, *self.operations))
 
     def functions(self) -> dict[NamedNode, Callable[..., Term | None]]:
         """The custom functions that the text calls."""

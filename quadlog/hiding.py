@@ -51,7 +51,7 @@ def hidden(store: Store, text: str, view: View) -> tuple[str, list[Graph] | None
         default = [NamedNode(iri) for iri in dataset.default if iri != reserved.value]
         return text, list(default), list(named)
     if not view.doubtful:
-        if _GRAPH_VARIABLE.search(text) is None:
+        if "GRAPH" not in text.upper() or _GRAPH_VARIABLE.search(text) is None:
             return text, None, None
         filtered = hide(text, reserved)
         if filtered is not None:

@@ -15,24 +15,26 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadlog.commit import Net
 from quadlog.core.effect import graph_words, named_graphs
-from quadlog.core.signature import quad_line
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from quadlog.core.effect import Change, NamedGraph, State
+    from quadlog.core.lines import Lines
 
 JOURNAL: Final = NamedNode("urn:quadlog:journal")
 
 
-def records_of(changes: Sequence[Change], before: State, *, first: int, reserved: NamedNode) -> list[Quad]:
-    """One record for each of consecutive changes to the state ``before``."""
+def records_of(
+    changes: Sequence[Change], texts: Sequence[Lines], before: State, *, first: int, reserved: NamedNode
+) -> list[Quad]:
+    """One record for each of consecutive changes, ``texts`` in text, to the state ``before``."""
     exists: dict[NamedGraph, bool] = {}
     records: list[Quad] = []
-    for number, change in enumerate(changes, first):
-        lines = [f"+{quad_line(quad)}" for quad in change.deleted]
-        lines += [f"-{quad_line(quad)}" for quad in change.inserted]
+    for number, (change, said) in enumerate(zip(changes, texts, strict=True), first):
+        lines = [f"+{line}" for line in said.deleted]
+        lines += [f"-{line}" for line in said.inserted]
         for graph in _touched(change):
             there = exists[graph] if graph in exists else before.has_graph(graph)
             lines.append(f"{'+' if there else '-'}{graph}")

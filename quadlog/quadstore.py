@@ -23,7 +23,6 @@ from quadlog.applied import Applied
 from quadlog.commit import UpdateText, in_pieces, net_of
 from quadlog.core import signature
 from quadlog.core.control import Control, ControlChange, after
-from quadlog.core.lines import lines_of
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
 from quadlog.gate import Gate
@@ -253,13 +252,13 @@ class QuadStore:
             Quad(self._reserved, _CONTROL, Literal(control.encode()), self._reserved) for control in found
         ]
 
-    def anticipate(self, changes: Sequence[Change]) -> list[Quad]:
-        """Make consecutive changes with a record for each that can take it back; those first, if not all in one update.
+    def anticipate(self, changes: Sequence[Change], lines: Sequence[Lines]) -> list[Quad]:
+        """Make consecutive changes, `lines` in text, with records that can take them back.
 
-        The caller has closed the gate.
+        In one update; of large ones the records first.  The caller has closed the gate.
         """
-        records = records_of(changes, self, first=self._number, reserved=self._reserved)
-        net, update = net_of(map(lines_of, changes)), UpdateText()
+        records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
+        net, update = net_of(lines), UpdateText()
         if net.is_one_update:
             update.add(net)
         self._replace(update, (), records)
@@ -290,10 +289,10 @@ class QuadStore:
 
     def _replace(self, update: UpdateText, old: Iterable[Quad], new: Iterable[Quad]) -> None:
         """Quads of the reserved graph."""
-        for verb, quads in (("DELETE", old), ("INSERT", new)):
-            texts = " . ".join(str(quad.triple) for quad in quads)
-            if texts:
-                update.operations.append(f"{verb} DATA {{ GRAPH {self._reserved} {{ {texts} }} }}")
+        for texts, quads in ((update.deleted, old), (update.inserted, new)):
+            triples = [str(quad.triple) for quad in quads]
+            if triples:
+                texts[str(self._reserved)] = triples
 
     def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
         """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""

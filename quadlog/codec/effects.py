@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def encode_effect(effect: Effect) -> list[bytes]:
     """The records of one effect: their lists, one after the other, are the effect's."""
-    common = {
+    common: dict[str, Any] = {
         "index": effect.index,
         "id": effect.id,
         "entry_chain": effect.entry_chain,
@@ -28,6 +28,9 @@ def encode_effect(effect: Effect) -> list[bytes]:
         "signature_after": effect.signature_after,
         "chain": effect.chain,
     }
+    if _is_small(effect):
+        lists = {name: getattr(effect, name) for name in LISTS}
+        return [write(EFFECT, {**common, **lists, "continues": False, "chunk": 0, "chunks": 1})]
     parts = list(_lists(effect))
     return [
         write(EFFECT, common | part | {"chunk": chunk, "chunks": len(parts)})
@@ -38,6 +41,11 @@ def encode_effect(effect: Effect) -> list[bytes]:
 LISTS: Final = ("deleted", "inserted", "emptied", "filled", "dropped")
 _PIECE: Final = CHUNK // 4
 """Characters of a line that is longer than a chunk: UTF-8 has at most four bytes for one."""
+
+
+def _is_small(effect: Effect) -> bool:
+    """Whether it is sure to stand in one chunk, as nearly all do."""
+    return sum([len(line) for name in LISTS for line in getattr(effect, name)]) <= _PIECE
 
 
 def _lists(effect: Effect) -> Iterator[dict[str, Any]]:

@@ -98,14 +98,16 @@ def effect_of(operations: Iterable[DataOperation], state: State) -> Change:
             case _:
                 assert_never(operation)
     changed = [q for q, there in wanted.items() if state.contains(q) is not there]
-    deleted = {q for q in changed if not wanted[q]}
-    inserted = {q for q in changed if wanted[q]}
+    deleted = [q for q in changed if not wanted[q]]
+    inserted = [q for q in changed if wanted[q]]
     shrunk, grown = named_graphs(deleted), named_graphs(inserted)
+    if not (created or shrunk or grown):
+        return Change(deleted=_in_order(deleted), inserted=_in_order(inserted))
+    gone = set(deleted)
     emptied = (
         graph
         for graph in (created | shrunk) - grown
-        if all(q in deleted for q in state.quads_in(graph))
-        and (graph in shrunk or not state.has_graph(graph))
+        if all(q in gone for q in state.quads_in(graph)) and (graph in shrunk or not state.has_graph(graph))
     )
     filled = (
         graph for graph in grown if state.has_graph(graph) and next(state.quads_in(graph), None) is None
@@ -241,9 +243,12 @@ def named_graphs(quads: Iterable[Quad]) -> set[NamedGraph]:
 
 def graph_words(change: Change) -> dict[NamedGraph, bool]:
     """Which named graphs exist after the change, as far as it says anything of them."""
-    words = dict.fromkeys((*change.filled, *change.dropped), False)
+    words: dict[NamedGraph, bool] = {}
+    if change.filled or change.dropped:
+        words.update(dict.fromkeys((*change.filled, *change.dropped), False))
     words.update(dict.fromkeys(named_graphs(change.inserted), True))
-    words.update(dict.fromkeys(change.emptied, True))
+    if change.emptied:
+        words.update(dict.fromkeys(change.emptied, True))
     return words
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple, Variable
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple, Variable
 
 from quadlog.core.effect import named_graphs
 from quadlog.core.operations import DeleteData, InsertData, TripleTemplate
+from quadlog.core.quads import quad_of
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.terms import BlankNodes
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyoxigraph import Quad
 
     from quadlog.core.operations import Modify, QuadTemplate, Slot
 
@@ -24,7 +26,10 @@ Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Row: TypeAlias = "Sequence[Term | None]"
 """One solution: a value or None for each variable."""
 _Filled: TypeAlias = Term | DefaultGraph | None
-_Getter: TypeAlias = "Callable[[Sequence[_Filled]], _Filled]"
+
+_NODE: Final = (NamedNode, BlankNode)
+_OBJECT: Final = (NamedNode, BlankNode, Literal, Triple)
+_GRAPH: Final = (NamedNode, BlankNode, DefaultGraph)
 
 
 def filled_in(modify: Modify, rows: Iterable[Row], tx_id: bytes) -> tuple[DeleteData, InsertData]:
@@ -44,30 +49,37 @@ def filled_in(modify: Modify, rows: Iterable[Row], tx_id: bytes) -> tuple[Delete
     deleted: dict[Quad, None] = {}
     inserted: dict[Quad, None] = {}
     for row in rows:
-        values: list[_Filled] = [*row, *nodes.of(row), *plan.constants]
+        values = plan.values(row, nodes.of(row))
         deleted.update(dict.fromkeys(_quads(plan.deletes, values)))
         inserted.update(dict.fromkeys(_quads(plan.inserts, values)))
-    for graph in named_graphs((*deleted, *inserted)):
-        if isinstance(graph, NamedNode):
-            refuse_reserved(graph)
-    if any(isinstance(quad.graph_name, BlankNode) for quad in inserted):
-        raise UserError("a solution names a graph by a blank node: graphs are named by IRIs")
+    if plan.finds_graphs:
+        for graph in named_graphs((*deleted, *inserted)):
+            if isinstance(graph, NamedNode):
+                refuse_reserved(graph)
+        if any(isinstance(quad.graph_name, BlankNode) for quad in inserted):
+            raise UserError("a solution names a graph by a blank node: graphs are named by IRIs")
     return DeleteData(quads=tuple(deleted)), InsertData(quads=tuple(inserted))
 
 
 class _Plan:
-    """Templates whose places are numbers: of a variable, of a new blank node, of a constant."""
+    """Templates whose places are numbers: of a variable, of a new blank node, of a constant, of a triple term."""
 
     def __init__(self, modify: Modify) -> None:
         """Number all places."""
-        self._numbers: dict[Slot | DefaultGraph, int] = {
-            Variable(name): number for number, name in enumerate(modify.where.variables)
-        }
-        self._variables = len(self._numbers)
+        variables = modify.where.variables
+        self._places: dict[Slot | DefaultGraph, int] = {Variable(name): n for n, name in enumerate(variables)}
+        self._variables = len(variables)
+        templates = (*modify.deletes, *modify.inserts)
+        self.finds_graphs = any(isinstance(template.graph, Variable) for template in templates)
+        """Whether graphs are named by solutions, and not by the text alone."""
         self.labels = tuple(dict.fromkeys(_labels(modify.inserts)))
         for label in self.labels:
-            self._numbers[label] = len(self._numbers)
-        self.constants: list[Term | DefaultGraph] = []
+            self._places[label] = len(self._places)
+        self._first = len(self._places)
+        self._rest: list[_Filled] = []
+        """Constants, and room for triple terms."""
+        self._triples: list[tuple[int, int, int, int]] = []
+        """Where each goes, and where its terms are: inner ones first."""
         self.deletes = [self._quad(template) for template in modify.deletes]
         self.inserts = [self._quad(template) for template in modify.inserts]
 
@@ -77,20 +89,27 @@ class _Plan:
             return rows
         return (() for _ in (rows if self.labels else islice(rows, 1)))
 
-    def _quad(self, template: QuadTemplate) -> tuple[_Getter, _Getter, _Getter, _Getter]:
-        s, p, o, g = (self._getter(slot) for slot in template)
-        return s, p, o, g
+    def values(self, row: Row, nodes: Sequence[BlankNode]) -> Sequence[_Filled]:
+        """What stands in all places, for one solution."""
+        values: list[_Filled] = [*row, *nodes, *self._rest]
+        for place, subject, predicate, value in self._triples:
+            values[place] = _triple(values[subject], values[predicate], values[value])
+        return values
 
-    def _getter(self, slot: Slot | DefaultGraph) -> _Getter:
-        if isinstance(slot, TripleTemplate):
-            s, p, o = (self._getter(part) for part in slot)
-            return lambda values: _triple(s(values), p(values), o(values))
-        number = self._numbers.get(slot)
-        if number is None:
+    def _quad(self, template: QuadTemplate) -> tuple[int, int, int, int]:
+        s, p, o, g = template
+        return self._place(s), self._place(p), self._place(o), self._place(g)
+
+    def _place(self, slot: Slot | DefaultGraph) -> int:
+        place = self._places.get(slot)
+        if place is None:
             assert not isinstance(slot, Variable), "every variable of a template is a column"
-            number = self._numbers[slot] = len(self._numbers)
-            self.constants.append(slot)
-        return itemgetter(number)
+            if isinstance(slot, TripleTemplate):
+                terms = self._place(slot.subject), self._place(slot.predicate), self._place(slot.object)
+                self._triples.append((self._first + len(self._rest), *terms))
+            place = self._places[slot] = self._first + len(self._rest)
+            self._rest.append(None if isinstance(slot, TripleTemplate) else slot)
+        return place
 
 
 class _NodesOfSolutions:
@@ -111,18 +130,16 @@ class _NodesOfSolutions:
         return [self._nodes.named(name + label.value) for label in self._labels]
 
 
-def _quads(
-    templates: Iterable[tuple[_Getter, _Getter, _Getter, _Getter]], values: Sequence[_Filled]
-) -> Iterator[Quad]:
+def _quads(templates: Iterable[tuple[int, int, int, int]], values: Sequence[_Filled]) -> Iterator[Quad]:
     for subject, predicate, value, graph in templates:
-        s, p, o, g = subject(values), predicate(values), value(values), graph(values)
+        s, p, o, g = values[subject], values[predicate], values[value], values[graph]
         if (
-            isinstance(s, (NamedNode, BlankNode))
+            isinstance(s, _NODE)
             and isinstance(p, NamedNode)
-            and isinstance(o, (NamedNode, BlankNode, Literal, Triple))
-            and isinstance(g, (NamedNode, BlankNode, DefaultGraph))
+            and isinstance(o, _OBJECT)
+            and isinstance(g, _GRAPH)
         ):
-            yield Quad(s, p, o, g)
+            yield quad_of(s, p, o, g)
 
 
 def _triple(subject: _Filled, predicate: _Filled, value: _Filled) -> Triple | None:

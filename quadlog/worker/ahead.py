@@ -8,10 +8,11 @@ What lies in memory is always later in the log than what was anticipated.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.effect import Change, merged
-from quadlog.core.lines import lines_of
+from quadlog.core.lines import ChangeLines, lines_of
 from quadlog.core.overlay import Overlay
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from quadlog.quadstore import QuadStore
 
 _NOTHING: Final = Change()
+_NO_LINES: Final = ChangeLines()
 
 LARGE: Final = 10_000
 """Changed quads, decided and not read back, above which the next entry waits for them: bounds the memory too,
@@ -40,6 +42,8 @@ class Decided:
     """The effects' chain after it: tells it from what another evaluator decided."""
     rest: Change
     """The part that lies in memory."""
+    lines: Lines
+    """Its text."""
     records: list[Quad] = field(default_factory=list["Quad"])
     """Of the parts that stand in the store."""
     weight: int = field(init=False)
@@ -50,10 +54,11 @@ class Decided:
         self.weight = _weight(self.change)
         if self.weight > LARGE and self.rest is self.change:
             self.change = self.rest = Change()
+            self.lines = _NO_LINES
 
     def due(self, effect: Effect) -> Lines:
         """What of its effect the store lacks."""
-        return effect if self.rest is self.change else lines_of(self.rest)
+        return effect if self.rest is self.change else self.lines
 
 
 class Ahead:
@@ -65,6 +70,8 @@ class Ahead:
         self._overlay: Final = Overlay(store)
         self._decided: dict[int, Decided] = {}
         self._in_memory: dict[int, Decided] = {}
+        self._laid = 0
+        """Up to where what lies in memory was laid over the store: only when it is asked for."""
         self.weight = 0
         """Quads that are changed by what is decided and not heard back."""
 
@@ -80,7 +87,16 @@ class Ahead:
     @property
     def state(self) -> State:
         """To be asked, not kept: a WHERE changes where things lie."""
-        return self._overlay if self._in_memory else self.store
+        if not self._in_memory:
+            return self.store
+        for index in self._not_laid():
+            self._overlay.push(index, self._in_memory[index].rest)
+            self._laid = index
+        return self._overlay
+
+    def _not_laid(self) -> list[int]:
+        """The newest ones that lie in memory."""
+        return list(takewhile(lambda index: index > self._laid, reversed(self._in_memory)))[::-1]
 
     def decide(self, index: int, decided: Decided) -> None:
         """Take the change of the next entry."""
@@ -88,7 +104,6 @@ class Ahead:
         self.weight += decided.weight
         if decided.rest != _NOTHING:
             self._in_memory[index] = decided
-            self._overlay.push(index, decided.rest)
 
     def decided(self, index: int, chain: bytes) -> Decided | None:
         """What was decided of an entry, if that is what was heard."""
@@ -98,20 +113,23 @@ class Ahead:
     def applied(self, index: int) -> None:
         """The store has it, and shows it."""
         self.weight -= self._decided.pop(index).weight
-        if self._in_memory.pop(index, None) is not None:
+        if self._in_memory.pop(index, None) is not None and index <= self._laid:
             self._overlay.drop(index)
 
     def anticipate(self, more: Change) -> list[Quad]:
         """Bring all that lies in memory, and `more`, into the store; the records of `more`."""
         changes = [decided.rest for decided in self._in_memory.values()]
+        lines = [decided.lines for decided in self._in_memory.values()]
         if more != _NOTHING:
             changes.append(more)
+            lines.append(lines_of(more))
         if not changes:
             return []
-        records = self.store.anticipate(changes)
+        records = self.store.anticipate(changes, lines)
         for (index, decided), record in zip(self._in_memory.items(), records, strict=False):
-            self._overlay.drop(index)
-            decided.rest = _NOTHING
+            if index <= self._laid:
+                self._overlay.drop(index)
+            decided.rest, decided.lines = _NOTHING, _NO_LINES
             decided.records.append(record)
         rest = records[len(self._in_memory) :]
         self._in_memory.clear()

@@ -189,7 +189,14 @@ class Evaluator:
         if entry.kind is Kind.CONFIG and reason is None:
             self._controls.decided(entry)
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
-        self._ahead.decide(entry.index, Decided(change=change, chain=self._chain, rest=rest, records=records))
+        decided = Decided(
+            change=change,
+            chain=self._chain,
+            rest=rest,
+            lines=lines if rest is change else lines_of(rest),
+            records=records,
+        )
+        self._ahead.decide(entry.index, decided)
         effect = Effect(
             index=entry.index,
             id=entry.id,
@@ -254,7 +261,8 @@ class Evaluator:
         steps.anticipate()
         seed = entry.id + operation.number.to_bytes(4, "big")
         text, functions = settled(operation.where.text, seed=seed, created=entry.created)
-        solutions = self._store.solutions(replace(operation.where, text=text), functions)
+        where = operation.where if text is operation.where.text else replace(operation.where, text=text)
+        solutions = self._store.solutions(where, functions)
         steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
 
     def _load(self, load: Load, steps: Steps) -> None:

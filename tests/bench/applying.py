@@ -1,29 +1,57 @@
 """What a worker does for an update, evaluating and following, beside pyoxigraph's own `update` of the same text.
 
-The real replica on a real store, without Kafka: what it hears is decoded, what it says is encoded.
+The real replica on a real store, without Kafka: what it hears is decoded, what it says is encoded.  On a young
+store, and on one with a history: an index that has lost many quads is slower to look things up in.
+
+A rate is of the CPU of the thread that does it all, the best of some runs: the machine has others to serve.
+
+    python -m tests.bench.applying --updates 2000
 """
 
 from __future__ import annotations
 
+import gc
+import shutil
+import tempfile
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pyoxigraph import Store
+import typer
+from pyoxigraph import Literal, NamedNode, Quad, Store
+from rich.console import Console
 
+from quadlog.applied import Applied
+from quadlog.commit import UpdateText, net_of
+from quadlog.core import signature
+from quadlog.core.lines import quads_of
+from quadlog.quaddir import FILES
+from quadlog.quadstore import QuadStore
+from quadlog.server import YOUNG
 from tests.bench.figures import Applying
-from tests.bench.workload import Workload, setup, texts
+from tests.bench.workload import LISTS, Workload, setup, texts
 from tests.integration.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
+
+    from quadlog.core.model import Effect
 
 BATCHES: Final = (1, 10, 100, 1000)
 EVALUATED: Final = 50
 """Entries that an evaluating worker has before it hears its effects back, as under load."""
 
+HISTORY: Final = 20_000
+"""List appends that a store with a history has behind it."""
+QUADS: Final = 100_000
+"""And quads that it has, at least."""
+
+RUNS: Final = 3
+
 PREFIX: Final = "urn:bench:0:"
+REWRITTEN: Final = 5
+"""Properties of a record; a rewrite takes them all out and puts as many in."""
 
 
 def inserts(quads: int, count: int) -> Iterator[str]:
@@ -34,65 +62,181 @@ def inserts(quads: int, count: int) -> Iterator[str]:
 
 
 def appends(count: int) -> Iterator[str]:
-    """The list append of the other measurements."""
-    prepared = setup(Workload.APPEND, PREFIX)
-    assert prepared is not None
-    yield prepared
-    yield from islice(texts(Workload.APPEND, PREFIX), count - 1)
+    """The list append of the other measurements: one quad out, four in."""
+    yield from islice(texts(Workload.APPEND, PREFIX), count)
 
 
-def measure(directory: Path, *, updates: int) -> list[Applying]:
-    """All workloads, each plain, evaluated, and followed in batches."""
-    workloads = {
-        "insert 1 quad": list(inserts(1, updates)),
-        "insert 10 quads": list(inserts(10, updates)),
-        "append": list(appends(updates)),
+def marks(count: int) -> Iterator[str]:
+    """One quad more where a WHERE finds something."""
+    for number in range(count):
+        where = f"VALUES ?k {{ <{PREFIX}list:{number % LISTS}> }} ?k <urn:len> ?n"
+        yield f"INSERT {{ ?k <urn:mark> {number} }} WHERE {{ {where} }}"
+
+
+def rewrites(count: int) -> Iterator[str]:
+    """All of a record is replaced: five quads out, five in."""
+    for number in range(count):
+        where = f"VALUES ?e {{ <{PREFIX}record:{number % LISTS}> }} ?e ?p ?o"
+        yield f"DELETE {{ ?e ?p ?o }} INSERT {{ ?e {_properties(number)} }} WHERE {{ {where} }}"
+
+
+def _properties(number: int) -> str:
+    return " ; ".join(f'<urn:p{n}> "w{number}-{n}"' for n in range(REWRITTEN))
+
+
+def begin(place: Path, history: int) -> Path:
+    """A worker's store that the measurements begin with, closed; all of them with copies of it."""
+    place.mkdir(parents=True)
+    store = Store(place / FILES)
+    lists = setup(Workload.APPEND, PREFIX)
+    assert lists is not None
+    store.update(lists)
+    records = " ".join(f"<{PREFIX}record:{n}> {_properties(-1)} ." for n in range(LISTS))
+    store.update(f"INSERT DATA {{ {records} }}")
+    for text in appends(history):
+        store.update(text)
+    if history:
+        store.extend(_others(QUADS - len(store)))
+    store.flush()
+    lines = [signature.quad_line(quad) for quad in store]
+    del store
+    QuadStore.adopt(place, Applied(signature=signature.add(signature.EMPTY, lines), quads=len(lines)))
+    return place
+
+
+def _others(count: int) -> Iterator[Quad]:
+    return (
+        Quad(NamedNode(f"urn:other:{n}"), NamedNode("urn:p"), Literal(f"value {n}")) for n in range(count)
+    )
+
+
+def measure(directory: Path, *, updates: int, history: int = HISTORY) -> list[Applying]:
+    """All workloads, each plain, evaluated, followed in batches, and bare quads."""
+    workloads: dict[str, Callable[[int], Iterator[str]]] = {
+        "insert 1 quad": lambda count: inserts(1, count),
+        "insert 10 quads": lambda count: inserts(10, count),
+        "WHERE, 1 quad": marks,
+        "append, 5 quads": appends,
+        "WHERE, 10 quads": rewrites,
     }
     found: list[Applying] = []
-    for name, said in workloads.items():
-        place = directory / name.replace(" ", "-")
-        plain = _plain(place / "plain", said)
-        evaluated, log = _evaluated(place, said)
-        followed = {batch: _followed(place, log, batch) for batch in BATCHES}
-        found.append(Applying(workload=name, plain=plain, evaluated=evaluated, followed=followed))
+    gc.freeze()
+    before = gc.get_threshold()
+    gc.set_threshold(YOUNG, *before[1:])  # as in a worker's process
+    for age in dict.fromkeys((0, history)):
+        base = begin(directory / f"begin-{age}", age)
+        for name, make in workloads.items():
+            said, place = list(make(updates)), directory / "place"
+            runs: list[Applying] = []
+            for _ in range(RUNS):
+                evaluated, log = _evaluated(base, place, said)
+                run = Applying(
+                    workload=name,
+                    history=age,
+                    plain=_plain(base, place / "plain", said),
+                    bare=_bare(base, place, log.effects()),
+                    evaluated=evaluated,
+                    followed={batch: _followed(base, place, log, batch) for batch in BATCHES},
+                )
+                runs.append(run)
+                shutil.rmtree(place)
+            found.append(_best(runs))
+    gc.set_threshold(*before)
     return found
 
 
-def _plain(path: Path, said: Sequence[str]) -> float:
-    path.mkdir(parents=True)
-    store = Store(path)
-    began = time.perf_counter()
+def _best(runs: Sequence[Applying]) -> Applying:
+    return Applying(
+        workload=runs[0].workload,
+        history=runs[0].history,
+        plain=max(run.plain for run in runs),
+        bare=max(run.bare for run in runs),
+        evaluated=max(run.evaluated for run in runs),
+        followed={batch: max(run.followed[batch] for run in runs) for batch in BATCHES},
+    )
+
+
+def _plain(base: Path, path: Path, said: Sequence[str]) -> float:
+    store = Store(shutil.copytree(base, path) / FILES)
+    began = time.thread_time()
     for text in said:
         store.update(text)
-    return len(said) / (time.perf_counter() - began)
+    return len(said) / (time.thread_time() - began)
 
 
-def _evaluated(place: Path, said: Sequence[str]) -> tuple[float, Log]:
+def _bare(base: Path, place: Path, effects: Sequence[Effect]) -> float:
+    """The best that can be had of pyoxigraph: the same net changes in large batches, with all else done before."""
+    rates: list[float] = []
+    for batch in BATCHES[2:]:
+        store = Store(shutil.copytree(base, place / f"bare-{batch}") / FILES)
+        batches = [effects[start : start + batch] for start in range(0, len(effects), batch)]
+        rates.append(_rate(store.update, [_text(batch) for batch in batches], len(effects)))
+        if not any(effect.deleted for effect in effects):
+            store = Store(shutil.copytree(base, place / f"extended-{batch}") / FILES)
+            quads = [list(quads_of(net_of(batch).quads)) for batch in batches]
+            rates.append(_rate(store.extend, quads, len(effects)))
+    return max(rates)
+
+
+def _rate(do: Callable[..., None], batches: Sequence[object], updates: int) -> float:
+    began = time.thread_time()
+    for batch in batches:
+        do(batch)
+    return updates / (time.thread_time() - began)
+
+
+def _text(effects: Sequence[Effect]) -> str:
+    update = UpdateText()
+    update.add(net_of(effects))
+    return update.text()
+
+
+def _evaluated(base: Path, place: Path, said: Sequence[str]) -> tuple[float, Log]:
     log = Log()
+    shutil.copytree(base, place / "evaluates")
     worker = Worker(place, log, "evaluates")
     worker.take_over()
     for text in said:
         log.agree(text)
-    began = time.perf_counter()
+    began = time.thread_time()
     while worker.store.applied.index < len(said):
         worker.hear(TOPICS.agreed, EVALUATED)
         worker.turn()
         worker.hear(TOPICS.effects)
         worker.turn()
-    rate = len(said) / (time.perf_counter() - began)
+    rate = len(said) / (time.thread_time() - began)
     worker.close()
     return rate, log
 
 
-def _followed(place: Path, log: Log, batch: int) -> float:
+def _followed(base: Path, place: Path, log: Log, batch: int) -> float:
     """`batch` effects are there at once; a commit takes what it takes."""
-    worker = Worker(place, log, f"follows-{batch}")
+    name = f"follows-{batch}"
+    shutil.copytree(base, place / name)
+    worker = Worker(place, log, name)
     count = len(log.records[TOPICS.agreed])
-    began = time.perf_counter()
+    began = time.thread_time()
     while worker.store.applied.index < count:
         worker.hear(TOPICS.agreed, batch)
         worker.hear(TOPICS.effects, batch)
         worker.turn()
-    rate = count / (time.perf_counter() - began)
+    rate = count / (time.thread_time() - began)
     worker.close()
     return rate
+
+
+def main(
+    *,
+    updates: Annotated[int, typer.Option(help="Of each workload.")] = 2000,
+    history: Annotated[int, typer.Option(help="List appends behind the older store.")] = HISTORY,
+) -> None:
+    """Measure one worker alone, without a cluster."""
+    from tests.bench.report import applying_table  # noqa: PLC0415 - it knows of this module's figures
+
+    with tempfile.TemporaryDirectory(prefix="quadlog-bench-") as directory:
+        found = measure(Path(directory), updates=updates, history=history)
+    Console(width=160).print(applying_table(found))
+
+
+if __name__ == "__main__":
+    typer.run(main)

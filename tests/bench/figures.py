@@ -93,8 +93,12 @@ class Applying:
     """Updates a second of one worker alone, and of pyoxigraph alone."""
 
     workload: str
+    history: int
+    """List appends that the store has behind it."""
     plain: float
     """pyoxigraph's own `update`."""
+    bare: float
+    """Its own best batch of the same quads."""
     evaluated: float
     followed: Mapping[int, float]
     """By the number of effects that are there at once."""

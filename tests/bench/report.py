@@ -15,6 +15,7 @@ from tests.bench.figures import median_run
 from tests.bench.stages import STAGES, medians
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -39,7 +40,14 @@ class Report:
 
     def show(self, console: Console) -> None:
         """Print the tables."""
-        for table in (self._cluster(), self._threads(), self._stages(), self._alone(), self._applying()):
+        tables = (
+            self._cluster(),
+            self._threads(),
+            self._stages(),
+            self._alone(),
+            applying_table(self.applying),
+        )
+        for table in tables:
             console.print(table)
         for clients, runs in self.runs.items():
             for number, run in enumerate(runs, 1):
@@ -102,18 +110,6 @@ class Report:
             table.add_row(one.name, f"{one.rate:.0f}", f"{one.p50_ms:.2f}", f"{one.cpu_ms:.3f}")
         return table
 
-    def _applying(self) -> Table:
-        table = Table(title="one worker alone: updates a second, and as a share of pyoxigraph's own")
-        batches = self.applying[0].followed if self.applying else ()
-        follows = (f"follows, {batch} at once" for batch in batches)
-        for column in ("", "pyoxigraph update", "evaluates", *follows):
-            table.add_column(column, justify="right" if column else "left")
-        for one in self.applying:
-            rates = (one.evaluated, *one.followed.values())
-            shares = (f"{rate:.0f} ({rate / one.plain:.2f})" for rate in rates)
-            table.add_row(one.workload, f"{one.plain:.0f}", *shares)
-        return table
-
     def write(self, path: Path) -> None:
         """All figures, with what they were measured on."""
         values: dict[str, Any] = asdict(self)
@@ -124,3 +120,17 @@ class Report:
             for number, run in enumerate(runs):
                 values["runs"][clients][number]["rate"] = run.rate
         path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+def applying_table(applying: Sequence[Applying]) -> Table:
+    """One worker alone: on a young store, then on one with a history."""
+    table = Table(title="one worker alone: updates a second, and as a share of pyoxigraph's own")
+    batches = applying[0].followed if applying else ()
+    follows = (f"follows, {batch} at once" for batch in batches)
+    for column in ("", "appends before", "pyoxigraph update", "evaluates", *follows, "bare quads"):
+        table.add_column(column, justify="right" if column else "left")
+    for one in applying:
+        rates = (one.evaluated, *one.followed.values(), one.bare)
+        shares = (f"{rate:.0f} ({rate / one.plain:.2f})" for rate in rates)
+        table.add_row(one.workload, str(one.history), f"{one.plain:.0f}", *shares)
+    return table

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.bench.applying import HISTORY
 from tests.bench.stages import STAGES
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
     for one in told["applying"]:
         assert set(one["followed"]) == {"1", "10", "100", "1000"}
         assert min(one["plain"], one["evaluated"], *one["followed"].values()) > 0
-    assert len(told["applying"]) == 3
+    assert [one["history"] for one in told["applying"]] == [0] * 5 + [HISTORY] * 5
     # Everything counted was logged, and what was not counted are the warm-up and the traces.
     assert before + done + 6 < cluster.wait_until_equal() < before + 2 * done + 6
     assert set(told["stages"]) == {name for name, _ in STAGES}

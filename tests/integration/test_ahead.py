@@ -234,9 +234,9 @@ print(sorted(worker.store.lines()), flush=True)
 print(sorted(str(graph) for graph in worker.store.graphs()), flush=True)
 left = int(sys.argv[2])
 anticipate = worker.store.anticipate
-def dying(changes):
+def dying(changes, lines):
     global left
-    found = anticipate(changes)
+    found = anticipate(changes, lines)
     left -= 1
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)

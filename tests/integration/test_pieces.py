@@ -190,14 +190,14 @@ def test_what_is_anticipated_in_pieces_is_taken_back_from_anywhere(tmp_path: Pat
         before = set(store.lines()), set(store.graphs())
         assert store.gate.close()
         if taken_back:
-            store.anticipate(changes)
+            store.anticipate(changes, [lines_of(change) for change in changes])
         mortal = Dying(store._store, after)
         store._store = mortal  # type: ignore[assignment]
         with suppress(Dies):
             if taken_back:
                 store.take_back()
             else:
-                store.anticipate(changes)
+                store.anticipate(changes, [lines_of(change) for change in changes])
         store._store, mortal.inner = mortal.inner, None
         store.close()
         store = QuadStore.open(path)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pyoxigraph import NamedNode, Quad, Triple, Variable
+from pyoxigraph import Quad, Triple, Variable
 
 from quadlog.core.operations import QuadTemplate, TripleTemplate
+from quadlog.core.quads import quad_of
 from quadlog.core.sparql.quad_data import BlockParser
 
 if TYPE_CHECKING:
+    from pyoxigraph import DefaultGraph, NamedNode
+
     from quadlog.core.operations import Slot
 
 
@@ -18,7 +21,7 @@ class DataParser(BlockParser[Quad]):
 
     def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
         s, p, o = cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value))
-        self._quads.append(Quad(s, p, o, cast("NamedNode", self._graph)))
+        self._quads.append(quad_of(s, p, o, cast("NamedNode | DefaultGraph", self._graph)))
 
     def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> Triple:
         return Triple(*cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value)))

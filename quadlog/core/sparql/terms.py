@@ -12,6 +12,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD_STRING: Final = f"{_XSD}string"
+INTEGER: Final = f"{_XSD}integer"
 RDF_TYPE: Final = NamedNode(f"{_RDF}type")
 RDF_FIRST: Final = NamedNode(f"{_RDF}first")
 RDF_REST: Final = NamedNode(f"{_RDF}rest")
@@ -22,7 +23,6 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 _CHARACTERS = {
     "t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\",
 }  # fmt: skip
-_INTEGER: Final = f"{_XSD}integer"
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 """Integers that are stored as they are written: of 64 bits."""
 _BOOLEAN = NamedNode(f"{_XSD}boolean")
@@ -136,7 +136,7 @@ class Literals:
         if (
             not name.startswith(_XSD)
             or name == XSD_STRING
-            or (name == _INTEGER and _PLAIN_INTEGER.fullmatch(value))
+            or (name == INTEGER and _PLAIN_INTEGER.fullmatch(value))
         ):
             return Literal(value, datatype=datatype)
         known = self._known.get((value, name))

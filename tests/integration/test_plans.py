@@ -1,0 +1,186 @@
+"""A plan says what reading says: of random updates and of the W3C's, with other constants in them."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.core.planning import NoPlan, plan_of
+from quadlog.core.sparql.skeleton import taken_apart
+from quadlog.core.update import PLANS, _known, parse_update, read_update
+from quadlog.errors import UserError
+from tests.core.test_update import BODIES, PROLOGUE
+from tests.integration.test_forms import Generator
+from tests.w3c import Suite
+
+if TYPE_CHECKING:
+    from quadlog.core.plan import Plan
+    from quadlog.core.sparql.skeleton import Skeleton
+
+TEXTS = int(os.environ.get("QUADLOG_UPDATES", "3000"))
+SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+CONSTANTS = {
+    "<": (
+        "<urn:a>", "<urn:b>", "<http://é/?a=(b)&&c!d*e+f-g/h'i'#j>", "<rel>", "<a:>", "<http://[>", "<urn:a/../b>",
+        "<urn:%zz>", "<urn:quadlog:state:x>", "<urn:quadlog:constant:(0>", "<urn:quadlog:function:uuid>", "<urn:NOW()>",
+        f"<{XSD}integer>", f"<{XSD}dateTime>", f"<{XSD}string>", f"<{XSD}boolean>",
+        "<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>",
+        "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>",
+    ),
+    '"': (
+        '""', '"x"', r'"\"\n\t\\ \'"', '"<urn:a> # } ; { 1 "', "\"'\"", '"01"', '"1"', '"TRUE"',
+        '"é\u2028\x00\U0001f600"',
+        "'x'", "''", """'"'""", '"2020-01-01T24:00:00"', '"quadlog constant 0"', '"GRAPH ?g { NOW() }"',
+    ),
+    "1": ("0", "1", "7", "999999999999999999", "700700700700000000"),
+}  # fmt: skip
+"""Other constants of a kind, some of which are none."""
+
+
+class Twins:
+    """What was found."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.chance = random.Random(SEED)
+
+    def try_all_of(self, text: str) -> None:
+        """A text, and others that differ in their constants."""
+        skeleton, constants = taken_apart(text)
+        assert skeleton.text(constants) == text
+        try:
+            plan = plan_of(skeleton)
+        except NoPlan:
+            self.counts["no plan"] += 1
+            self.same(text)
+            return
+        self.counts["plan"] += 1
+        for _ in range(4):
+            others = [
+                self.chance.choice((one, *CONSTANTS[kind]))
+                for kind, one in zip(skeleton.kinds, constants, strict=True)
+            ]
+            self.as_read(plan, skeleton, others)
+            self.same(skeleton.text(others))
+
+    def as_read(self, plan: Plan, skeleton: Skeleton, constants: list[str]) -> None:
+        """The plan itself says what reading says, or nothing."""
+        text = skeleton.text(constants)
+        if "urn:quadlog:state:" in text:
+            return  # no plan is asked
+        assert taken_apart(text) == (skeleton, constants)
+        planned = plan.operations(constants, b"tx")
+        if planned is None:
+            self.counts["no constants"] += 1
+            return
+        self.counts["filled"] += 1
+        assert planned == read_update(text, tx_id=b"tx"), text
+
+    def same(self, text: str) -> None:
+        """The usual way says what reading says, good or bad, before and after there is a plan."""
+        expected = outcome(read_update, text)
+        for _ in range(3):
+            assert outcome(parse_update, text) == expected, text
+
+
+def outcome(read: object, text: str) -> object:
+    assert callable(read)
+    try:
+        return read(text, tx_id=b"tx2")
+    except UserError as error:
+        return type(error), str(error)
+
+
+def test_random_updates() -> None:
+    print("QUADLOG_SEED =", SEED)
+    twins, generator = Twins(), Generator(SEED)
+    for _ in range(TEXTS):
+        twins.try_all_of(generator.update().text)
+    print(twins.counts)
+    assert twins.counts["plan"] > TEXTS / 4
+    assert twins.counts["filled"] > TEXTS / 4
+
+
+def test_all_that_data_may_say() -> None:
+    twins = Twins()
+    for body in BODIES.values():
+        for _ in range(20):
+            twins.try_all_of(f"INSERT DATA {{ {body} }}")
+            twins.try_all_of(f"{PROLOGUE} INSERT DATA {{ {body} }}")
+    print(twins.counts)
+    assert twins.counts["filled"] > 100
+
+
+OTHERS = (
+    "INSERT DATA { # see <more> 5 \n <urn:a> <urn:b> <urn:c> }",
+    "INSERT DATA { [] <urn:b> 1 } ; " * 60,
+    "PREFIX : <urn:x:> INSERT DATA { :a :b <urn:c>, 'x', _:y, [] }",
+    'PREFIX : <urn:x:> INSERT DATA { :a :b "1"^^:d, "2"^^<urn:d>, "3"@EN, "4"@en--ltr, 5, "6" }',
+    f'PREFIX xsd: <{XSD}> INSERT DATA {{ <urn:a> <urn:b> "1"^^xsd:int , "02"^^<{XSD}int>, 7 }}',
+    "INSERT DATA { _:a <p:> _:b, [], ( 1 2 ) GRAPH <urn:g> { _:a <urn:p> [ <urn:q> 3 ] } } ; INSERT DATA { _:c a 1 }",
+    "INSERT DATA { <urn:a> <urn:b> 1 } ; PREFIX q: <urn:q:> INSERT DATA { q:a q:b 1 }",
+    'DELETE DATA { GRAPH <urn:g> { <urn:a> <urn:b> "x" } } ;',
+    'WITH <urn:g> DELETE { ?s ?p "x" } INSERT { ?s ?p _:n , "y"@de } WHERE { ?s ?p "x" . FILTER(?o = <urn:a>) }',
+    "DELETE { ?s ?p ?o } USING <urn:g> USING NAMED <urn:h> WHERE { ?s ?p ?o FILTER(?o > 5 && ?o < 7) }",
+    'DELETE WHERE { ?s <urn:p> "x" , 5 }',
+    "INSERT { ?s <urn:p> ?c } WHERE { { SELECT ?s (COUNT(*) AS ?c) { ?s ?p ?o } GROUP BY ?s LIMIT 5 } }",
+    'INSERT { <urn:a> <urn:b> ?c } WHERE { BIND(<urn:f>(<urn:a>, 5) AS ?c) VALUES (?x ?y) { (<urn:a> "5") }}',
+    "INSERT { <urn:a> <urn:b> 1 } WHERE { FILTER(?a <urn:a>) }",
+    "INSERT { <urn:a> <urn:b> 1 } WHERE { FILTER(?a <urn:a> ?b) }",
+    "INSERT { <urn:a> <urn:b> 1 } WHERE { ?x (<urn:p>/<urn:q>) ?y FILTER(?x <urn:a>&&'b'> 5) }",
+    'INSERT { <urn:a> <urn:b> 1 } WHERE { ?x <urn:p> (<urn:a> "b" 5) }',
+    "INSERT { <urn:a> <urn:b> 1 } WHERE { ?x <urn:p> (5 <urn:a>) }",
+    "INSERT DATA { _:a <urn:p> 1 } ; INSERT DATA { _:a <urn:p> <urn:b> }",
+    'INSERT DATA { # don\'t <urn:c> 5\n <urn:a> <urn:b> <urn:c> # "no" <more> 5 \n } #',
+    'INSERT DATA { # "<urn:c> 5\n <urn:a> <urn:b> "x" # \'no\' <more> 5 \n } #',
+    'INSERT DATA { # say "no" 5 \n <urn:a> <urn:b> "x" # \'no\' <more:> 5 \n } #',
+    "INSERT DATA { <urn:a> <urn:b> 'x' } # <urn:c> \"d\"",
+    "INSERT DATA { <urn:a> <urn:b> 'a \"b' , 'c\" d' }",
+    "INSERT DATA { <urn:a> <urn:b> 'a \"x\" d' }",
+    'INSERT DATA { <urn:a> <urn:b> """a "b" """ , "c" }',
+    "BASE <urn:x:> INSERT DATA { <urn:a> <b> <../c> }",
+    "PREFIX a: <urn:a:> PREFIX a: <urn:b:> INSERT DATA { a:x <urn:b> a:5, a:y-5 , 5. }",
+    "INSERT DATA { <urn:a> <urn:b> 5.0, -5, 5e3, +7 , 5 . GRAPH <urn:g> { } }",
+    'INSERT DATA { <urn:a> <urn:b> "quadlog constant 0" , 1 }',
+    "INSERT DATA { <urn:quadlog:constant:(1> <urn:b> <urn:c> }",
+    "INSERT DATA { <urn:a> <urn:b> <urn:c> ~ <urn:r> {| <urn:q> 5 |} }",
+    "INSERT { << ?a <urn:b> 5 >> <urn:c> 6 } WHERE { ?a <urn:b> 5 }",
+    "CLEAR GRAPH <urn:a> ; INSERT DATA { <urn:a> <urn:b> 5 }",
+    "COPY <urn:a> TO <urn:b>",
+    "LOAD <urn:a> INTO GRAPH <urn:b>",
+    "INSERT DATA { GRAPH <urn:a> { <urn:a> <urn:b> 5 } ; }",
+    "INSERT DATA { ?a <urn:b> 5 }",
+    "",
+)
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_what_is_hard_to_tell(text: str) -> None:
+    twins = Twins()
+    for _ in range(30):
+        twins.try_all_of(text)
+    print(twins.counts)
+
+
+def test_w3c() -> None:
+    twins, suite = Twins(), Suite()
+    for test in suite.evaluations:
+        twins.try_all_of(test.preparation)
+        twins.try_all_of(test.text)
+    for syntax in suite.syntax:
+        twins.try_all_of(syntax.text)
+    suite.close()
+    print(twins.counts)
+
+
+def test_many_skeletons_are_not_kept() -> None:
+    for number in range(PLANS + 100):
+        for constant in ("<urn:a>", "<urn:b>", "<urn:c>"):
+            parse_update(f"INSERT DATA {{ <urn:s> a {' ' * number}{constant} }}", tx_id=b"tx")
+    assert _known.cache_info().currsize == PLANS
