@@ -21,11 +21,6 @@ TIMEOUT: Final = httpx.Timeout(120.0, connect=2.0)
 """A door that takes nothing for so long is given up; whoever passes on waits for its own doors before it answers."""
 
 
-UNREACHABLE: Final = (httpx.HTTPError, RuntimeError, AttributeError)
-"""What httpx raises where nobody is there.  A connection that a link closes while it is made is an AttributeError on
-uvloop; a body that stays shorter than announced is a RuntimeError."""
-
-
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """What became of one copy of the stream."""
@@ -61,13 +56,13 @@ class _Lane:
         """What the door answered."""
         try:
             answer = await self._sending
-        except UNREACHABLE as error:
+        except httpx.HTTPError as error:
             return Delivery(None, f"{type(error).__name__} {error}".strip())
         return Delivery(answer, "" if answer.is_success else message_of(answer))
 
     async def cancel(self) -> None:
         self._sending.cancel()
-        with suppress(asyncio.CancelledError, *UNREACHABLE):
+        with suppress(asyncio.CancelledError, httpx.HTTPError):
             await self._sending
 
 

@@ -128,7 +128,7 @@ class _Counter:
             store.load(b"".join(self.held), self._source.format, lenient=True)
         except SyntaxError:
             return  # the loader finds it too, and knows where
-        written = store.dump(format=RdfFormat.N_QUADS)
+        written = store.dump(format=RdfFormat.N_QUADS) or b""
         self._count(written.split(b"\n")[:-1], in_block=written)
         self.held.clear()
         self._held_size = 0

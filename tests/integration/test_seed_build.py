@@ -30,6 +30,8 @@ from quadlog.seed.sources import Source, files_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from quadlog.seed.quads import Tally
+
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
@@ -146,20 +148,34 @@ def test_lines_are_counted_as_they_are_stored(
     check_text(tmp_path, "\n".join(["<urn:s> <urn:p> <urn:o> .", *some * (1 + twice)]) + "\n" * ended)
 
 
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether what was tried as a file of lines was one."""
+    done: list[bool] = []
+    whole = lines.load
+
+    def load(store: Store, source: Source, tally: Tally) -> bool:
+        done.append(whole(store, source, tally))
+        return done[-1]
+
+    monkeypatch.setattr(lines, "load", load)
+    return done
+
+
 def test_every_character_is_counted_as_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LARGE", 0)
-    characters = [chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000 and chr(n) not in '\n"\\']
+    characters = [chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000 and chr(n) not in '\n\r"\\']
     text = "".join(f'<urn:c{ord(c)}> <urn:p> "a {c} b" .\n' for c in characters)
-    text += "".join(f"<urn:i{c}> <urn:p{c}> <urn:{c}o> <urn:{c}> .\n" for c in characters if c not in "<>\r")
+    text += "".join(f"<urn:i{c}> <urn:p{c}> <urn:{c}o> <urn:{c}> .\n" for c in characters if c not in "<>")
+    done = watched(monkeypatch)
     check_text(tmp_path, text)
+    assert done == [True]
 
 
 def test_lines_go_the_short_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless they have blank nodes, or are no lines; then nothing of the try is left."""
     monkeypatch.setattr(lines, "LARGE", 0)
-    done: list[bool] = []
-    whole = lines.load
-    monkeypatch.setattr(lines, "load", lambda *all_of_it: done.append(whole(*all_of_it)) or done[-1])
+    done = watched(monkeypatch)
+    monkeypatch.setattr("quadlog.seed.build.recount", pytest.fail)
     plain = "<urn:a> <urn:p> 'x' .\n# empty graph <urn:e>\n".replace("'", '"')
     for number, (more, went) in enumerate((
         ("", [True]),
@@ -238,8 +254,8 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
     ("ours.nq", "<urn:a> <urn:b> <urn:c> <urn:quadlog:state:1> .\n", "reserved"),
     ("ours.nq", "<urn:a> <urn:b> <urn:c> .\n# empty graph <urn:quadlog:state:1>\n", "reserved"),
 ])  # fmt: skip
-@pytest.mark.parametrize("large", [0, 10**9])
-def test_what_cannot_be_read_is_named_with_its_place(
+@pytest.mark.parametrize("large", [0, 10**9])  # as a file of lines, or not
+def test_what_cannot_be_read_is_named_with_its_place(  # noqa: PLR0917 - what pytest gives
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, said: str, large: int
 ) -> None:
     monkeypatch.setattr(lines, "LARGE", large)
