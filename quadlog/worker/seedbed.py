@@ -151,10 +151,12 @@ class Seedbed:
         """It is whole: put it in its place, and take it up if the log begins with it."""
         place = self._place(label.signature)
         with self._lock:
-            others = sorted((p for p in self._places() if p.suffix != _PART), key=lambda p: p.stat().st_mtime)
-            for old in others[: max(0, len(others) - KEPT + 1)]:
-                shutil.rmtree(old, ignore_errors=True)
-            if not place.exists():
+            if not place.exists():  # else it came twice at once
+                others = sorted(
+                    (p for p in self._places() if p.suffix != _PART), key=lambda p: p.stat().st_mtime
+                )
+                for old in others[: max(0, len(others) - KEPT + 1)]:
+                    shutil.rmtree(old, ignore_errors=True)
                 draft.rename(place)
             self._received.add(label.signature)
             self._take_up()
