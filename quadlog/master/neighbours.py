@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from quadlog.master.tee import message_of
+from quadlog.master.tee import answered_in, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,10 @@ class Neighbours:
         """Have one take from another what that keeps; why it did not."""
         try:
             answer = await self.client.put(
-                target.door, params={"near": source.place["path"]}, headers=label.headers()
+                target.door,
+                params={"near": source.place["path"]},
+                headers=label.headers(),
+                timeout=answered_in(label),
             )
         except httpx.HTTPError as error:
             return f"{type(error).__name__} {error}".strip()
