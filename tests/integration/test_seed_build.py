@@ -22,8 +22,9 @@ from quadlog.errors import Forbidden, UserError
 from quadlog.parcel import FILES, Label, Unpacker, label_of, pieces_of
 from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quadstore import QuadStore
-from quadlog.seed import lines, recount
+from quadlog.seed import commands, lines, recount
 from quadlog.seed.build import build
+from quadlog.seed.commands import Wanted
 from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source, files_of
 
@@ -297,6 +298,25 @@ def test_a_dump_gives_the_same_signature_again(tmp_path: Path) -> None:
     assert "# empty graph _:f" in dump
     again, _ = built(tmp_path, list(files_of([str(written(tmp_path / "b.nq", dump))])), "again")
     assert (again.signature, again.quads) == (label.signature, label.quads)
+
+
+# --- what an earlier run has built ----------------------------------------------------------------------
+
+
+def test_what_was_built_of_other_sources_is_not_taken_for_these(tmp_path: Path) -> None:
+    one, other = (str(written(tmp_path / f"{n}.nq", f"_:b <urn:p> <urn:o{n}> .\n")) for n in ("one", "other"))
+
+    def again(*sources: str, keep: bool = False) -> Label:
+        wanted = Wanted(sources=sources, into="", keep_blank_nodes=keep, work=tmp_path / "work")
+        return commands._built(wanted, tmp_path / "work", Phases())
+
+    first = again(one)
+    Path(one).unlink()
+    assert again(one) == first, "no source is read"
+    with pytest.raises(UserError, match="give another --work"):
+        again(other)
+    with pytest.raises(UserError, match="give another --work"):
+        again(one, keep=True)
 
 
 # --- as one stream --------------------------------------------------------------------------------------
