@@ -10,10 +10,7 @@ from quadlog.parcel import FILES, pieces_of
 from quadlog.worker.seedbed import place_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from quadlog.parcel import Label
-    from quadlog.worker.seedbed import Seedbed
+    from collections.abc import Iterator, Mapping
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Tells machines apart, where there is such a file."""
@@ -35,24 +32,9 @@ def is_seen(place: Mapping[str, str]) -> bool:
     return False
 
 
-def take(bed: Seedbed, label: Label, path: Path) -> None:
-    """Copy a seed that a neighbour keeps in its directory, and check it as one that comes in.
+def pieces_near(data_dir: Path, signature: str) -> Iterator[bytes]:
+    """A seed as a neighbour of this directory keeps it, to be checked as one that comes in.
 
-    A copy, no link: what damages the tables of one is to leave the other whole.
-
-    Raises:
-        NotEmpty: this log does not begin with it.
-        Unavailable: there is no space for it.
-        UserError: what is kept there is not what it is said to be.
-        OSError: it is not there, or cannot be written.
-
+    It is copied, not linked: what damages the tables of one is to leave the other whole.
     """
-    draft = bed.begin(label)
-    if draft is None:
-        return
-    try:
-        for piece in pieces_of(place_in(path, label.signature) / FILES):
-            draft.feed(piece)
-        draft.end()
-    finally:
-        draft.close()
+    return pieces_of(place_in(data_dir, signature) / FILES)

@@ -13,9 +13,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
 from quadlog.parcel import Label, gathered, pieces_of
-from quadlog.worker.near import is_seen, place_of, take
+from quadlog.worker.near import is_seen, pieces_near, place_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
 
     from quadlog.worker.seedbed import Draft, Seedbed
@@ -47,28 +49,28 @@ class SeedDoor:
 
         """
         label, near = Label.of(request.headers), request.query_params.get("near")
-        if near is not None:
-            try:
-                await asyncio.to_thread(take, self._bed, label, Path(near))
-            except OSError as error:
-                raise Unavailable(f"the seed cannot be taken from {near}: {error}") from error
-            return JSONResponse({"seeds": self._bed.kept()}, HTTPStatus.CREATED)
         draft = await asyncio.to_thread(self._bed.begin, label)
         if draft is None:
             async for _ in request.stream():
                 pass
         else:
+            # Piece by piece in both ways: this process may have to end in the middle.
+            stream = (
+                request.stream()
+                if near is None
+                else iterate_in_threadpool(pieces_near(Path(near), label.signature))
+            )
             try:
-                await self._take(request, draft)
+                await self._take(stream, draft)
             except OSError as error:
-                raise Unavailable(f"the seed cannot be written: {error}") from error
+                raise Unavailable(f"the seed cannot be read or written: {error}") from error
             finally:
                 await asyncio.to_thread(draft.close)
         return JSONResponse({"seeds": self._bed.kept()}, HTTPStatus.CREATED)
 
-    async def _take(self, request: Request, draft: Draft) -> None:
+    async def _take(self, stream: AsyncIterator[bytes], draft: Draft) -> None:
         try:
-            async for piece in gathered(request.stream()):
+            async for piece in gathered(stream):
                 await asyncio.to_thread(draft.feed, piece)
         except ClientDisconnect as error:
             raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
