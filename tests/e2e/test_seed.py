@@ -250,8 +250,9 @@ def test_two_masters_a_control_another_home_and_the_commands_that_compare(tmp_pa
             [expected]
         ] * 4
 
-        verified = quadlog("verify", *cluster.workers.values(), "--master", cluster.masters[0])
-        assert verified.returncode == 0, verified.stdout + verified.stderr
+        for worker in cluster.workers.values():
+            verified = quadlog("verify", worker, "--master", cluster.masters[0])
+            assert verified.returncode == 0, verified.stdout + verified.stderr
         compared = quadlog("diff", "dc1-w1", "dc2-w2", "--master", cluster.masters[0])
         assert compared.returncode == 0, compared.stdout + compared.stderr
 
