@@ -79,6 +79,8 @@ def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_
         # Once here, or every worker and every copy that it reads from does it, all at the same time.
         store.optimize()
         del store
+        for left in files.glob("bulk-*.sst"):  # tables of a loader that was broken off: nobody knows them
+            left.unlink()
     return tally
 
 

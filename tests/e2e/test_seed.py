@@ -253,7 +253,7 @@ def test_two_masters_a_control_another_home_and_the_commands_that_compare(tmp_pa
         for worker in cluster.workers.values():
             verified = quadlog("verify", worker, "--master", cluster.masters[0])
             assert verified.returncode == 0, verified.stdout + verified.stderr
-        compared = quadlog("diff", "dc1-w1", "dc2-w2", "--master", cluster.masters[0])
+        compared = quadlog("diff", cluster.workers["dc1-w1"], cluster.workers["dc2-w2"])
         assert compared.returncode == 0, compared.stdout + compared.stderr
 
         # A control on what came with the seed; it is index 1.

@@ -190,6 +190,22 @@ def test_lines_go_the_short_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert check(directory, label).has_graph(NamedNode("urn:e"))
 
 
+def test_what_a_loader_left_that_was_broken_off_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LARGE", 0)
+
+    def broken_off(*_: object) -> bool:
+        (tmp_path / "built" / FILES / "bulk-123.sst").touch()
+        return False
+
+    monkeypatch.setattr(lines, "load", broken_off)
+    [source] = files_of([str(written(tmp_path / "some.nq", "<urn:a> <urn:p> <urn:o> .\n"))])
+    label, directory = built(tmp_path, [source])
+    assert label.quads == 1
+    assert not list((directory / FILES).glob("bulk-*"))
+
+
 def test_an_iri_over_two_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its line would be two, for everybody who reads lines."""
     for large in (0, lines.LARGE):
