@@ -33,7 +33,7 @@ NO_HANDOVER: Final = Handover(index=0, term=GENESIS, dc="")
 class EffectsConsumer:
     """The seed, handovers and fences in order, and of the effects those that count.
 
-    The log begins with the first seed, if that stands before all effects; else with nothing.
+    The log begins with the first seed, if that stands before all effects and handovers; else with nothing.
 
     The first complete effect of the next index wins, if it is of the newest handover's term and the
     newest attempt in it, and stands on the effects before it.  All else is void: an old evaluator that
@@ -91,8 +91,11 @@ class EffectsConsumer:
         return True
 
     def _sows(self, seed: Seed) -> bool:
-        """Two may be imported at once, or one while the first entry is agreed: what comes first on the topic counts."""
-        if self.index or self._is_seeded:
+        """Two may be imported at once, or one while the first entry is agreed: what comes first on the topic counts.
+
+        Behind a handover this topic is not the one that others copy.
+        """
+        if self.index or self._is_seeded or self.handover_of(self.term):
             self.void["late seed"] += 1
             return False
         self._is_seeded, self.signature = True, seed.signature
@@ -190,7 +193,7 @@ class EffectsLedger:
 
     def _sow(self, record: Record) -> None:
         said = codec.decode(record.value)
-        if isinstance(said, Seed) and not self.index and self.seed is None:
+        if isinstance(said, Seed) and not self.index and not self.duty.index and self.seed is None:
             self.seed, self._after[0] = said, said.state
 
     def _stands(self, attempt: int, index: int, value: bytes) -> bool:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PIECE: Final = 1024 * 1024
 """Bytes that are read, sent and written at once."""
 
+SLOW: Final = 20_000_000
+"""Bytes a second."""
+
 FILES: Final = "files"
 LABEL: Final = "seed.json"
 """In the directory of a parcel: those files, and what they are."""
@@ -53,6 +56,11 @@ class Label:
     """blake2b-256 of the stream, in hex."""
     size: int
     """Bytes of the stream."""
+
+    @property
+    def copying_s(self) -> float:
+        """How long a slow disk takes to copy the files: whoever waits for that hears nothing meanwhile."""
+        return self.size / SLOW
 
     def headers(self) -> dict[str, str]:
         """As it is sent."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
+from quadlog.http_client import new_client
 from quadlog.master.crew import Door
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Doors:
 
     def __init__(self) -> None:
         """Connects when first asked."""
-        self._client = httpx.AsyncClient(timeout=ASK_S, trust_env=False)
+        self._client = new_client(ASK_S)
 
     async def ask_to_evaluate(self, url: str, duty: Mapping[str, str | int]) -> None:
         """Ask a worker to evaluate.  It is asked again until its fence is heard."""

@@ -13,6 +13,7 @@ import httpx
 from quadlog.answers import FINAL
 from quadlog.clock import now
 from quadlog.errors import Unavailable
+from quadlog.http_client import new_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
@@ -70,11 +71,7 @@ class Passage:
         """`crew` knows who is silent."""
         self._crew = crew
         # No time limit on reading: a query runs as long as its client waits and its worker lives.
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=CONNECT_S),
-            limits=httpx.Limits(max_connections=None),
-            trust_env=False,
-        )
+        self._client = new_client(httpx.Timeout(None, connect=CONNECT_S))
 
     async def ask(self, worker: Worker, question: Question) -> Reply:
         """Ask one worker; returns with its first bytes.

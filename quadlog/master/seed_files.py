@@ -14,7 +14,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
-from quadlog.master.tee import UNREACHABLE, deliver
+from quadlog.master.neighbours import Lacks, Neighbours
+from quadlog.master.tee import deliver
 from quadlog.parcel import Label, gathered
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ log = structlog.get_logger()
 
 ASK: Final = httpx.Timeout(5.0, connect=2.0)
 """For a word from a worker or a peer."""
+
+TRIES: Final = 10
+PAUSE_S: Final = 1.0
+"""Where the one of a file system that was to get it from the network is not there any more."""
 
 
 class Refuse(Protocol):
@@ -48,13 +53,19 @@ class SeedFiles:
     ) -> None:
         """`refuse` knows which seed may come."""
         self._node, self._settings, self._client, self._refuse = node, settings, client, refuse
+        self._neighbours = Neighbours(client)
         self._bringing = False
 
     async def kept_by(self, worker: Worker) -> list[str] | None:
         """Signatures of the seeds that a worker keeps; None: it does not say."""
-        with suppress(*UNREACHABLE, ValueError, KeyError):
+        said = await self._said_by(worker)
+        return None if said is None else list(said["seeds"])
+
+    async def _said_by(self, worker: Worker) -> dict[str, Any] | None:
+        with suppress(httpx.HTTPError, ValueError, KeyError):
             answer = await self._client.get(f"{worker.beat.url}/status", timeout=ASK)
-            return list(answer.raise_for_status().json()["seeds"])
+            found: dict[str, Any] = answer.raise_for_status().json()
+            return {name: found[name] for name in ("seeds", "place")}
         return None
 
     def other_dcs(self) -> dict[str, list[Peer]]:
@@ -72,7 +83,7 @@ class SeedFiles:
             try:
                 answer = await self._client.get(f"{peer.url}/cluster/seed?here", timeout=ASK)
                 found: dict[str, Any] = answer.raise_for_status().json()["dcs"][peer.dc]
-            except (*UNREACHABLE, ValueError, KeyError) as error:
+            except (httpx.HTTPError, ValueError, KeyError) as error:
                 why = f"{peer.id} does not answer: {type(error).__name__} {error}".strip()
             else:
                 return found
@@ -88,8 +99,8 @@ class SeedFiles:
         """
         label = Label.of(request.headers)
         self._refuse(label.signature, label.quads, may_begin=True)
-        here = {f"{self._settings.dc}/{worker.beat.worker}": worker for worker in await self._lacking(label)}
-        doors = {name: f"{worker.beat.url}/seed" for name, worker in here.items()}
+        groups = await self._neighbours.groups(await self._lacking(label))
+        doors = {self._name(group[0].worker): group[0].door for group in groups}
         if "here" not in request.query_params:
             doors |= await self._peers_doors()
         try:
@@ -100,16 +111,35 @@ class SeedFiles:
         for one in done.values():
             if one.answer is not None and one.answer.is_success:
                 failures |= one.answer.json().get("failures", {})
+        for found in await asyncio.gather(*(self._complete(label, group) for group in groups)):
+            failures |= found
         return JSONResponse({"failures": failures}, HTTPStatus.CREATED)
 
-    async def _lacking(self, label: Label) -> list[Worker]:
+    async def _complete(self, label: Label, group: list[Lacks]) -> dict[str, str]:
+        """The others of a group take what the first one got, or what anybody else has; what failed."""
+        first, *others = group
+        found = await asyncio.gather(*(self._completed(label, first, one) for one in others))
+        return {self._name(one.worker): why for one, why in zip(others, found, strict=True) if why}
+
+    async def _completed(self, label: Label, first: Lacks, one: Lacks) -> str:
+        why = await self._neighbours.copy(label, first, one)
+        for _ in range(TRIES if why else 0):
+            if not (why := await self._brought(one.worker, label.signature)):
+                break
+            await asyncio.sleep(PAUSE_S)  # the other data centres get it at the same time
+        return why
+
+    def _name(self, worker: Worker) -> str:
+        return f"{self._settings.dc}/{worker.beat.worker}"
+
+    async def _lacking(self, label: Label) -> list[Lacks]:
         """Workers here that are there and do not keep it."""
         workers = self._node.crew.all()
-        kept = await asyncio.gather(*map(self.kept_by, workers))
+        said = await asyncio.gather(*map(self._said_by, workers))
         return [
-            w
-            for w, keeps in zip(workers, kept, strict=True)
-            if keeps is not None and label.signature not in keeps
+            Lacks(worker=worker, place=found["place"])
+            for worker, found in zip(workers, said, strict=True)
+            if found is not None and label.signature not in found["seeds"]
         ]
 
     async def _peers_doors(self) -> dict[str, str]:
@@ -129,21 +159,20 @@ class SeedFiles:
 
         """
         signature = request.query_params.get("signature", "")
-        source = await self._open([worker.beat.url + "/seed" for worker in self._node.crew.all()], signature)
-        if source is None:
-            raise Unavailable(f"no worker of this data centre keeps the seed {signature[:16]}…")
-        headers = source.label.headers() | {"Content-Length": str(source.label.size)}
-        return StreamingResponse(source.pieces(), headers=headers)
+        for worker in self._node.crew.all():
+            if source := await self._open(f"{worker.beat.url}/seed", signature):
+                headers = source.label.headers() | {"Content-Length": str(source.label.size)}
+                return StreamingResponse(source.pieces(), headers=headers)
+        raise Unavailable(f"no worker of this data centre keeps the seed {signature[:16]}…")
 
-    async def _open(self, doors: list[str], signature: str) -> _Source | None:
-        """The first of these doors that gives the seed."""
-        for door in doors:
-            request = self._client.build_request("GET", door, params={"signature": signature})
-            with suppress(*UNREACHABLE, UserError):
-                answer = await self._client.send(request, stream=True)
-                if answer.is_success:
-                    return _Source(Label.of(answer.headers), answer)
-                await answer.aclose()
+    async def _open(self, door: str, signature: str) -> _Source | None:
+        """The seed, if it is given at this door."""
+        request = self._client.build_request("GET", door, params={"signature": signature})
+        with suppress(httpx.HTTPError, UserError):
+            answer = await self._client.send(request, stream=True)
+            if answer.is_success:
+                return _Source(Label.of(answer.headers), answer)
+            await answer.aclose()
         return None
 
     async def bring(self, worker: Worker, signature: str) -> None:
@@ -152,20 +181,30 @@ class SeedFiles:
             return
         self._bringing = True
         try:
-            doors = [other.beat.url + "/seed" for other in self._node.crew.all() if other is not worker]
-            doors += [f"{p.url}/cluster/seed/files" for peers in self.other_dcs().values() for p in peers]
-            source = await self._open(doors, signature)
-            if source is None:
-                log.warning("nobody gives the seed that a worker lacks", worker=worker.beat.worker)
-                return
-            done = await deliver(
-                self._client, source.pieces(), source.label, {"it": f"{worker.beat.url}/seed"}
-            )
-            log.info("brought the seed to a worker", worker=worker.beat.worker, failure=done["it"].failure)
-        except UNREACHABLE as error:
-            log.warning("the seed did not come whole", worker=worker.beat.worker, reason=str(error))
+            failure = await self._brought(worker, signature)
+            log.info("brought the seed to a worker", worker=worker.beat.worker, failure=failure)
         finally:
             self._bringing = False
+
+    async def _brought(self, worker: Worker, signature: str) -> str:
+        """Why nobody's copy came whole; what one keeps may be damaged, so all are tried."""
+        why = "nobody gives the seed"
+        doors = [f"{other.beat.url}/seed" for other in self._node.crew.all() if other is not worker]
+        doors += [f"{p.url}/cluster/seed/files" for peers in self.other_dcs().values() for p in peers]
+        for door in doors:
+            source = await self._open(door, signature)
+            if source is None:
+                continue
+            try:
+                done = await deliver(
+                    self._client, source.pieces(), source.label, {"it": f"{worker.beat.url}/seed"}
+                )
+            except httpx.HTTPError as error:
+                why = f"{door} gave a part of it: {type(error).__name__} {error}".strip()
+                continue
+            if not (why := done["it"].failure):
+                break
+        return why
 
 
 @dataclass(frozen=True, slots=True)

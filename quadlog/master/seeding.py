@@ -24,6 +24,7 @@ from quadlog.clock import now, wall
 from quadlog.core.model import HASH_SIZE, Seed
 from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
 from quadlog.http_body import read_query
+from quadlog.http_client import new_client
 from quadlog.master.seed_files import SeedFiles
 from quadlog.master.tee import TIMEOUT, message_of
 
@@ -47,9 +48,7 @@ class Seeding:
     def __init__(self, node: Node, settings: MasterSettings, effects: EffectsMirror, *, home: str) -> None:
         """`effects` writes to the own data centre's effects; that of `home` decides."""
         self._node, self._settings, self._effects, self._home = node, settings, effects, home
-        self._client = httpx.AsyncClient(
-            timeout=TIMEOUT, limits=httpx.Limits(max_connections=None), trust_env=False
-        )
+        self._client = new_client(TIMEOUT)
         self._files = SeedFiles(node, settings, self._client, self._refuse_other)
 
     def routes(self) -> list[Route]:
@@ -147,7 +146,7 @@ class Seeding:
         for peer in self._files.other_dcs().get(self._home, []):
             try:
                 answer = await self._client.post(f"{peer.url}/cluster/seed", content=body)
-            except (httpx.ConnectError, httpx.ConnectTimeout, AttributeError) as error:  # see `UNREACHABLE`
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 why = f"{peer.id} of {self._home} cannot be reached: {error}"
             except httpx.HTTPError as error:
                 raise OutcomeUnknown(

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 HELD: Final = 4
 """Pieces that wait for a door: one that stutters does not hold up the others at once."""
 
-TIMEOUT: Final = httpx.Timeout(120.0, connect=2.0)
-"""A door that takes nothing for so long is given up; whoever passes on waits for its own doors before it answers."""
+SILENT_S: Final = 120.0
+CONNECT_S: Final = 2.0
+TIMEOUT: Final = httpx.Timeout(SILENT_S, connect=CONNECT_S)
+"""A door that takes nothing for so long is given up."""
 
 
-UNREACHABLE: Final = (httpx.HTTPError, RuntimeError, AttributeError)
-"""What httpx raises where nobody is there.  A connection that a link closes while it is made is an AttributeError on
-uvloop; a body that stays shorter than announced is a RuntimeError."""
+def answered_in(label: Label) -> httpx.Timeout:
+    """How long an answer may take: whoever passes on waits for its own doors, and for copies, before it answers."""
+    return httpx.Timeout(SILENT_S, connect=CONNECT_S, read=SILENT_S + label.copying_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,9 @@ class _Lane:
     def __init__(self, client: httpx.AsyncClient, url: str, label: Label) -> None:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(HELD)
         headers = label.headers() | {"Content-Length": str(label.size)}
-        self._sending = asyncio.ensure_future(client.put(url, content=self._pieces(), headers=headers))
+        self._sending = asyncio.ensure_future(
+            client.put(url, content=self._pieces(), headers=headers, timeout=answered_in(label))
+        )
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
         while (piece := await self._queue.get()) is not None:
@@ -61,13 +65,13 @@ class _Lane:
         """What the door answered."""
         try:
             answer = await self._sending
-        except UNREACHABLE as error:
+        except httpx.HTTPError as error:
             return Delivery(None, f"{type(error).__name__} {error}".strip())
         return Delivery(answer, "" if answer.is_success else message_of(answer))
 
     async def cancel(self) -> None:
         self._sending.cancel()
-        with suppress(asyncio.CancelledError, *UNREACHABLE):
+        with suppress(asyncio.CancelledError, httpx.HTTPError):
             await self._sending
 
 

@@ -12,6 +12,7 @@ from pyoxigraph import Store
 from quadlog.core import signature
 from quadlog.errors import SetupError, UserError
 from quadlog.parcel import FILES, Label, pieces_of
+from quadlog.seed import lines
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.recount import recount
 
@@ -55,15 +56,21 @@ def build(sources: Sequence[Source], directory: Path, phases: Phases, *, keep_bl
 
 def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_nodes: bool) -> Tally:
     tally = Tally()
+    others: list[Source] = []
 
     def all_of_them() -> Iterator[Quad]:
-        for source in sources:
+        for source in others:
             yield from quads_of(source, tally, keep_blank_nodes=keep_blank_nodes)
 
     size = sum(source.size for source in sources)
     with phases.phase("reading and loading", size, lambda: (tally.read, tally.counted)):
         store = Store(str(files))
-        # As fast as `bulk_load`, and labels of blank nodes are ours to decide.
+        for source in sources:
+            if lines.is_of_lines(source):
+                lines.load(store, source, tally)
+            else:
+                others.append(source)
+        # Labels of blank nodes are ours to decide here, and small files go together.
         store.bulk_extend(tally.through(all_of_them()))
         for graph in sorted(tally.empty, key=str):
             if store.contains_named_graph(graph):
@@ -74,7 +81,6 @@ def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_
     with phases.phase("compacting", 1, lambda: (0, 0)):
         # Once here, or every worker and every copy that it reads from does it, all at the same time.
         store.optimize()
-        del store
     return tally
 
 
@@ -82,8 +88,8 @@ def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
     """Signature and number of quads: counted on the way if every quad came once, else from what is stored."""
     stored = len(Store.read_only(str(files)))
     if stored == tally.counted:
-        lines = map(signature.empty_graph_line, tally.empty)
-        return signature.add(tally.total % _MODULUS, lines), stored
+        empty = map(signature.empty_graph_line, tally.empty)
+        return signature.add(tally.total % _MODULUS, empty), stored
     phases.say(f"{tally.counted - stored:,} quads came more than once: what is stored is counted")
     done = 0
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from quadlog.seed.sources import Source
 
 _BUILT: Final = "built"
+_OF: Final = "built-of.json"
+"""In a directory for work: a store, and of what it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +62,26 @@ def run_import(wanted: Wanted, say: Callable[[str], None]) -> int:
 
 
 def _built(wanted: Wanted, work: Path, phases: Phases) -> Label:
-    """What an earlier run has built here, or what is built now."""
-    directory = work / _BUILT
+    """What an earlier run has built here of the same sources, or what is built now.
+
+    Raises:
+        UserError: what was built here is of other sources.
+
+    """
+    directory, of = work / _BUILT, work / _OF
+    asked = json.dumps({"sources": list(wanted.sources), "keep_blank_nodes": wanted.keep_blank_nodes})
     if known := Label.load(directory):
+        with suppress(OSError):
+            if of.read_text() != asked:
+                raise UserError(
+                    f"{work} keeps what was built of {of.read_text()}, and now it is {asked}: give another --work, or"
+                    " remove that one"
+                )
         phases.say(f"what was built in {work} before is taken, and no source is read")
         return known
     discard(directory)
     work.mkdir(parents=True, exist_ok=True)
+    of.write_text(asked)
     try:
         with tempfile.TemporaryDirectory(prefix="fetched-", dir=work) as fetched:
             return build(

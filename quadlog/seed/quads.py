@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -21,7 +22,7 @@ from quadlog.errors import UserError
 from quadlog.seed.sources import BUFFER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from quadlog.seed.sources import Source
 
@@ -61,10 +62,17 @@ class Tally:
             else:  # here is where an import spends its time: no call more than is needed
                 self.total += int.from_bytes(blake2b(line.encode(), digest_size=32).digest(), "big")
                 self.counted += 1
+            if "\n" in line:
+                raise UserError(f"an IRI or a blank node goes over several lines: {line!r}")
             if RESERVED_PREFIX in line and isinstance(quad.graph_name, NamedNode):
                 refuse_reserved(quad.graph_name)
             yield quad
         self.settle()
+
+    def count(self, lines: Sequence[bytes]) -> None:
+        """Lines as a store writes them, without their ends."""
+        self.total += sum([int.from_bytes(blake2b(line, digest_size=32).digest(), "big") for line in lines])
+        self.counted += len(lines)
 
     def settle(self) -> None:
         """Count what is held, as a store writes it."""
@@ -76,10 +84,11 @@ class Tally:
             self.counted += 1
 
 
-class _Blocks:
+class Blocks:
     """A file for the parser: whole lines at a time, so that comments can be seen."""
 
     def __init__(self, file: BinaryIO, look: Callable[[bytes], None]) -> None:
+        """`look` is shown each block; an empty one is the end."""
         self._file, self._look = file, look
         self._block: bytes = b""
         self._at = 0
@@ -111,19 +120,25 @@ def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterato
     def look(block: bytes) -> None:
         tally.read = read_before + on_disk.tell()
         if source.format == RdfFormat.N_QUADS and b"# empty graph " in block:
-            tally.empty.update(_graphs_in(block, keep_blank_nodes=keep_blank_nodes))
+            tally.empty.update(graphs_in(block, keep_blank_nodes=keep_blank_nodes))
 
+    with errors_of(source), on_disk, file:
+        found = parse(
+            cast("BinaryIO", Blocks(file, look)),
+            source.format,
+            rename_blank_nodes=not keep_blank_nodes,
+        )
+        if source.graph is None:
+            yield from found
+        else:
+            yield from (Quad(quad.subject, quad.predicate, quad.object, source.graph) for quad in found)
+
+
+@contextmanager
+def errors_of(source: Source) -> Generator[None]:
+    """What goes wrong while a source is read, as an error that names it and the place."""
     try:
-        with on_disk, file:
-            found = parse(
-                cast("BinaryIO", _Blocks(file, look)),
-                source.format,
-                rename_blank_nodes=not keep_blank_nodes,
-            )
-            if source.graph is None:
-                yield from found
-            else:
-                yield from (Quad(quad.subject, quad.predicate, quad.object, source.graph) for quad in found)
+        yield
     except SyntaxError as error:
         where = f", line {error.lineno}" if error.lineno else ""
         raise UserError(f"{source.name}{where}: {error.msg}") from error
@@ -131,7 +146,8 @@ def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterato
         raise UserError(f"{source.name} cannot be read: {error}") from error
 
 
-def _graphs_in(block: bytes, *, keep_blank_nodes: bool) -> Iterator[NamedNode | BlankNode]:
+def graphs_in(block: bytes, *, keep_blank_nodes: bool) -> Iterator[NamedNode | BlankNode]:
+    """Graphs that are said to be empty."""
     for found in _EMPTY.finditer(block):
         if found[1]:
             graph = NamedNode(found[1].decode())

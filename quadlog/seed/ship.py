@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from quadlog.parcel import Label
     from quadlog.seed.progress import Phases
 
-TIMEOUT: Final = httpx.Timeout(300.0, connect=5.0)
-"""For the slowest worker to take what it was sent."""
+ANSWER_S: Final = 300.0
+CONNECT_S: Final = 5.0
+TIMEOUT: Final = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
 
 WAIT_S: Final = 300.0
 """For every worker to serve it."""
@@ -150,9 +152,13 @@ def _send(master: Master, label: Label, directory: Path, phases: Phases) -> dict
             sent += len(piece)
 
     headers = label.headers() | {"Content-Length": str(label.size)}
+    # The slowest worker takes what it was sent, and its neighbour a copy of that; then there is an answer.
+    timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S, read=ANSWER_S + 2 * label.copying_s)
     with phases.phase("sending to all workers", label.size, lambda: (sent, 0)):
         try:
-            answer = master.client.put(f"{master.url}/cluster/seed/files", content=pieces(), headers=headers)
+            answer = master.client.put(
+                f"{master.url}/cluster/seed/files", content=pieces(), headers=headers, timeout=timeout
+            )
         except httpx.HTTPError as error:
             raise Unavailable(
                 f"the seed could not be sent: {type(error).__name__} {error}; nothing was changed"
@@ -184,14 +190,20 @@ def _await(master: Master, label: Label, phases: Phases) -> list[str]:
     lacking, began = [""], time.monotonic()
     with phases.phase("workers take it up", 1, lambda: (0, 0)):
         while lacking and time.monotonic() - began < WAIT_S:
-            dcs = master.seeds()
-            if time.monotonic() - began > SILENT_S:
-                dcs = {dc: _those_that_answer(said) for dc, said in dcs.items()}
-            lacking = _lacking(dcs, label.signature)
-            lacking += [f"{dc} has not heard of it" for dc, said in dcs.items() if not said.get("seed")]
+            try:
+                dcs = master.seeds()
+            except Unavailable as error:  # it may come back, and the log begins with the seed all the same
+                lacking = [str(error)]
+            else:
+                if time.monotonic() - began > SILENT_S:
+                    dcs = {dc: _those_that_answer(said) for dc, said in dcs.items()}
+                lacking = _lacking(dcs, label.signature)
+                lacking += [f"{dc} has not heard of it" for dc, said in dcs.items() if not said.get("seed")]
             if lacking:
                 time.sleep(LOOK_S)
-    return lacking + [text for text in _lacking(master.seeds(), label.signature) if text not in lacking]
+    with suppress(Unavailable):
+        lacking += [text for text in _lacking(master.seeds(), label.signature) if text not in lacking]
+    return lacking
 
 
 def _those_that_answer(said: dict[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def make_app(
             Route("/evaluate", duty.evaluate, methods=["POST"]),
             Route("/seed", seeds.get, methods=["GET"]),
             Route("/seed", seeds.put, methods=["PUT"]),
+            Route("/seed/near", seeds.near, methods=["GET"]),
             Route("/rebuild", duty.rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),
         ],
@@ -122,7 +123,7 @@ class _DutyDoor:
 
     async def status(self, request: Request) -> Response:
         del request
-        return JSONResponse(_status(self._replica) | {"seeds": self._seeds.kept()})
+        return JSONResponse(_status(self._replica) | self._seeds.status())
 
     async def controls(self, request: Request) -> Response:
         del request

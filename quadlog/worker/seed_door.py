@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import ClientDisconnect
@@ -12,26 +13,34 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
 from quadlog.parcel import Label, gathered, pieces_of
+from quadlog.worker.near import is_seen, pieces_near, place_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.requests import Request
 
     from quadlog.worker.seedbed import Draft, Seedbed
 
 
 class SeedDoor:
-    """`PUT /seed`, `GET /seed?signature=…`."""
+    """`PUT /seed`, `PUT /seed?near=…`, `GET /seed?signature=…`, `GET /seed/near?…`."""
 
     def __init__(self, bed: Seedbed) -> None:
         """`bed`: where they are kept."""
         self._bed = bed
 
-    def kept(self) -> list[str]:
-        """Signatures of the seeds that are here."""
-        return self._bed.kept()
+    def status(self) -> dict[str, Any]:
+        """Signatures of the seeds that are here, and where that is."""
+        return {"seeds": self._bed.kept(), "place": place_of(self._bed.data_dir)}
+
+    async def near(self, request: Request) -> Response:
+        """Whether the place of another worker is to be seen from here."""
+        found = await asyncio.to_thread(is_seen, dict(request.query_params))
+        return JSONResponse({"near": found})
 
     async def put(self, request: Request) -> Response:
-        """Keep a seed; it is taken up when the log says that it begins with it.
+        """Keep a seed, from the body or from a neighbour's place; it is taken up when the log begins with it.
 
         Raises:
             UserError: it did not come whole.
@@ -39,22 +48,29 @@ class SeedDoor:
             Unavailable: it cannot be written.
 
         """
-        draft = await asyncio.to_thread(self._bed.begin, Label.of(request.headers))
+        label, near = Label.of(request.headers), request.query_params.get("near")
+        draft = await asyncio.to_thread(self._bed.begin, label)
         if draft is None:
             async for _ in request.stream():
                 pass
         else:
+            # Piece by piece in both ways: this process may have to end in the middle.
+            stream = (
+                request.stream()
+                if near is None
+                else iterate_in_threadpool(pieces_near(Path(near), label.signature))
+            )
             try:
-                await self._take(request, draft)
+                await self._take(stream, draft)
             except OSError as error:
-                raise Unavailable(f"the seed cannot be written: {error}") from error
+                raise Unavailable(f"the seed cannot be read or written: {error}") from error
             finally:
                 await asyncio.to_thread(draft.close)
         return JSONResponse({"seeds": self._bed.kept()}, HTTPStatus.CREATED)
 
-    async def _take(self, request: Request, draft: Draft) -> None:
+    async def _take(self, stream: AsyncIterator[bytes], draft: Draft) -> None:
         try:
-            async for piece in gathered(request.stream()):
+            async for piece in gathered(stream):
                 await asyncio.to_thread(draft.feed, piece)
         except ClientDisconnect as error:
             raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error

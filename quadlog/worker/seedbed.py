@@ -50,7 +50,7 @@ class Seedbed:
 
     def __init__(self, data_dir: Path, store: QuadStore, health: Health, leave: Callable[[], None]) -> None:
         """`leave` ends the process in order, from any thread."""
-        self._data_dir, self._store, self._health, self._leave = data_dir, store, health, leave
+        self.data_dir, self._store, self._health, self._leave = data_dir, store, health, leave
         self._directory = data_dir / _SEEDS
         self._lock = threading.Lock()
         self._lacking: Seed | None = None
@@ -62,7 +62,7 @@ class Seedbed:
 
     def tidy(self) -> None:
         """Remove what nobody will ask for, at the start."""
-        shutil.rmtree(self._data_dir / _SOWN, ignore_errors=True)
+        shutil.rmtree(self.data_dir / _SOWN, ignore_errors=True)
         for place in self._places():
             is_late = self._store.applied.index and not (place / _TAKEN).exists()
             if place.suffix == _PART or Label.load(place) is None or is_late:
@@ -72,7 +72,7 @@ class Seedbed:
         return list(self._directory.iterdir()) if self._directory.exists() else []
 
     def _place(self, signature: str) -> Path:
-        return self._directory / signature[:32]
+        return place_in(self.data_dir, signature)
 
     def kept(self) -> list[str]:
         """Signatures of the seeds that are here, whole."""
@@ -151,10 +151,12 @@ class Seedbed:
         """It is whole: put it in its place, and take it up if the log begins with it."""
         place = self._place(label.signature)
         with self._lock:
-            others = sorted((p for p in self._places() if p.suffix != _PART), key=lambda p: p.stat().st_mtime)
-            for old in others[: max(0, len(others) - KEPT + 1)]:
-                shutil.rmtree(old, ignore_errors=True)
-            if not place.exists():
+            if not place.exists():  # else it came twice at once
+                others = sorted(
+                    (p for p in self._places() if p.suffix != _PART), key=lambda p: p.stat().st_mtime
+                )
+                for old in others[: max(0, len(others) - KEPT + 1)]:
+                    shutil.rmtree(old, ignore_errors=True)
                 draft.rename(place)
             self._received.add(label.signature)
             self._take_up()
@@ -186,13 +188,18 @@ class Seedbed:
             )
             shutil.rmtree(place)
             return
-        sown = self._data_dir / _SOWN
+        sown = self.data_dir / _SOWN
         shutil.rmtree(sown, ignore_errors=True)
         _link(place / FILES, sown / STORE_FILES)
         QuadStore.adopt(sown, Applied(signature=int(label.signature, 16), quads=label.quads))
         (place / _TAKEN).touch()
-        put_aside(self._data_dir)
-        sown.rename(self._data_dir / QUADS)
+        put_aside(self.data_dir)
+        sown.rename(self.data_dir / QUADS)
+
+
+def place_in(data_dir: Path, signature: str) -> Path:
+    """Where a worker of this directory keeps a seed."""
+    return data_dir / _SEEDS / signature[:32]
 
 
 class Draft:

@@ -404,6 +404,16 @@ def test_a_seed_behind_an_effect_is_void() -> None:
     assert ledger.state_after(0) == EMPTY
 
 
+def test_a_seed_behind_a_handover_is_void() -> None:
+    """Others copy the topic of the old home only up to there: they would never hear of it."""
+    topic = Topic()
+    mirror = EffectsMirror(topic, "effects", "m1")
+    handed_over(topic, MOVED, FIRST)
+    mirror.sow(seed())
+    consumer, ledger = both(topic.records)
+    assert (consumer.void, ledger.seed) == ({"late seed": 1}, None)
+
+
 def test_of_two_seeds_the_first_counts() -> None:
     consumer, ledger = both(topic_with(seed("a"), seed("b"), fence(1), first_on(seed("a"))))
     assert (consumer.index, consumer.void, ledger.seed) == (1, {"late seed": 1}, seed("a"))

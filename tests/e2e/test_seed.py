@@ -230,6 +230,52 @@ def test_the_seed_stands_once_in_each_data_centre(lab: Cluster) -> None:
         assert keys.count(b"seed") == 1
 
 
+# --- what follows an import -----------------------------------------------------------------------------
+
+
+def test_two_masters_a_control_another_home_and_the_commands_that_compare(tmp_path: Path) -> None:
+    """All of it on a log that begins with a seed; the files went through masters that do not lead, too."""
+    source = written(tmp_path / "all.nq", 3_000)
+    with running_lab(tmp_path / "lab", dcs=2, workers=2, masters=2) as running:
+        cluster = Cluster(running)
+        cluster.wait_until_equal()
+        masters = list(range(len(cluster.masters)))
+        until(lambda: all(len(cluster.status(number)["workers"]) == 2 for number in masters))
+        done = quadlog("import", str(source), "--into", cluster.masters[-1])
+        assert done.returncode == 0, done.stderr
+        expected = signature_of(source)
+        assert states(cluster) == {(0, 3_000, expected)}
+        until(lambda: all((cluster.status(number)["seed"] or {}).get("quads") == 3_000 for number in masters))
+        assert [HTTP.get(f"{url}/status").json()["seeds"] for url in cluster.workers.values()] == [
+            [expected]
+        ] * 4
+
+        for worker in cluster.workers.values():
+            verified = quadlog("verify", worker, "--master", cluster.masters[0])
+            assert verified.returncode == 0, verified.stdout + verified.stderr
+        compared = quadlog("diff", cluster.workers["dc1-w1"], cluster.workers["dc2-w2"])
+        assert compared.returncode == 0, compared.stdout + compared.stderr
+
+        # A control on what came with the seed; it is index 1.
+        control = f"{cluster.masters[1]}/controls/bounded"
+        text = "ASK { FILTER NOT EXISTS { GRAPH ?g { <urn:thing:0> <urn:forbidden> ?o } } }"
+        kind = {"Content-Type": "application/sparql-query"}
+        assert HTTP.put(control, content=text, headers=kind).status_code == 204
+        refused = cluster.update("INSERT DATA { GRAPH <urn:g1> { <urn:thing:0> <urn:forbidden> 1 } }")
+        assert refused.status_code == 409, refused.text
+        assert cluster.update("INSERT DATA { <urn:thing:0> <urn:p> 1 }", master=2).status_code == 204
+
+        # Its home dies; the other one evaluates.
+        for worker in ("dc1-w1", "dc1-w2"):
+            cluster.lab.kill(worker)
+        assert cluster.update("INSERT DATA { <urn:thing:0> <urn:p> 2 }", master=3).status_code == 204
+        for worker in ("dc1-w1", "dc1-w2"):
+            cluster.lab.start(worker)
+        cluster.wait_until_equal()
+        assert {quads for _, quads, _ in states(cluster)} == {3_002}
+        assert recount(cluster.workers["dc2-w1"])[0] == next(iter(states(cluster)))[2]
+
+
 # --- where something else comes first -------------------------------------------------------------------
 
 

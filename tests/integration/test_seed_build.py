@@ -22,13 +22,16 @@ from quadlog.errors import Forbidden, UserError
 from quadlog.parcel import FILES, Label, Unpacker, label_of, pieces_of
 from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quadstore import QuadStore
-from quadlog.seed import recount
+from quadlog.seed import commands, lines, recount
 from quadlog.seed.build import build
+from quadlog.seed.commands import Wanted
 from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from quadlog.seed.quads import Tally
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -84,17 +87,127 @@ triples = st.builds(Triple, nodes, iris, nodes | literals)
 quads = st.builds(Quad, nodes, iris, nodes | literals | triples, nodes)
 
 
+def check_text(tmp_path: Path, text: str) -> None:
+    """What is built of a file is what a parser reads there, or it is refused."""
+    source = next(files_of([str(written(tmp_path / "some.nq", text))]))
+    expected = Store()
+    try:
+        expected.extend(parse(text, RdfFormat.N_QUADS))
+    except SyntaxError:
+        with pytest.raises(UserError, match=r"some\.nq, line \d+"):
+            built(tmp_path, [source], f"example-{next(NUMBERS)}")
+        return
+    label, directory = built(tmp_path, [source], f"example-{next(NUMBERS)}")
+    store = check(directory, label)
+    assert sorted(store.lines()) == sorted(f"{quad} ." for quad in expected)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(quads, min_size=1, max_size=40), st.booleans())
 def test_the_signature_is_that_of_what_is_stored(tmp_path: Path, some: list[Quad], twice: bool) -> None:  # noqa: FBT001
     """Whatever literals a store writes in its own way, and however often a quad comes."""
-    lines = "".join(f"{quad} .\n" for quad in some * (1 + twice))
-    source = next(files_of([str(written(tmp_path / "some.nq", lines))]))
-    label, directory = built(tmp_path, [source], f"example-{next(NUMBERS)}")
-    store = check(directory, label)
-    expected = Store()
-    expected.extend(parse(lines, RdfFormat.N_QUADS, lenient=True))
-    assert sorted(store.lines()) == sorted(f"{quad} ." for quad in expected)
+    check_text(tmp_path, "".join(f"{quad} .\n" for quad in some * (1 + twice)))
+
+
+# --- large files of lines -------------------------------------------------------------------------------
+
+named = st.builds(Quad, iris, iris, iris | literals | st.builds(Triple, iris, iris, iris | literals), iris)
+oddities = st.sampled_from([
+    "",
+    "# a comment",
+    '# one with "quotes"',
+    '# one with a "quote',
+    "# <urn:a> <urn:p> <urn:o> .",
+    "<urn:a><urn:p><urn:o>.",
+    "<urn:a> <urn:p>\t<urn:o> . # and a comment",
+    " <urn:a> <urn:p> <urn:o> <urn:g> .\r",
+    "<urn:a> <urn:p> <urn:o> .\r<urn:a> <urn:p> <urn:o2> .",
+    '# a comment "\r<urn:a> <urn:p> "over\n<urn:b> <urn:p> <urn:o> .\nlines" .',
+    '<urn:a> <urn:p> "over\ntwo" .',
+    '<urn:a> <urn:p> "over\n<urn:x> <urn:y> <urn:z> .\nthree" .',
+    '<urn:a> <urn:p> "over\n_:x <urn:y> <urn:z> .\nthree" .',
+    r'<urn:a> <urn:p> "\"\\" .',
+    r"<urn:\u0061> <urn:p> <urn:o> .",
+    '<urn:a> <urn:p> "\ufffe" .',
+    '<urn:a> <urn:p> "\uffff and \uffee" .',
+    '<urn:a> <urn:p> "tab\t, \x7f, \0" .',
+    "<urn:an iri> <urn:p> <urn:o> .",
+    '<urn:with"quote> <urn:p> <urn:o> .',
+    "<urn:ä> <urn:p> <urn:\ufffe> .",
+    '<urn:a> <urn:p> "_:no blank node" .',
+    "_:b <urn:p> <urn:o> <urn:g> .",
+])  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(named.map("{} .".format) | oddities, min_size=1, max_size=20), st.booleans(), st.booleans())
+def test_lines_are_counted_as_they_are_stored(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    some: list[str],
+    twice: bool,  # noqa: FBT001
+    ended: bool,  # noqa: FBT001
+) -> None:
+    """Whatever stands in a line, and between lines."""
+    monkeypatch.setattr(lines, "LARGE", 0)
+    monkeypatch.setattr(lines, "HELD", 100)
+    check_text(tmp_path, "\n".join(["<urn:s> <urn:p> <urn:o> .", *some * (1 + twice)]) + "\n" * ended)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was loaded as a file of lines."""
+    done: list[str] = []
+    whole = lines.load
+
+    def load(store: Store, source: Source, tally: Tally) -> None:
+        done.append(source.name)
+        whole(store, source, tally)
+
+    monkeypatch.setattr(lines, "load", load)
+    return done
+
+
+def is_allowed(line: str) -> bool:
+    """Whether it is a quad."""
+    try:
+        return bool(list(parse(line, RdfFormat.N_QUADS)))
+    except SyntaxError:
+        return False
+
+
+def test_every_character_is_counted_as_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LARGE", 0)
+    characters = [chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000 and chr(n) not in '\n\r"\\']
+    text = "".join(f'<urn:c{ord(c)}> <urn:p> "a {c} b" .\n' for c in characters)
+    iris = (f"<urn:i{c}> <urn:p{c}> <urn:{c}o> <urn:{c}> .\n" for c in characters)
+    text += "".join(line for line in iris if is_allowed(line))
+    done = watched(monkeypatch)
+    check_text(tmp_path, text)
+    assert len(done) == 1
+
+
+def test_lines_go_the_short_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless there are blank nodes: who counts them would have to rename them as the loader does."""
+    monkeypatch.setattr(lines, "LARGE", 0)
+    done = watched(monkeypatch)
+    monkeypatch.setattr("quadlog.seed.build.recount", pytest.fail)
+    plain = '<urn:a> <urn:p> "x" .\n# empty graph <urn:e>\n'
+    for number, (more, is_short) in enumerate((("", True), ("_:b <urn:p> <urn:o> .\n", False))):
+        [source] = files_of([str(written(tmp_path / f"{number}.nq", plain + more))])
+        done.clear()
+        label, directory = built(tmp_path, [source], f"way-{number}")
+        assert (len(done), label.quads) == (is_short, 1 + bool(more))
+        assert check(directory, label).has_graph(NamedNode("urn:e"))
+
+
+def test_an_iri_over_two_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line would be two, for everybody who reads lines."""
+    for large in (0, lines.LARGE):
+        monkeypatch.setattr(lines, "LARGE", large)
+        [source] = files_of([str(written(tmp_path / "some.nq", "<urn:a> <urn:p> <urn:o\n> .\n"))])
+        with pytest.raises(UserError, match="line 1"):
+            built(tmp_path, [source])
+        shutil.rmtree(tmp_path / "built")
 
 
 def test_a_recount_in_parts_is_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +270,11 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
     ("ours.nq", "<urn:a> <urn:b> <urn:c> <urn:quadlog:state:1> .\n", "reserved"),
     ("ours.nq", "<urn:a> <urn:b> <urn:c> .\n# empty graph <urn:quadlog:state:1>\n", "reserved"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_named_with_its_place(tmp_path: Path, name: str, text: str, said: str) -> None:
+@pytest.mark.parametrize("large", [0, 10**9])  # as a file of lines, or not
+def test_what_cannot_be_read_is_named_with_its_place(  # noqa: PLR0917 - what pytest gives
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, said: str, large: int
+) -> None:
+    monkeypatch.setattr(lines, "LARGE", large)
     good = written(tmp_path / "good.nt", "<urn:a> <urn:b> <urn:c> .\n" if name != "none.nq" else "")
     sources = list(files_of([str(good), str(written(tmp_path / name, text))]))
     with pytest.raises((UserError, Forbidden), match=said):
@@ -196,6 +313,25 @@ def test_a_dump_gives_the_same_signature_again(tmp_path: Path) -> None:
     assert "# empty graph _:f" in dump
     again, _ = built(tmp_path, list(files_of([str(written(tmp_path / "b.nq", dump))])), "again")
     assert (again.signature, again.quads) == (label.signature, label.quads)
+
+
+# --- what an earlier run has built ----------------------------------------------------------------------
+
+
+def test_what_was_built_of_other_sources_is_not_taken_for_these(tmp_path: Path) -> None:
+    one, other = (str(written(tmp_path / f"{n}.nq", f"_:b <urn:p> <urn:o{n}> .\n")) for n in ("one", "other"))
+
+    def again(*sources: str, keep: bool = False) -> Label:
+        wanted = Wanted(sources=sources, into="", keep_blank_nodes=keep, work=tmp_path / "work")
+        return commands._built(wanted, tmp_path / "work", Phases())
+
+    first = again(one)
+    Path(one).unlink()
+    assert again(one) == first, "no source is read"
+    with pytest.raises(UserError, match="give another --work"):
+        again(other)
+    with pytest.raises(UserError, match="give another --work"):
+        again(one, keep=True)
 
 
 # --- as one stream --------------------------------------------------------------------------------------

@@ -143,6 +143,23 @@ def test_two_imports_at_once_leave_both_until_one_is_agreed_on(tmp_path: Path) -
     check(ground.end(), seeds[1][0])
 
 
+def test_the_same_seed_twice_at_once_is_one(tmp_path: Path) -> None:
+    """And keeps nobody else's out."""
+    (first, files), (other, others_files) = built(tmp_path, "a"), built(tmp_path, "b")
+    ground = Ground(tmp_path / "w")
+    ground.take(other, others_files)
+    drafts = [ground.bed.begin(first) for _ in range(2)]
+    for draft in drafts:
+        assert draft is not None
+        for piece in pieces_of(files):
+            draft.feed(piece)
+    for draft in drafts:
+        assert draft is not None
+        draft.end()
+        draft.close()
+    assert ground.bed.kept() == sorted([first.signature, other.signature])
+
+
 def test_a_rebuilt_worker_begins_with_the_seed_again(tmp_path: Path) -> None:
     label, files = built(tmp_path)
     ground = Ground(tmp_path / "w")

@@ -6,8 +6,7 @@ import asyncio
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-import httpx
-
+from quadlog.http_client import new_client
 from quadlog.master.tee import deliver
 from quadlog.parcel import Label
 
@@ -49,7 +48,7 @@ async def scenario() -> None:
     doors = dict(
         zip(("takes", "closes", "refuses"), (f"http://127.0.0.1:{port}/" for port in ports), strict=True)
     )
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with new_client(30) as client:
         done = await deliver(client, pieces(), LABEL, {**doors, "nobody": "http://127.0.0.1:9/"})
     for server in servers:
         server.close()

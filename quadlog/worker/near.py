@@ -1,0 +1,40 @@
+"""Neighbours: workers that see each other's directories need not send a seed to each other."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quadlog.parcel import FILES, pieces_of
+from quadlog.worker.seedbed import place_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Tells machines apart, where there is such a file."""
+
+
+def place_of(data_dir: Path) -> dict[str, str | int]:
+    """Of a worker's directory, so that a neighbour can tell whether it sees the same one."""
+    found, boot = data_dir.stat(), ""
+    with suppress(OSError):
+        boot = _BOOT.read_text().strip()
+    return {"path": str(data_dir.resolve()), "device": found.st_dev, "inode": found.st_ino, "boot": boot}
+
+
+def is_seen(place: Mapping[str, str]) -> bool:
+    """Whether that directory is here, too."""
+    with suppress(OSError, ValueError, KeyError):
+        seen = place_of(Path(place["path"]))
+        return {name: str(value) for name, value in seen.items()} == dict(place)
+    return False
+
+
+def pieces_near(data_dir: Path, signature: str) -> Iterator[bytes]:
+    """A seed as a neighbour of this directory keeps it, to be checked as one that comes in.
+
+    It is copied, not linked: what damages the tables of one is to leave the other whole.
+    """
+    return pieces_of(place_in(data_dir, signature) / FILES)
