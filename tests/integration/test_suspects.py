@@ -36,11 +36,6 @@ ENDLESS = f"INSERT {{ <urn:x> <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ 
 HUNGRY = f"INSERT {{ ?a0 <urn:n> ?b0 }} WHERE {{ SELECT ?a0 ?b0 {{ {CROSS} }} ORDER BY ?b1 ?b2 ?b3 }}"
 
 
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
 def agree(log: Log, said: Update | str) -> None:
     """One more entry."""
     if isinstance(said, str):
