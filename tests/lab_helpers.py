@@ -18,6 +18,7 @@ from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
 from quadlog.lab import processes
+from quadlog.lab.control import ask
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -116,14 +117,27 @@ class RunningLab:
         """Return the pids of this lab's processes, from a scan of /proc."""
         return processes.of_lab(self.lab_id)
 
+    # What `quadlog lab` asks of the lab, asked without a Python to be started for every question: it
+    # would take CPU from those whose time is measured.  The commands themselves: `test_lab.py`.
+
     def kill(self, node_id: str, name: str = "KILL") -> str:
-        """`quadlog lab kill`."""
-        return quadlog("lab", "kill", node_id, "--signal", name, "--dir", str(self.directory)).stdout
+        """As `quadlog lab kill`; what ends by it has ended."""
+        said: str = ask(self.directory, {"do": "kill", "id": node_id, "signal": name})["message"]
+        return said
 
     def start(self, node_id: str, **environment: str) -> str:
-        """`quadlog lab start`; returns when that process is ready."""
-        settings = [text for name, value in environment.items() for text in ("--set", f"{name}={value}")]
-        return quadlog("lab", "start", node_id, *settings, "--dir", str(self.directory)).stdout
+        """As `quadlog lab start`; returns when that process is ready."""
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        said: str = ask(self.directory, {"do": "start", "id": node_id, "environment": settings})["message"]
+        return said
+
+    def states(self) -> dict[str, str]:
+        """What `quadlog lab status` shows: `running`, `stopped` or `exited(code)`, by id."""
+        return {node["id"]: node["state"] for node in ask(self.directory, {"do": "status"})["nodes"]}
+
+    def exited(self, node_id: str) -> bool:
+        """Whether it was killed, or died as if it had been."""
+        return self.states()[node_id] == "exited(-9)"
 
     def status(self) -> str:
         """`quadlog lab status`."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.book import Book, check_exactly_once, one_log, resolve, write
-from tests.e2e.cluster import Cluster, ask, recount
+from tests.e2e.cluster import Cluster, ask, evaluating, recount
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -69,15 +68,3 @@ def test_all_three_data_centres_decide_the_same_while_evaluators_die(tmp_path: P
             cluster.masters[0], "SELECT DISTINCT ?o { <urn:chance:0> <urn:at>|<urn:is> ?o }", "text/csv"
         ).text
         assert len(made.split()) == 5, "a time and three by chance, below a line that names them"
-
-
-def evaluating(cluster: Cluster) -> str:
-    """Id of the worker that evaluates, once there is one."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        for number in range(len(cluster.masters)):
-            for worker in cluster.status(number)["workers"]:
-                if worker["evaluating"] and worker["state"] == "serving":
-                    return str(worker["id"])
-        time.sleep(0.05)
-    raise AssertionError("nobody evaluates")

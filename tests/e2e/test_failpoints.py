@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-import time
 from typing import TYPE_CHECKING
 
 import httpx
@@ -31,7 +30,7 @@ import pytest
 
 from quadlog.failpoints import Failpoint
 from tests.e2e.book import Book, check_durable_is_ordered, check_exactly_once, one_log, resolve, write
-from tests.e2e.cluster import HTTP, Cluster, recount
+from tests.e2e.cluster import HTTP, Cluster, recount, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -88,10 +87,6 @@ def victim_of(cluster: Cluster, role: str) -> str:
     return next(str(w["id"]) for w in workers if w["evaluating"] is role.startswith("evaluating"))
 
 
-def exited(cluster: Cluster, node: str) -> bool:
-    return any(f" {node} " in line and "exited(-9)" in line for line in cluster.lab.status().splitlines())
-
-
 @pytest.mark.parametrize(("point", "role"), CASES)
 def test_death_at_a_failpoint(cluster: Cluster, point: Failpoint, role: str) -> None:
     begin = cluster.wait_until_equal()
@@ -137,19 +132,14 @@ def make_it(cluster: Cluster, victim: str, role: str) -> None:
         return
     fellow = next(w["id"] for w in cluster.status()["workers"] if w["id"] != victim)
     cluster.lab.kill(fellow)
-    deadline = time.monotonic() + 20
-    while not any(w["id"] == victim and w["evaluating"] for w in cluster.status()["workers"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: any(w["id"] == victim and w["evaluating"] for w in cluster.status()["workers"]))
     cluster.lab.start(fellow)
 
 
 async def start_again(cluster: Cluster, victim: str) -> None:
     """Once it has died by itself."""
     loop = asyncio.get_running_loop()
-    deadline = time.monotonic() + 60
-    while not await loop.run_in_executor(None, exited, cluster, victim):
-        assert time.monotonic() < deadline, f"{victim} never came by"
+    await loop.run_in_executor(None, until, lambda: cluster.lab.exited(victim))
     said = await loop.run_in_executor(None, cluster.lab.start, victim)
     assert "serves" in said
     assert HTTP.get(f"{cluster.masters[0]}/healthz/alive").status_code == httpx.codes.OK

@@ -114,21 +114,22 @@ def test_without_a_directory_nothing_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("node_id", ["dc1-m1", "dc2-w1", "broker-dc2", "links"])
 def test_kill_and_start(lab: RunningLab, node_id: str) -> None:
-    assert "exited(-9)" in lab.kill(node_id)
+    assert "exited(-9)" in quadlog("lab", "kill", node_id, "--dir", str(lab.directory)).stdout
     assert "exited(-9)" in lab.status()
     before = lab.data
-    assert "ready in" in lab.start(node_id)
+    assert "ready in" in quadlog("lab", "start", node_id, "--dir", str(lab.directory)).stdout
     assert lab.data != before, "the READY file has the new pid"
     assert "exited" not in lab.status()
 
 
 def test_stop_and_continue(lab: RunningLab) -> None:
-    assert "stopped" in lab.kill("dc1-w1", "STOP")
+    signal = ("lab", "kill", "dc1-w1", "--dir", str(lab.directory), "--signal")
+    assert "stopped" in quadlog(*signal, "STOP").stdout
     assert "stopped" in lab.status()
     refused = quadlog("lab", "start", "dc1-w1", "--dir", str(lab.directory))
     assert refused.returncode == 1
     assert "--signal CONT" in refused.stderr
-    assert "running" in lab.kill("dc1-w1", "CONT")
+    assert "running" in quadlog(*signal, "CONT").stdout
 
 
 def test_a_process_that_dies_by_itself_stays_down_and_is_reported(lab: RunningLab) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.cluster import HTTP, Cluster, name, objects, records, recount
+from tests.e2e.cluster import HTTP, Cluster, name, objects, records, recount, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -32,19 +32,9 @@ def at(cluster: Cluster, master: str) -> int:
 
 def leaders(cluster: Cluster) -> list[str]:
     """Who says that it leads, of those that answer."""
-    found = [master for master in cluster.lab.masters if "exited" not in state_of(cluster, master["id"])]
+    states = cluster.lab.states()
+    found = [master for master in cluster.lab.masters if "exited" not in states[master["id"]]]
     return [master["id"] for master in found if HTTP.get(f"{master['url']}/cluster/status").json()["leads"]]
-
-
-def state_of(cluster: Cluster, node: str) -> str:
-    return next(line for line in cluster.lab.status().splitlines() if f" {node} " in line)
-
-
-def until(condition: Any, seconds: float = 15) -> None:  # noqa: ANN401 - a test's own lambda
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_clients_use_either_master_and_see_the_same_health(cluster: Cluster) -> None:

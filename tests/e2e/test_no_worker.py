@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.e2e.cluster import UPDATE, Cluster
+from tests.e2e.cluster import UPDATE, Cluster, until
 from tests.lab_helpers import running_lab, start_lab
 
 if TYPE_CHECKING:
@@ -45,13 +45,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(lab)
     finally:
         lab.stop()
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def insert(small: Cluster, key: str | None = None) -> httpx.Response:
@@ -108,7 +101,7 @@ def test_without_a_worker_nothing_is_taken(small: Cluster) -> None:
     # It stays down until somebody starts it.
     time.sleep(1)
     assert worker_state(small) == "down"
-    assert "exited" in small.lab.status()
+    assert small.lab.exited(WORKER)
     status = small.status()
     assert (status["agreed_index"], status["incoming"], status["waiting"]) == (index, 0, 0)
 
@@ -162,7 +155,7 @@ def test_while_the_broker_is_suspended_an_update_is_undecided(small: Cluster) ->
         assert unavailable(insert(small))
     finally:
         small.lab.kill(BROKER, "CONT")
-    until(lambda: transaction(small, name)["state"] == "applied", 40)
+    until(lambda: transaction(small, name)["state"] == "applied")
     until(lambda: worker_state(small) == "serving")
     again = small.update(text, Idempotency_Key=key)
     assert (again.status_code, again.headers["Quadlog-Tx"]) == (204, name)
@@ -236,7 +229,7 @@ def test_two_masters_of_one_data_centre_take_writes_at_once(pairs: Cluster) -> N
     statuses = asyncio.run(load(pairs.masters, lambda: time.sleep(4)))
     assert set(statuses) == {204}
     assert pairs.wait_until_equal() >= statuses[204]
-    assert "exited" not in pairs.lab.status()
+    assert set(pairs.lab.states().values()) == {"running"}
 
 
 def test_effects_that_were_heard_and_not_yet_copied_are_copied_after_a_crash(pairs: Cluster) -> None:

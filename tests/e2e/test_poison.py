@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, index_of, name
+from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, evaluating, index_of, name
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -65,17 +65,6 @@ class Reader:
     def _read(self) -> None:
         while not self._stopping.wait(0.02):
             self.answers.append(ask(self.url, "ASK { <urn:s1> <urn:poison> 1 }").status_code)
-
-
-def evaluating(cluster: Cluster) -> str:
-    """Id of the worker that evaluates, once there is one."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        for worker in cluster.status()["workers"]:
-            if worker["evaluating"] and worker["state"] == "serving":
-                return str(worker["id"])
-        time.sleep(0.05)
-    raise AssertionError("nobody evaluates")
 
 
 def rejected(answer: httpx.Response, reason: str) -> None:

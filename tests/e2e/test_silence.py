@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from tests.e2e.cluster import UPDATE, Cluster, ask, index_of
+from tests.e2e.cluster import UPDATE, Cluster, ask, index_of, rss
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -55,12 +54,6 @@ async def give(masters: list[str], numbers: range) -> list[httpx.Response]:
 
     await asyncio.gather(*(loop() for _ in range(min(CLIENTS, len(numbers)))))
     return answers
-
-
-def rss(pid: int) -> int:
-    """Resident bytes of a process."""
-    fields = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in fields if line.startswith("VmRSS:"))
 
 
 def kinds(answers: list[httpx.Response]) -> set[tuple[int, str, bool]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,12 +12,14 @@ from tests.e2e.cluster import (
     HTTP,
     UPDATE,
     Cluster,
+    all_equal,
+    applied_key,
     ask,
     index_of,
+    lines_with,
     name,
     nothing_logged,
     objects,
-    recount,
 )
 from tests.e2e.test_sizes import LIMIT, refusal
 
@@ -51,17 +52,6 @@ def fine(answer: httpx.Response) -> httpx.Response:
     assert answer.status_code == 204, answer.text
     uuid.UUID(answer.headers["Quadlog-Tx"])
     return answer
-
-
-def lines_with(cluster: Cluster, text: str, master: int = 0) -> list[str]:
-    """Statements that a master shows, of those that hold a text."""
-    found = HTTP.get(f"{cluster.masters[master]}/repositories/main/statements").text
-    return sorted(line for line in found.splitlines() if text in line)
-
-
-def all_equal(cluster: Cluster) -> None:
-    cluster.wait_until_equal()
-    assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
 
 
 DATA = {
@@ -318,19 +308,12 @@ def test_twenty_megabytes(cluster: Cluster) -> None:
     key = f"large/{uuid.uuid4()}"
     answer = send(cluster, "PUT", lines, TURTLE, given={"context": graph}, master=1, Idempotency_Key=key)
     assert answer.status_code in {204, 503}, answer.text  # it may take longer than request-timeout
-    deadline = time.monotonic() + 120
-    while HTTP.get(f"{cluster.masters[1]}/tx/{key}").json()["state"] != "applied":
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    cluster.wait_until_equal(seconds=120)
+    applied_key(cluster, key, master=1)
     for url in cluster.workers.values():
         found = ask(url, f"SELECT (COUNT(*) AS ?n) {{ GRAPH {graph} {{ ?s ?p ?o }} }}", "text/csv")
         assert found.text.split() == ["n", str(quads)]
     key = f"large/{uuid.uuid4()}"
     send(cluster, "DELETE", given={"context": graph}, Idempotency_Key=key)
-    while HTTP.get(f"{cluster.masters[0]}/tx/{key}").json()["state"] != "applied":
-        assert time.monotonic() < deadline + 120
-        time.sleep(0.2)
-    cluster.wait_until_equal(seconds=120)
+    applied_key(cluster, key)
     assert not lines_with(cluster, "<urn:large:")
     all_equal(cluster)
