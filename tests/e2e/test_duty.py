@@ -14,11 +14,13 @@ from quadlog.core.model import Handover
 from quadlog.failpoints import Failpoint
 from tests.bench.generator import Connection
 from tests.e2e.book import Book, one_log
-from tests.e2e.cluster import Cluster, all_equal, records, until
+from tests.e2e.cluster import PATIENCE_S, Cluster, all_equal, records, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.alone
 
 LONGEST_STALL_S = 5.0
 DCS = ("dc1", "dc2", "dc3")
@@ -45,8 +47,8 @@ def evaluating_in(cluster: Cluster) -> set[str]:
     return found
 
 
-def wait_for(cluster: Cluster, dc: str, *, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(cluster: Cluster, dc: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while evaluating_in(cluster) != {dc}:
         assert time.monotonic() < deadline, f"{evaluating_in(cluster)} evaluates, not {dc}"
         time.sleep(0.05)

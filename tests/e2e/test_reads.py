@@ -14,11 +14,13 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from tests.e2e.cluster import Cluster, ask, rss, until
+from tests.e2e.cluster import PATIENCE_S, Cluster, ask, rss, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.alone
 
 SIDE = 1000
 ALL_PAIRS = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b }"
@@ -46,7 +48,7 @@ def workers_of(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 def reading(cluster: Cluster) -> str:
     """The worker with a read under way, as soon as there is one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         if busy := [name for name, worker in workers_of(cluster).items() if worker["reads"]]:
             return busy[0]

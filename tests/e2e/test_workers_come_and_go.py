@@ -14,7 +14,7 @@ import pytest
 
 from quadlog.kafka.ports import free_ports
 from quadlog.lab.processes import LAB_ID
-from tests.e2e.cluster import HTTP, Cluster, recount
+from tests.e2e.cluster import HTTP, PATIENCE_S, Cluster, recount
 from tests.e2e.trouble import reads_served, told
 from tests.lab_helpers import running_lab
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
+
+pytestmark = pytest.mark.alone
 
 NEW = "dc1-w3"
 
@@ -61,7 +63,7 @@ def dismiss(lab: Cluster, worker: str, master: int = 0) -> httpx.Response:
 
 
 def until_serving(lab: Cluster, worker: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while any(states(lab, master).get(worker) != "serving" for master in (0, 1)):
         assert time.monotonic() < deadline, states(lab)
         time.sleep(0.05)

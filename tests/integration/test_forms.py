@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyoxigraph as ox
+import pytest
 from pyoxigraph import Store
 
 from quadlog import codec
@@ -277,6 +278,7 @@ def twin_of(worker: Worker) -> Store:
     return twin
 
 
+@pytest.mark.timeout(900)
 def test_random_updates(tmp_path: Path) -> None:
     """State as pyoxigraph's own up to blank nodes, effect the difference, signature as recounted.
 

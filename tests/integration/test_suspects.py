@@ -142,6 +142,7 @@ def _trial_of(worker: Worker) -> Trial:
     return worker.replica.tenure.suspects._trial
 
 
+@pytest.mark.alone
 def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path, log: Log) -> None:
     worker = successor(tmp_path, log, ENDLESS)
     pid = _trial_of(worker)._process.pid
