@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from quadlog.kafka.broker_process import BrokerProcess, is_serving, until
 from quadlog.kafka.leash import leashed
@@ -169,23 +169,26 @@ class RunningLab:
             raise
 
 
-def start_lab(
-    directory: Path,
-    *,
-    dcs: int | None = None,
-    masters: int | None = None,
-    workers: int | None = None,
-    shared_broker: bool = False,
-    node_command: str | None = None,
-    environment: dict[str, str] | None = None,
-) -> RunningLab:
+class Shape(TypedDict, total=False):
+    """What a lab is asked to be; what is not said is as `quadlog lab up` has it."""
+
+    dcs: int
+    masters: int
+    workers: int
+    shared_broker: bool
+    node_command: str
+    environment: dict[str, str]
+
+
+def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     """Run `quadlog lab up` with its data in `directory`; do not wait for it."""
     ready = directory.with_name(f"{directory.name}.ready.json")
     output = directory.with_name(f"{directory.name}.output")
     ready.unlink(missing_ok=True)
-    asked = {"--dcs": dcs, "--masters": masters, "--workers": workers, "--node-command": node_command}
+    asked = {f"--{name}": shape.get(name) for name in ("dcs", "masters", "workers")}
+    asked["--node-command"] = shape.get("node_command")
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
-    options += ["--shared-broker"] * shared_broker
+    options += ["--shared-broker"] * shape.get("shared_broker", False)
     command = [sys.executable, "-m", "quadlog", "lab", "up", "--dir", str(directory), "--ready", str(ready)]
     with output.open("w") as out:
         popen = subprocess.Popen(
@@ -193,32 +196,15 @@ def start_lab(
             stdout=out,
             stderr=out,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **shape.get("environment", {})},
         )
     return RunningLab(directory=directory, popen=popen, ready=ready, output=output)
 
 
 @contextmanager
-def running_lab(
-    directory: Path,
-    *,
-    dcs: int | None = None,
-    masters: int | None = None,
-    workers: int | None = None,
-    shared_broker: bool = False,
-    node_command: str | None = None,
-    environment: dict[str, str] | None = None,
-) -> Generator[RunningLab]:
+def running_lab(directory: Path, **shape: Unpack[Shape]) -> Generator[RunningLab]:
     """Run a lab until the end of the block; every process serves when the block begins."""
-    lab = start_lab(
-        directory,
-        dcs=dcs,
-        masters=masters,
-        workers=workers,
-        shared_broker=shared_broker,
-        node_command=node_command,
-        environment=environment,
-    )
+    lab = start_lab(directory, **shape)
     try:
         lab.wait_ready()
         yield lab
