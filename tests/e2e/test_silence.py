@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ssl
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from tests.e2e.cluster import UPDATE, Cluster, ask, index_of, rss
+from tests.bench.generator import Connection
+from tests.e2e.cluster import Cluster, ask, index_of, rss
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -38,19 +37,24 @@ async def give(masters: list[str], numbers: range) -> list[httpx.Response]:
     """
     left = iter(numbers)
     answers: list[httpx.Response] = []
-    context = ssl.create_default_context()  # unused, and each client would read all certificates for its own
 
     async def loop() -> None:
-        # One connection to each master; a pool of hundreds takes the client longer than the masters.
-        async with httpx.AsyncClient(timeout=60, verify=context) as client:
-            for number in left:
-                text = f'INSERT DATA {{ <urn:silence:{number}> <urn:is> "{number}" }}'
-                url = f"{masters[number % len(masters)]}/update"
-                headers = UPDATE | {"Idempotency-Key": f"silence-{number}"}
-                while True:
-                    with contextlib.suppress(httpx.TransportError):
-                        answers.append(await client.post(url, content=text.encode(), headers=headers))
-                        break
+        connections: dict[str, Connection] = {}
+        for number in left:
+            text, url = (
+                f'INSERT DATA {{ <urn:silence:{number}> <urn:is> "{number}" }}',
+                masters[number % len(masters)],
+            )
+            while True:
+                try:
+                    connections[url] = connections.get(url) or await Connection.to(url)
+                    answer = await connections[url].update(text, key=f"silence-{number}")
+                    break
+                except (OSError, EOFError):
+                    connections.pop(url, None)
+            answers.append(httpx.Response(answer.status, headers=answer.headers, content=answer.body))
+        for connection in connections.values():
+            await connection.close()
 
     await asyncio.gather(*(loop() for _ in range(min(CLIENTS, len(numbers)))))
     return answers
