@@ -136,6 +136,16 @@ def ask(url: str, query: str, accept: str = "application/sparql-results+json") -
     return HTTP.get(f"{url}/sparql", params={"query": query}, headers={"Accept": accept}, timeout=30)
 
 
+def counted(url: str, pattern: str) -> int:
+    """How many solutions there are.
+
+    A process that reads copies the store first: on a busy machine a worker says for a while that there is none yet.
+    """
+    query = f"SELECT (COUNT(*) AS ?n) {{ {pattern} }}"
+    found = until(lambda: [answer for answer in [ask(url, query, "text/csv")] if answer.is_success])
+    return int(found[0].text.split()[1])
+
+
 def objects(url: str, subject: str) -> list[str]:
     """Values of `subject`'s properties, sorted, as a master or worker answers."""
     answer = ask(url, f"SELECT ?o {{ {{ {subject} ?p ?o }} UNION {{ GRAPH ?g {{ {subject} ?p ?o }} }} }}")
