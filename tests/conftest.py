@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.kafka.ports import PORTS, bounds
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
@@ -17,6 +19,28 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One real broker for all tests of the run: its bootstrap string.  Use topics of your own."""
     with running_broker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker.bootstrap
+
+
+def pytest_configure() -> None:
+    """Processes of pytest that run side by side have ports of their own: whoever is down keeps its port."""
+    process, count = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    if process is not None:
+        lowest, highest = bounds()
+        share = (highest - lowest) // int(count)
+        lowest += share * int(process.removeprefix("gw"))
+        os.environ[PORTS] = f"{lowest}-{lowest + share}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole clusters first, since they take longest, and the shared one last of them: it idles to the end."""
+    shared = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
+
+    def place(item: pytest.Item) -> int:
+        if item.path in shared:
+            return 1
+        return 0 if item.nodeid.startswith("tests/e2e/") else 2
+
+    items.sort(key=place)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

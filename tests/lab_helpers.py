@@ -11,13 +11,14 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from quadlog.kafka.broker_process import BrokerProcess, is_serving, until
 from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
 from quadlog.lab import processes
+from quadlog.lab.control import ask
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -116,14 +117,27 @@ class RunningLab:
         """Return the pids of this lab's processes, from a scan of /proc."""
         return processes.of_lab(self.lab_id)
 
+    # What `quadlog lab` asks of the lab, asked without a Python to be started for every question: it
+    # would take CPU from those whose time is measured.  The commands themselves: `test_lab.py`.
+
     def kill(self, node_id: str, name: str = "KILL") -> str:
-        """`quadlog lab kill`."""
-        return quadlog("lab", "kill", node_id, "--signal", name, "--dir", str(self.directory)).stdout
+        """As `quadlog lab kill`; what ends by it has ended."""
+        said: str = ask(self.directory, {"do": "kill", "id": node_id, "signal": name})["message"]
+        return said
 
     def start(self, node_id: str, **environment: str) -> str:
-        """`quadlog lab start`; returns when that process is ready."""
-        settings = [text for name, value in environment.items() for text in ("--set", f"{name}={value}")]
-        return quadlog("lab", "start", node_id, *settings, "--dir", str(self.directory)).stdout
+        """As `quadlog lab start`; returns when that process is ready."""
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        said: str = ask(self.directory, {"do": "start", "id": node_id, "environment": settings})["message"]
+        return said
+
+    def states(self) -> dict[str, str]:
+        """What `quadlog lab status` shows: `running`, `stopped` or `exited(code)`, by id."""
+        return {node["id"]: node["state"] for node in ask(self.directory, {"do": "status"})["nodes"]}
+
+    def exited(self, node_id: str) -> bool:
+        """Whether it was killed, or died as if it had been."""
+        return self.states()[node_id] == "exited(-9)"
 
     def status(self) -> str:
         """`quadlog lab status`."""
@@ -155,23 +169,26 @@ class RunningLab:
             raise
 
 
-def start_lab(
-    directory: Path,
-    *,
-    dcs: int | None = None,
-    masters: int | None = None,
-    workers: int | None = None,
-    shared_broker: bool = False,
-    node_command: str | None = None,
-    environment: dict[str, str] | None = None,
-) -> RunningLab:
+class Shape(TypedDict, total=False):
+    """What a lab is asked to be; what is not said is as `quadlog lab up` has it."""
+
+    dcs: int
+    masters: int
+    workers: int
+    shared_broker: bool
+    node_command: str
+    environment: dict[str, str]
+
+
+def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     """Run `quadlog lab up` with its data in `directory`; do not wait for it."""
     ready = directory.with_name(f"{directory.name}.ready.json")
     output = directory.with_name(f"{directory.name}.output")
     ready.unlink(missing_ok=True)
-    asked = {"--dcs": dcs, "--masters": masters, "--workers": workers, "--node-command": node_command}
+    asked = {f"--{name}": shape.get(name) for name in ("dcs", "masters", "workers")}
+    asked["--node-command"] = shape.get("node_command")
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
-    options += ["--shared-broker"] * shared_broker
+    options += ["--shared-broker"] * shape.get("shared_broker", False)
     command = [sys.executable, "-m", "quadlog", "lab", "up", "--dir", str(directory), "--ready", str(ready)]
     with output.open("w") as out:
         popen = subprocess.Popen(
@@ -179,32 +196,15 @@ def start_lab(
             stdout=out,
             stderr=out,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **shape.get("environment", {})},
         )
     return RunningLab(directory=directory, popen=popen, ready=ready, output=output)
 
 
 @contextmanager
-def running_lab(
-    directory: Path,
-    *,
-    dcs: int | None = None,
-    masters: int | None = None,
-    workers: int | None = None,
-    shared_broker: bool = False,
-    node_command: str | None = None,
-    environment: dict[str, str] | None = None,
-) -> Generator[RunningLab]:
+def running_lab(directory: Path, **shape: Unpack[Shape]) -> Generator[RunningLab]:
     """Run a lab until the end of the block; every process serves when the block begins."""
-    lab = start_lab(
-        directory,
-        dcs=dcs,
-        masters=masters,
-        workers=workers,
-        shared_broker=shared_broker,
-        node_command=node_command,
-        environment=environment,
-    )
+    lab = start_lab(directory, **shape)
     try:
         lab.wait_ready()
         yield lab

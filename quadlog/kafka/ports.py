@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
+import re
 import socket
 from typing import TYPE_CHECKING
 
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping
 
 LOWEST, HIGHEST = 20_000, 32_000
 """Below the ports that Linux (32768) and macOS (49152) hand out to outgoing connections, so
 that a recorded port is not taken by chance while its owner is down."""
+PORTS = "QUADLOG_PORTS"
+"""The environment variable that says other bounds: with bounds of their own, labs of one machine never meet."""
+
+
+def bounds(environ: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """Return the lowest port, and the one above the highest.
+
+    >>> bounds({}), bounds({"QUADLOG_PORTS": "20000-26000"})
+    ((20000, 32000), (20000, 26000))
+
+    Raises:
+        SetupError: they cannot be understood.
+
+    """
+    said = (os.environ if environ is None else environ).get(PORTS, f"{LOWEST}-{HIGHEST}")
+    numbers = re.fullmatch(r"(\d{1,5})-(\d{1,5})", said)
+    lowest, highest = (int(number) for number in numbers.groups()) if numbers else (0, 0)
+    if not 1024 <= lowest < highest <= 1 << 16:  # noqa: PLR2004  those below are for the system
+        message = f"{PORTS}={said} is no range of ports: say for example {LOWEST}-{HIGHEST}"
+        raise SetupError(message)
+    return lowest, highest
 
 
 def is_free(port: int) -> bool:
@@ -40,14 +63,15 @@ def free_ports(count: int, *, besides: Container[int] = ()) -> list[int]:
     >>> free_ports(0)
     []
     """
-    start = random.randrange(LOWEST, HIGHEST)  # noqa: S311  no secret
-    span = HIGHEST - LOWEST
+    lowest, highest = bounds()
+    start = random.randrange(lowest, highest)  # noqa: S311  no secret
+    span = highest - lowest
     found: list[int] = []
     for offset in range(span):
         if len(found) == count:
             return found
-        port = LOWEST + (start - LOWEST + offset) % span
+        port = lowest + (start - lowest + offset) % span
         if port not in besides and is_free(port):
             found.append(port)
-    message = f"fewer than {count} ports between {LOWEST} and {HIGHEST} are free: stop what uses them"
+    message = f"fewer than {count} ports between {lowest} and {highest} are free: stop what uses them"
     raise SetupError(message)

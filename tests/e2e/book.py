@@ -16,15 +16,13 @@ import httpx
 from quadlog import codec
 from quadlog.core.model import Kind, LoggedEntry, Payload, id_of_key
 from tests.bench.generator import Connection
-from tests.e2e.cluster import HTTP, records
+from tests.e2e.cluster import HTTP, PATIENCE_S, records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.bench.generator import Answer
     from tests.e2e.cluster import Cluster
-
-PATIENCE_S = 60
 
 
 @dataclass
@@ -56,10 +54,11 @@ class Book:
         self.reasons[reason] += 1
 
 
-async def write(book: Book, masters: Sequence[str], *, clients: int, seconds: float = float("inf")) -> None:
+async def write(
+    book: Book, masters: Sequence[str], *, clients: int, going_on: Callable[[], bool] = lambda: True
+) -> None:
     """Closed loops.  A write is tried again after a definite no; after silence its client goes on."""
-    until = time.monotonic() + seconds
-    keys = takewhile(lambda _: time.monotonic() < until, book.texts)
+    keys = takewhile(lambda _: going_on(), book.texts)
 
     async def client(number: int) -> None:
         url = masters[number % len(masters)]
@@ -135,7 +134,7 @@ def resolve(book: Book, cluster: Cluster) -> dict[str, str]:
     """What became of every write that was not answered: asked at every master, all of one mind."""
     states: dict[str, str] = {}
     for key in book.unanswered:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             told = {HTTP.get(f"{master}/tx/{key}").json()["state"] for master in cluster.masters}
             if len(told) == 1 and told <= {"applied", "unknown"}:

@@ -7,18 +7,22 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from confluent_kafka import Message
 
     from tests.lab_helpers import RunningLab
 
+T = TypeVar("T")
+PATIENCE_S = 60.0
+"""For what has to come, where no specification says when: only who hangs is late, not a machine that is busy."""
 TOPICS = ("payloads", "rounds", "agreed", "effects", "status")
 HTTP = httpx.Client(timeout=60)
 """Connections that stay open: a new client for every request would be most of a test's time."""
@@ -56,7 +60,7 @@ class Cluster:
         found: dict[str, Any] = HTTP.get(f"{self.masters[master]}/cluster/status", timeout=10).json()
         return found
 
-    def wait_until_equal(self, *, seconds: float = 60) -> int:
+    def wait_until_equal(self, *, seconds: float = PATIENCE_S) -> int:
         """Until all masters and workers are at one index with one signature; returns the index."""
         deadline = time.monotonic() + seconds
         while True:
@@ -69,6 +73,15 @@ class Cluster:
                 return int(agreed.pop())
             assert time.monotonic() < deadline, f"masters at {agreed}, workers at {applied}"
             time.sleep(0.05)
+
+
+def until(condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:
+    """Wait until it is so; return what it is then."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.02)
+    return found
 
 
 def recount(worker: str) -> tuple[str, list[str]]:
@@ -123,6 +136,16 @@ def ask(url: str, query: str, accept: str = "application/sparql-results+json") -
     return HTTP.get(f"{url}/sparql", params={"query": query}, headers={"Accept": accept}, timeout=30)
 
 
+def counted(url: str, pattern: str) -> int:
+    """How many solutions there are.
+
+    A process that reads copies the store first: on a busy machine a worker says for a while that there is none yet.
+    """
+    query = f"SELECT (COUNT(*) AS ?n) {{ {pattern} }}"
+    found = until(lambda: [answer for answer in [ask(url, query, "text/csv")] if answer.is_success])
+    return int(found[0].text.split()[1])
+
+
 def objects(url: str, subject: str) -> list[str]:
     """Values of `subject`'s properties, sorted, as a master or worker answers."""
     answer = ask(url, f"SELECT ?o {{ {{ {subject} ?p ?o }} UNION {{ GRAPH ?g {{ {subject} ?p ?o }} }} }}")
@@ -133,3 +156,40 @@ def objects(url: str, subject: str) -> list[str]:
 def applied_at(cluster: Cluster, index: int) -> None:
     """All workers are there."""
     assert cluster.wait_until_equal() >= index
+
+
+def applied_key(cluster: Cluster, key: str, *, master: int = 0) -> None:
+    """The update of this key is; its answer may have come before, where it takes longer than a request may."""
+    url = f"{cluster.masters[master]}/tx/{key}"
+    until(lambda: HTTP.get(url).json()["state"] == "applied", 2 * PATIENCE_S)
+    cluster.wait_until_equal(seconds=2 * PATIENCE_S)
+
+
+def all_equal(cluster: Cluster) -> None:
+    """Whoever counts what the workers serve counts the same."""
+    cluster.wait_until_equal()
+    assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
+
+
+def lines_with(cluster: Cluster, text: str, master: int = 0) -> list[str]:
+    """Statements that a master shows, of those that hold a text."""
+    found = HTTP.get(f"{cluster.masters[master]}/repositories/main/statements").text
+    return sorted(line for line in found.splitlines() if text in line)
+
+
+def evaluating(cluster: Cluster) -> str:
+    """Id of the worker that evaluates, once there is one."""
+    return until(
+        lambda: [
+            str(worker["id"])
+            for number in range(len(cluster.masters))
+            for worker in cluster.status(number)["workers"]
+            if worker["evaluating"] and worker["state"] == "serving"
+        ]
+    )[0]
+
+
+def rss(pid: int) -> int:
+    """Resident bytes of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.cluster import Cluster
 
+pytestmark = pytest.mark.alone
+
 
 def test_three_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
     figures, before = tmp_path / "figures.json", cluster.wait_until_equal()

@@ -14,11 +14,13 @@ from quadlog.core.model import Handover
 from quadlog.failpoints import Failpoint
 from tests.bench.generator import Connection
 from tests.e2e.book import Book, one_log
-from tests.e2e.cluster import Cluster, records, recount
+from tests.e2e.cluster import PATIENCE_S, Cluster, all_equal, records, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.alone
 
 LONGEST_STALL_S = 5.0
 DCS = ("dc1", "dc2", "dc3")
@@ -45,8 +47,8 @@ def evaluating_in(cluster: Cluster) -> set[str]:
     return found
 
 
-def wait_for(cluster: Cluster, dc: str, *, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(cluster: Cluster, dc: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while evaluating_in(cluster) != {dc}:
         assert time.monotonic() < deadline, f"{evaluating_in(cluster)} evaluates, not {dc}"
         time.sleep(0.05)
@@ -111,7 +113,7 @@ def check(cluster: Cluster, *loads: Load) -> None:
         assert not load.book.unanswered
         for key, index in load.book.acknowledged.items():
             assert log[index - 1].text == load.book.texts[key], "where it was said to stand"
-    assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
+    all_equal(cluster)
 
 
 def test_the_duty_moves_when_its_workers_die_and_clients_elsewhere_hardly_notice(moving: Cluster) -> None:
@@ -158,10 +160,7 @@ def test_a_master_that_dies_before_a_handover_says_it_when_it_is_back(moving: Cl
     def kill() -> None:
         for worker in workers_in("dc3"):
             moving.lab.kill(worker)
-        deadline = time.monotonic() + 20
-        while not exited(moving, "dc1-m1"):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: moving.lab.exited("dc1-m1"))
         assert handovers(moving)[-1] == "dc3"
         moving.lab.start("dc1-m1")
 
@@ -171,10 +170,6 @@ def test_a_master_that_dies_before_a_handover_says_it_when_it_is_back(moving: Cl
     for worker in workers_in("dc3"):
         moving.lab.start(worker)
     check(moving, load)
-
-
-def exited(cluster: Cluster, node: str) -> bool:
-    return any(f" {node} " in line and "exited(-9)" in line for line in cluster.lab.status().splitlines())
 
 
 def handovers(cluster: Cluster) -> list[str]:

@@ -21,17 +21,17 @@ random moments by `test_appends.py`, as is everything else.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
-import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint
 from tests.e2e.book import Book, check_durable_is_ordered, check_exactly_once, one_log, resolve, write
-from tests.e2e.cluster import HTTP, Cluster, recount
+from tests.e2e.cluster import Cluster, recount, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -45,25 +45,27 @@ MASTER = (
     Failpoint.AFTER_POST,
     Failpoint.HALF_MIRROR,
 )
-CASES = [
-    *itertools.product(MASTER, ("evaluating DC's master", "another master")),
-    (Failpoint.AFTER_EVALUATE, "evaluating worker"),
-    (Failpoint.AFTER_PUBLISH, "evaluating worker"),
-    (Failpoint.WITHIN_APPLY, "evaluating worker"),
-    (Failpoint.WITHIN_APPLY, "following worker"),
-    (Failpoint.AFTER_APPLY, "evaluating worker"),
-    (Failpoint.AFTER_APPLY, "following worker"),
-]
+CASES = (
+    ("evaluating DC's master", MASTER),
+    ("another master", MASTER),
+    ("evaluating worker", (Failpoint.AFTER_EVALUATE,)),
+    ("evaluating worker", (Failpoint.AFTER_PUBLISH,)),
+    ("evaluating worker", (Failpoint.WITHIN_APPLY,)),
+    ("evaluating worker", (Failpoint.AFTER_APPLY,)),
+    ("following worker", (Failpoint.WITHIN_APPLY, Failpoint.AFTER_APPLY)),
+)
+"""Who dies, and where, one after the other while writes go on.  Who evaluates does no longer once it has died."""
 VISIT = 15
 """Not one of the first visits, which a process may make before it serves."""
 FEWER = {Failpoint.AFTER_APPLY: 6, Failpoint.WITHIN_APPLY: 6}
 """Many effects are applied at once."""
-WRITES = 400
+WRITES = 200
+"""More come after the last death."""
 CLIENTS = 24
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_lab(tmp_path_factory.mktemp("failpoints") / "lab", dcs=2, workers=2) as lab:
         yield Cluster(lab)
 
@@ -71,14 +73,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_every_failpoint_is_in_the_table_and_every_entry_of_it_is_tried() -> None:
     rows = re.findall(r"^\| ([a-z]+-[a-z]+) \| (.*) \|$", __doc__ or "", re.MULTILINE)
     columns = ("evaluating DC's master", "another master", "evaluating worker", "following worker")
-    dying = {
+    dies = {
         (Failpoint(name), column)
         for name, cells in rows
         for column, cell in zip(columns, cells.split(" | "), strict=True)
         if cell.startswith("dies")
     }
     assert {name for name, _ in rows} == set(Failpoint)
-    assert dying == set(CASES)
+    assert dies == {(point, role) for role, points in CASES for point in points}
 
 
 def victim_of(cluster: Cluster, role: str) -> str:
@@ -88,24 +90,34 @@ def victim_of(cluster: Cluster, role: str) -> str:
     return next(str(w["id"]) for w in workers if w["evaluating"] is role.startswith("evaluating"))
 
 
-def exited(cluster: Cluster, node: str) -> bool:
-    return any(f" {node} " in line and "exited(-9)" in line for line in cluster.lab.status().splitlines())
-
-
-@pytest.mark.parametrize(("point", "role"), CASES)
-def test_death_at_a_failpoint(cluster: Cluster, point: Failpoint, role: str) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("role", "points"), CASES, ids=[f"{role}: {', '.join(points)}" for role, points in CASES]
+)
+def test_death_at_failpoints(dying: Cluster, role: str, points: tuple[Failpoint, ...]) -> None:
+    cluster = dying
     begin = cluster.wait_until_equal()
     victim = victim_of(cluster, role)
     cluster.lab.kill(victim)
-    cluster.lab.start(victim, QUADLOG_FAILPOINT=f"{point}:{FEWER.get(point, VISIT)}")
+    cluster.lab.start(victim, QUADLOG_FAILPOINT=at(points[0]))
     make_it(cluster, victim, role)
-    tag = f"{point}/{role}".replace(" ", "-").replace("'", "")
-    book = Book(texts={f"{tag}/{n}": text_of(tag, n) for n in range(WRITES)})
+    tag = f"{role}/{points[0]}".replace(" ", "-").replace("'", "")
+    book = Book(texts={f"{tag}/{n}": text_of(tag, n) for n in range(100_000)})
 
     async def everything() -> None:
-        await asyncio.gather(write(book, cluster.masters, clients=CLIENTS), start_again(cluster, victim))
+        enough = float("inf")
+        loop = asyncio.get_running_loop()
+        writes = asyncio.create_task(
+            write(book, cluster.masters, clients=CLIENTS, going_on=lambda: book.done < enough)
+        )
+        for number, point in enumerate(points, 1):
+            await loop.run_in_executor(None, until, lambda: cluster.lab.exited(victim))
+            print(f"{victim} died {point}, {book.done} writes done")
+            await loop.run_in_executor(None, start_again, cluster, victim, points[number:])
+        enough = book.done + WRITES
+        await writes
 
-    asyncio.run(asyncio.wait_for(everything(), 120))
+    asyncio.run(asyncio.wait_for(everything(), 500))
     states = resolve(book, cluster)
     cluster.wait_until_equal()
     log = one_log(cluster)
@@ -137,19 +149,19 @@ def make_it(cluster: Cluster, victim: str, role: str) -> None:
         return
     fellow = next(w["id"] for w in cluster.status()["workers"] if w["id"] != victim)
     cluster.lab.kill(fellow)
-    deadline = time.monotonic() + 20
-    while not any(w["id"] == victim and w["evaluating"] for w in cluster.status()["workers"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: any(w["id"] == victim and w["evaluating"] for w in cluster.status()["workers"]))
     cluster.lab.start(fellow)
 
 
-async def start_again(cluster: Cluster, victim: str) -> None:
-    """Once it has died by itself."""
-    loop = asyncio.get_running_loop()
-    deadline = time.monotonic() + 60
-    while not await loop.run_in_executor(None, exited, cluster, victim):
-        assert time.monotonic() < deadline, f"{victim} never came by"
-    said = await loop.run_in_executor(None, cluster.lab.start, victim)
-    assert "serves" in said
-    assert HTTP.get(f"{cluster.masters[0]}/healthz/alive").status_code == httpx.codes.OK
+def at(point: Failpoint) -> str:
+    """What QUADLOG_FAILPOINT has to be."""
+    return f"{point}:{FEWER.get(point, VISIT)}"
+
+
+def start_again(cluster: Cluster, victim: str, points: tuple[Failpoint, ...]) -> None:
+    """To die at the next point; writes go on, and it may come by there often enough before it is ready."""
+    if points:
+        with suppress(SetupError):
+            cluster.lab.start(victim, QUADLOG_FAILPOINT=at(points[0]))
+    else:
+        assert "serves" in cluster.lab.start(victim)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import Cluster, all_equal
 from tests.e2e.trouble import logged, reads_served, told
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.alone
 
 SIZE = "48m"
 VICTIM = "dc1-w2"
@@ -109,3 +111,4 @@ def test_a_workers_disk_is_full(lab: Cluster, disk: Path, *, evaluates: bool) ->
         lab.lab.start(VICTIM)
         told(lab)
     assert lab.wait_until_equal() == index + 20
+    all_equal(lab)  # also as counted, not only as they say

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.cluster import Cluster
 
+pytestmark = pytest.mark.alone
+
 DATA = "urn:killing:data"
 ENDLESS = (
     f"SELECT (COUNT(*) AS ?n) {{ GRAPH <{DATA}> {{ {' '.join(f'?a{n} ?b{n} ?c{n} .' for n in range(9))} }} }}"

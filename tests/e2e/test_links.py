@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer
 
-from tests.e2e.cluster import Cluster, name, objects
+from tests.e2e.cluster import PATIENCE_S, Cluster, name, objects
 from tests.lab_helpers import STAND_IN, RunningLab, quadlog, running_lab
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
+
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def peers(cluster: Cluster, master: int) -> dict[str, str]:
 def wait_for_peers(cluster: Cluster, master: int, **states: str) -> None:
     """Wait until a master sees its peers so."""
     wanted = {f"{dc}-m1": state for dc, state in states.items()}
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while (seen := peers(cluster, master)) != wanted:
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)

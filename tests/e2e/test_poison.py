@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, index_of, name
+from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, evaluating, index_of, name, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx
+
+pytestmark = pytest.mark.alone
 
 TIMEOUT_S = 2
 MIB = 1024 * 1024
@@ -67,17 +69,6 @@ class Reader:
             self.answers.append(ask(self.url, "ASK { <urn:s1> <urn:poison> 1 }").status_code)
 
 
-def evaluating(cluster: Cluster) -> str:
-    """Id of the worker that evaluates, once there is one."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        for worker in cluster.status()["workers"]:
-            if worker["evaluating"] and worker["state"] == "serving":
-                return str(worker["id"])
-        time.sleep(0.05)
-    raise AssertionError("nobody evaluates")
-
-
 def rejected(answer: httpx.Response, reason: str) -> None:
     assert answer.status_code == 409, answer.text
     assert reason in answer.json()["message"]
@@ -119,10 +110,7 @@ def test_a_worker_that_is_killed_at_it_has_a_successor_that_survives(impatient: 
     answers: list[httpx.Response] = []
     asking = threading.Thread(target=lambda: answers.append(impatient.update(ENDLESS, master=1)))
     asking.start()
-    deadline = time.monotonic() + 10
-    while impatient.status()["agreed_index"] == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: impatient.status()["agreed_index"] > before)
     impatient.lab.kill(first)
     began = time.monotonic()
     waits = impatient.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}")

@@ -8,18 +8,19 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
 
-from tests.e2e.cluster import Cluster, ask
+from tests.e2e.cluster import PATIENCE_S, Cluster, ask, rss, until
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.alone
 
 SIDE = 1000
 ALL_PAIRS = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b }"
@@ -41,18 +42,13 @@ def one_dc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def rss(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) * 1024
-
-
 def workers_of(cluster: Cluster) -> dict[str, dict[str, Any]]:
     return {worker["id"]: worker for worker in cluster.status()["workers"]}
 
 
 def reading(cluster: Cluster) -> str:
     """The worker with a read under way, as soon as there is one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         if busy := [name for name, worker in workers_of(cluster).items() if worker["reads"]]:
             return busy[0]
@@ -62,13 +58,6 @@ def reading(cluster: Cluster) -> str:
 
 def all_serving(cluster: Cluster) -> bool:
     return {worker["state"] for worker in workers_of(cluster).values()} == {"serving"}
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 import uuid
 from typing import TYPE_CHECKING
 
-from tests.e2e.cluster import HTTP, Cluster, index_of, name, nothing_logged, recount
+from tests.e2e.cluster import Cluster, all_equal, index_of, lines_with, name, nothing_logged
 
 if TYPE_CHECKING:
     import httpx
@@ -26,20 +26,10 @@ def revert(cluster: Cluster, what: str, *more: str, master: int = 0, status: int
     return done.stdout + done.stderr
 
 
-def lines_with(cluster: Cluster, text: str, master: int = 0) -> list[str]:
-    found = HTTP.get(f"{cluster.masters[master]}/repositories/main/statements").text
-    return sorted(line for line in found.splitlines() if text in line)
-
-
 def done(cluster: Cluster, text: str, *, master: int = 0, key: str = "") -> httpx.Response:
     answer = cluster.update(text, master=master, **({"Idempotency_Key": key} if key else {}))
     assert answer.status_code == 204, answer.text
     return answer
-
-
-def all_equal(cluster: Cluster) -> None:
-    cluster.wait_until_equal()
-    assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
 
 
 def test_an_insert_is_reverted_once(cluster: Cluster) -> None:

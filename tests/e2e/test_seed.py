@@ -17,11 +17,11 @@ import pytest
 
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.sources import files_of
-from tests.e2e.cluster import HTTP, Cluster, name, records, recount
+from tests.e2e.cluster import HTTP, Cluster, name, records, recount, until
 from tests.lab_helpers import quadlog, running_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 QUADS = 200_000
@@ -70,13 +70,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("source") / "all.nq", QUADS)
-
-
-def until(what: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def states(cluster: Cluster) -> set[tuple[int, int, str]]:
@@ -196,7 +189,7 @@ def test_all_workers_of_a_data_centre_that_lost_their_directories(lab: Cluster) 
             return states(lab) == before
         return False
 
-    until(is_as_before, 90)
+    until(is_as_before)
     until(lambda: lab.status(2)["alarms"] == [])
     kept = [HTTP.get(f"{lab.workers[worker]}/status").json()["seeds"] for worker in workers]
     assert [len(one) for one in kept] == [1, 1]

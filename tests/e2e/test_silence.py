@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ssl
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from tests.e2e.cluster import UPDATE, Cluster, ask, index_of
+from tests.bench.generator import Connection
+from tests.e2e.cluster import Cluster, counted, index_of, rss
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -39,28 +38,29 @@ async def give(masters: list[str], numbers: range) -> list[httpx.Response]:
     """
     left = iter(numbers)
     answers: list[httpx.Response] = []
-    context = ssl.create_default_context()  # unused, and each client would read all certificates for its own
 
     async def loop() -> None:
-        # One connection to each master; a pool of hundreds takes the client longer than the masters.
-        async with httpx.AsyncClient(timeout=60, verify=context) as client:
-            for number in left:
-                text = f'INSERT DATA {{ <urn:silence:{number}> <urn:is> "{number}" }}'
-                url = f"{masters[number % len(masters)]}/update"
-                headers = UPDATE | {"Idempotency-Key": f"silence-{number}"}
-                while True:
-                    with contextlib.suppress(httpx.TransportError):
-                        answers.append(await client.post(url, content=text.encode(), headers=headers))
-                        break
+        connections: dict[str, Connection] = {}
+        for number in left:
+            text, url = (
+                f'INSERT DATA {{ <urn:silence:{number}> <urn:is> "{number}" }}',
+                masters[number % len(masters)],
+            )
+            while True:
+                try:
+                    connections[url] = connections.get(url) or await Connection.to(url)
+                    answer = await connections[url].update(text, key=f"silence-{number}")
+                    break
+                except (OSError, EOFError):
+                    if lost := connections.pop(url, None):
+                        with suppress(OSError):
+                            await lost.close()
+            answers.append(httpx.Response(answer.status, headers=answer.headers, content=answer.body))
+        for connection in connections.values():
+            await connection.close()
 
     await asyncio.gather(*(loop() for _ in range(min(CLIENTS, len(numbers)))))
     return answers
-
-
-def rss(pid: int) -> int:
-    """Resident bytes of a process."""
-    fields = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in fields if line.startswith("VmRSS:"))
 
 
 def kinds(answers: list[httpx.Response]) -> set[tuple[int, str, bool]]:
@@ -116,8 +116,7 @@ def test_what_waits_for_a_silent_master_is_bounded_and_agreed_in_the_end(short_o
     asyncio.run(until_incoming(cluster, (0, 1, 2), 0))
     assert cluster.wait_until_equal(seconds=120) == before + WAITING
     for url in cluster.workers.values():
-        found = ask(url, "SELECT (COUNT(*) AS ?n) { ?s <urn:is> ?o }").json()
-        assert found["results"]["bindings"][0]["n"]["value"] == str(WAITING)
+        assert counted(url, "?s <urn:is> ?o") == WAITING
 
     # What was known is answered with where it is; what was refused is new.
     known = asyncio.run(give(cluster.masters, range(10)))

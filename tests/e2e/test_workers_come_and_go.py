@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import tomllib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ import pytest
 
 from quadlog.kafka.ports import free_ports
 from quadlog.lab.processes import LAB_ID
-from tests.e2e.cluster import HTTP, Cluster, recount
+from tests.e2e.cluster import HTTP, Cluster, recount, until
 from tests.e2e.trouble import reads_served, told
 from tests.lab_helpers import running_lab
 
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
+
+pytestmark = pytest.mark.alone
 
 NEW = "dc1-w3"
 
@@ -61,10 +62,7 @@ def dismiss(lab: Cluster, worker: str, master: int = 0) -> httpx.Response:
 
 
 def until_serving(lab: Cluster, worker: str) -> None:
-    deadline = time.monotonic() + 20
-    while any(states(lab, master).get(worker) != "serving" for master in (0, 1)):
-        assert time.monotonic() < deadline, states(lab)
-        time.sleep(0.05)
+    until(lambda: all(states(lab, master).get(worker) == "serving" for master in (0, 1)))
 
 
 def test_it_is_fed_serves_and_goes(lab: Cluster, tmp_path: Path) -> None:
@@ -77,8 +75,7 @@ def test_it_is_fed_serves_and_goes(lab: Cluster, tmp_path: Path) -> None:
             assert (refused.status_code, refused.json()["error"]) == (409, "StillServing")
             assert lab.update("INSERT DATA { <urn:s50> <urn:p> 50 }").status_code == 204
             index = lab.wait_until_equal()
-            while HTTP.get(f"{url}/status").json()["applied_index"] < index:
-                time.sleep(0.02)
+            until(lambda: HTTP.get(f"{url}/status").json()["applied_index"] >= index)
             assert recount(url) == recount(lab.workers["dc1-w1"])
             lab.lab.kill("dc1-w1", "TERM")  # it has the reads, and evaluates
             assert lab.update("INSERT DATA { <urn:s51> <urn:p> 51 }").status_code == 204

@@ -1,4 +1,4 @@
-"""Thousands of writes at three masters, with kills in between: nothing lost, doubled or different."""
+"""Many writes at three masters, with kills in between: nothing lost, doubled or different."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.book import Logged
 
-WRITES = 3000
+WRITES = 1500
 CLIENTS = 48
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from tests.e2e.cluster import Cluster, index_of
+from tests.e2e.cluster import PATIENCE_S, Cluster, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +24,13 @@ def alarms(cluster: Cluster) -> list[dict[str, Any]]:
     return found
 
 
-def told(cluster: Cluster, *names: str, seconds: float = TOLD_S) -> list[dict[str, Any]]:
-    """Wait until these alarms, as "name worker", are raised, and no others."""
+def told(cluster: Cluster, *names: str, seconds: float | None = None) -> list[dict[str, Any]]:
+    """Wait until these alarms, as "name worker", are raised, and no others.
+
+    Trouble has to be told soon; that there is none any more takes as long as a worker needs to catch up.
+    """
     began = time.monotonic()
-    deadline = began + seconds
+    deadline = began + (seconds or (TOLD_S if names else PATIENCE_S))
     while True:
         found = alarms(cluster)
         if [f"{alarm['name']} {alarm['worker']}" for alarm in found] == list(names):

@@ -31,11 +31,6 @@ START = "INSERT DATA { <urn:s> <urn:n> 1 GRAPH <urn:g> { <urn:a> a 1, 2 } GRAPH 
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
-
-
-@pytest.fixture
 def worker(tmp_path: Path, log: Log) -> Worker:
     """It evaluates, and shows START."""
     worker = Worker(tmp_path, log, "w1")

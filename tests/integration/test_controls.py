@@ -50,11 +50,6 @@ SELECT $this WHERE {{ $this <urn:p> ?v . {CROSS} FILTER({ALL} < 0) }}''' ] .
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
-
-
-@pytest.fixture
 def worker(tmp_path: Path, log: Log) -> Worker:
     """It evaluates."""
     worker = Worker(tmp_path, log, "w1")

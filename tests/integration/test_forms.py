@@ -280,6 +280,7 @@ def twin_of(worker: Worker) -> Store:
     return twin
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("run", range(-(-UPDATES // RUN)))
 def test_random_updates(tmp_path: Path, run: int) -> None:
     """State as pyoxigraph's own up to blank nodes, effect the difference, signature as recounted.

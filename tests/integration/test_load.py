@@ -78,7 +78,7 @@ class Pair:
         return effect
 
 
-def wait_for_effects(worker: Worker, count: int, seconds: float = 20) -> None:
+def wait_for_effects(worker: Worker, count: int, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     worker.turn()
     while len(worker.log.effects()) < count:
@@ -184,6 +184,7 @@ def _drip(request: BaseHTTPRequestHandler) -> None:
         request.close_connection = True
 
 
+@pytest.mark.alone
 def test_time_is_that_of_all_documents_together(tmp_path: Path, web: Web) -> None:
     web.special["/drip"] = _drip
     pair = Pair(tmp_path, load_from=f"{web.url}/", load_timeout=0.4)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
+import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
@@ -26,6 +27,8 @@ from quadlog.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.alone
 
 TIMEOUT = 0.6
 """worker-timeout, in seconds."""

@@ -401,6 +401,7 @@ async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -
         assert next(here.readers._numbers) == 3, "two were started, and none anew"
 
 
+@pytest.mark.alone
 async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path) -> None:
     (tmp_path / "copies").touch()
     async with served(tmp_path) as here:

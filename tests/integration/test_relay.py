@@ -21,6 +21,8 @@ from tests.integration.relay import RunningRelay, echo, receive, rtt, running_re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.alone
+
 HELD_SHUT = 0.5
 """Seconds in which something would have passed: thousands of times what it takes."""
 MIB = 1 << 20

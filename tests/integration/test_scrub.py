@@ -252,7 +252,7 @@ def test_not_without_the_beginning_of_the_log(tmp_path: Path, monkeypatch: pytes
     assert not asked.left
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

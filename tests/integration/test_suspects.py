@@ -36,11 +36,6 @@ ENDLESS = f"INSERT {{ <urn:x> <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ 
 HUNGRY = f"INSERT {{ ?a0 <urn:n> ?b0 }} WHERE {{ SELECT ?a0 ?b0 {{ {CROSS} }} ORDER BY ?b1 ?b2 ?b3 }}"
 
 
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
 def agree(log: Log, said: Update | str) -> None:
     """One more entry."""
     if isinstance(said, str):
@@ -147,6 +142,7 @@ def _trial_of(worker: Worker) -> Trial:
     return worker.replica.tenure.suspects._trial
 
 
+@pytest.mark.alone
 def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path, log: Log) -> None:
     worker = successor(tmp_path, log, ENDLESS)
     pid = _trial_of(worker)._process.pid
