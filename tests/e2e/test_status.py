@@ -8,6 +8,7 @@ from tests.e2e.cluster import (
     HTTP,
     Cluster,
     name,
+    until,
 )
 
 STATUS: dict[str, Any] = {
@@ -41,6 +42,11 @@ def check_shape(value: Any, shape: Any, path: str) -> None:  # noqa: ANN401 - an
             assert isinstance(value, shape), f"{path} is {value!r}"
 
 
+def peers_at(status: dict[str, Any]) -> set[tuple[str, int]]:
+    """What a master knows of the others; of their log what their last posts said."""
+    return {(peer["state"], peer["agreed_index"]) for peer in status["peers"]}
+
+
 def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
     assert cluster.update(f"INSERT DATA {{ {name()} a 1 }}").status_code == 204  # all have heard each other
     index = cluster.wait_until_equal()
@@ -56,7 +62,7 @@ def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
             ("serving", index)
         }
         assert {peer["id"] for peer in status["peers"]} == set(ids) - {ids[number]}
-        assert {(peer["state"], peer["agreed_index"]) for peer in status["peers"]} == {("connected", index)}
+        until(lambda number=number: peers_at(cluster.status(number)) == {("connected", index)})
     assert len({cluster.status(number)["agreed_chain"] for number in range(3)}) == 1
     evaluating = [
         worker["id"] for n in range(3) for worker in cluster.status(n)["workers"] if worker["evaluating"]
