@@ -1,6 +1,6 @@
 """RocksDB stops here: what a master must remember.
 
-    meta        counter, sequence, incarnation, effects, duty, seed; positions in topics (``at:`` + topic)
+    meta        counter, sequence, incarnation, standing, effects, duty, seed; positions in topics (``at:`` + topic)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 what waits, and what the agreed topic has not got yet
     log         index -> chain + pair                  the synchronised queue, without bodies
@@ -25,13 +25,14 @@ from quadlog import codec
 from quadlog.core.messages import POST_LIMIT, Durable
 from quadlog.core.model import START, Handover, Pair, Point, Seed
 from quadlog.errors import SetupError
+from quadlog.standing import pack_standing, unpack_standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from quadlog.core.messages import Save
-    from quadlog.core.model import Payload
+    from quadlog.core.model import Payload, Standing
 
 FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected")
 
@@ -140,8 +141,7 @@ class MasterStore:
         """
         batch = WriteBatch(raw_mode=True)
         meta, queue, stored, log, ids, rejected = (self._handles[name] for name in FAMILIES)
-        batch.put(b"counter", _INDEX.pack(save.counter), meta)
-        batch.put(b"sequence", _INDEX.pack(save.sequence), meta)
+        self._put_agreement(batch, save)
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
         if taken.duty is not None:
             batch.put(b"duty", _packed(taken.duty), meta)
@@ -166,6 +166,13 @@ class MasterStore:
         self._write(batch)
         self.rounds += 1
 
+    def _put_agreement(self, batch: WriteBatch, save: Save) -> None:
+        meta = self._handles["meta"]
+        batch.put(b"counter", _INDEX.pack(save.counter), meta)
+        batch.put(b"sequence", _INDEX.pack(save.sequence), meta)
+        if save.standing is not None:
+            batch.put(b"standing", pack_standing(save.standing), meta)
+
     @property
     def synced_writes(self) -> int:
         """How often RocksDB synced its log since the start, by its own count."""
@@ -188,8 +195,13 @@ class MasterStore:
             last=tail[-1][0] if tail else START,
             queue=tuple(Pair(*_PAIR.unpack(key)) for key in queue),
             acquired=[t for t in acquired if t.id not in self],
+            standing=self._standing(),
             tail=tail,
         )
+
+    def _standing(self) -> Standing | None:
+        value: bytes | None = self._families["meta"].get(b"standing")
+        return None if value is None else unpack_standing(value)
 
     def _number(self, key: bytes) -> int:
         value = cast("Any", self._families["meta"].get(key))

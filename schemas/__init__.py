@@ -24,6 +24,7 @@ IDS: Final = {
     10: "handover",
     11: "handover_2",
     12: "seed",
+    13: "post_views",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

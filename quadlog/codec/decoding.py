@@ -20,6 +20,7 @@ from quadlog.codec.wire import (
     PAYLOAD,
     POST,
     POST_1,
+    POST_2,
     SEED,
     read,
 )
@@ -34,6 +35,7 @@ Said = Payload | Post | LoggedEntry | Effect | Fence | Handover | Heartbeat | Se
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
     POST_1: post_of,
+    POST_2: post_of,
     POST: post_of,
     ENTRY: entry_of,
     EFFECT_1: effect_of,

@@ -18,8 +18,8 @@ import schemas
 from quadlog.errors import StateError
 
 (
-    PAYLOAD, POST_1, ENTRY, EFFECT_1, FENCE, HEARTBEAT_1, EFFECT, POST, HEARTBEAT, HANDOVER_1, HANDOVER,
-    SEED,
+    PAYLOAD, POST_1, ENTRY, EFFECT_1, FENCE, HEARTBEAT_1, EFFECT, POST_2, HEARTBEAT, HANDOVER_1, HANDOVER,
+    SEED, POST,
 ) = sorted(schemas.IDS)  # fmt: skip
 _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
 _HEADER: Final = 5

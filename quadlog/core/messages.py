@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from quadlog.core.model import START, Entry, Pair, Point, Post, Transaction
+from quadlog.core.model import START, Entry, Pair, Point, Post, Standing, Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
 POST_LIMIT: Final = 5_000
 """Pairs of the queue in one post; what is left follows in the next ones.  As many again may lead up to
@@ -53,10 +53,67 @@ class Tick:
     """Nothing but time: sent when `Agreement.wake_at` is reached."""
 
 
-Input: TypeAlias = Submitted | Acquired | Heard | Tick
+class Branch(Protocol):
+    """The log of a stronger side, read beside the own one, and durable here: what a joiner gives way to.
+
+    It is the own log up to `fork`, and theirs from there on.  Whom the joiner gives way to may have less of it.
+    """
+
+    @property
+    def own(self) -> Point:
+        """The end of the own log that it was read beside: if that is another by now, it has to be read again."""
+        ...
+
+    @property
+    def fork(self) -> Point:
+        """The last entry that both logs have."""
+        ...
+
+    @property
+    def last(self) -> Point:
+        """How far it was read."""
+        ...
+
+    def ids(self, index: int) -> Container[bytes]:
+        """Of all transactions that are synchronised there, up to an index."""
+        ...
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Chain hash of the entry at an index, of both logs or of theirs."""
+        ...
+
+    def tail(self, index: int, length: int) -> Sequence[tuple[Point, Pair]]:
+        """Their newest entries up to an index, oldest first, no more than so many."""
+        ...
+
+    def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
+        """The own entries behind the fork, or behind this index if that is before it; oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """More of the log of the side that this master is joining was read."""
+
+    branch: Branch
+
+
+Input: TypeAlias = Submitted | Acquired | Heard | Followed | Tick
 
 
 # --- outputs -----------------------------------------------------------------------------------
+
+
+class Adopted(NamedTuple):
+    """The log is the branch up to `last`: the own one up to the fork, or to `last` if that is before it."""
+
+    branch: Branch
+    last: Point
+
+    @property
+    def kept(self) -> int:
+        """Index of the last entry of the own log that stays."""
+        return min(self.branch.fork.index, self.last.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +122,9 @@ class Save:
 
     counter: int
     sequence: int
+    standing: Standing | None = None
+    """None: as saved before."""
+    adopted: Adopted | None = None
     acquired: tuple[Transaction, ...]
     """Payloads that this DC has now; their keys stay until released."""
     enqueued: tuple[Pair, ...]
@@ -107,6 +167,8 @@ class Durable:
     last: Point = START
     queue: Sequence[Pair] = ()
     acquired: Sequence[Transaction] = ()
+    standing: Standing | None = None
+    """None: in the first view, of all masters."""
     tail: Sequence[tuple[Point, Pair]] = ()
     """The newest entries, up to POST_LIMIT of them, oldest first: what a lagger may still need."""
 
@@ -121,6 +183,8 @@ class Limits:
     turn: int = 1_000
     """Entries that ADD appends before they are saved and published: what becomes free after a long
     silence goes through memory in parts, and what came in meanwhile is heard in between."""
+    near: int = 1_000
+    """Entries that a joiner may lack when it is let in: the others wait for it meanwhile."""
     snapshot_every: int = 256
     """Posts after which a snapshot is due, so that who starts again finds one close to the end."""
 
@@ -135,3 +199,5 @@ class Pace:
     """How long a new merge base alone may wait for company.  Nobody is held back by it."""
     idle: float = 1000.0
     """Silence between the posts of a master that has nothing to say."""
+    lag: float = float("inf")
+    """Silence after which a member of the view is given up."""

@@ -93,6 +93,7 @@ class Rank(NamedTuple):
     """How strong the claim of a side is: the greater one is joined by the smaller one."""
 
     epoch: int
+    """Of the last view on its lineage that held a majority."""
     members: int
     ids: tuple[str, ...]
 
@@ -122,6 +123,22 @@ def first_view(masters: Iterable[str]) -> View:
     return View(epoch=1, members=tuple(sorted(masters)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a master stands among the others: what it may never forget."""
+
+    view: View
+    """The installed one."""
+    ballot: View | None = None
+    """What it voted for last: one vote an epoch, for ever."""
+    promise: int = 1
+    """Epoch of the last view on its lineage that held a majority."""
+    joining: View | None = None
+    """The view of a stronger side that it asks to be let into."""
+    given_up: tuple[str, ...] = ()
+    """Members that are not to be in its next view."""
+
+
 class Ask(NamedTuple):
     """A request for a snapshot: posts of `node` up to `sequence` were heard, with a gap before."""
 
@@ -148,9 +165,14 @@ class Post:
     """What leads up to the base: from the sender's post before, in a snapshot from the furthest lagger's base."""
     asks: tuple[Ask, ...] = ()
     ballot: View | None = None
+    """The view that the sender voted for, and that is not installed there yet."""
     rank: Rank
     joining: View | None = None
     given_up: tuple[str, ...] = ()
+    whole: bool = True
+    """Nothing of the queue is left for the next post."""
+    beside: Point | None = None
+    """How far the sender has the log of the view that it is joining."""
 
     @property
     def highest(self) -> int:

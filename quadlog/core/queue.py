@@ -26,6 +26,10 @@ class IncomingQueue:
 
     def __init__(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
         """Continue with what was saved."""
+        self.replace(pairs, acquired)
+
+    def replace(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
+        """Hold these and no others."""
         self._first: dict[bytes, Pair] = {}
         self._twins: dict[bytes, tuple[Pair, ...]] = {}
         """Further pairs of an id: given to two masters at once, or with two bodies."""
@@ -77,6 +81,16 @@ class IncomingQueue:
         """All pairs whose payload is acquired, in order: what a snapshot holds."""
         pairs = chain(self._first.values(), *self._twins.values())
         return sorted(pair for pair in pairs if pair not in self._lacking)
+
+    def everything(self) -> list[Pair]:
+        """All pairs, those without their payload included, in order."""
+        return sorted(chain(self._first.values(), *self._twins.values()))
+
+    def transactions(self) -> list[Transaction]:
+        """All that is acquired, by a pair or before any."""
+        keys = dict.fromkeys(pair.key for pair in self.acquired())
+        keys.update(dict.fromkeys((i, digest) for i, digests in self._early.items() for digest in digests))
+        return [self._special.get(key) or Transaction(id=key[0], digest=key[1]) for key in keys]
 
     def add(self, pair: Pair) -> bool:
         """Add a pair that is not there yet.  True if it may be posted now."""

@@ -30,14 +30,14 @@ class SynchronisedQueue:
 
         """
         self.last = last
-        self._logged = logged
+        self.logged = logged
         self._length = length
         self._tail: deque[tuple[Point, Pair]] = deque(tail, maxlen=length)
         self._tail_ids = {pair.id for _, pair in self._tail}
 
     def __contains__(self, transaction_id: bytes) -> bool:
         """Is a transaction of this id synchronised?"""
-        return transaction_id in self._tail_ids or transaction_id in self._logged
+        return transaction_id in self._tail_ids or transaction_id in self.logged
 
     def append(self, pair: Pair, transaction: Transaction, view: View) -> Entry:
         """The entry that the pair becomes."""

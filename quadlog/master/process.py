@@ -114,7 +114,7 @@ class MasterProcess:
         agreement = Agreement(
             node=settings.node_id,
             incarnation=store.incarnation,
-            view=self.view,
+            masters=self._dc_of,
             durable=store.durable(),
             logged=store,
             pace=Pace(window=settings.round_window_ms, idle=settings.idle_round * 1000),
