@@ -35,9 +35,8 @@ check: setup  ## What is seen without running: style, types, arrows
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-sim: setup  ## The agreement in bad weather: more seeds than in `make test`
-	$(BIN)/python -m tests.core.weather --seeds 2000
-	$(BIN)/python -m tests.core.weather --seeds 2000 --tiny
+sim: setup  ## The agreement in bad weather: more seeds than in `make test`; SIM="--seeds 100"
+	$(BIN)/python -m tests.core.weather $(SIM)
 
 integration: setup  ## One real broker, real stores
 	$(PYTEST) tests/integration

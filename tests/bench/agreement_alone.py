@@ -12,7 +12,7 @@ from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Acquired, Heard, Limits, Pace, Submitted, Tick
-from quadlog.core.model import Payload, Post, first_view
+from quadlog.core.model import Payload, Post
 from quadlog.master.perform import perform
 from quadlog.master.scribe import logged_entry
 from quadlog.store import MasterStore, Taken
@@ -39,7 +39,7 @@ class Member:
         self._core = Agreement(
             node=name,
             incarnation=self._store.incarnation,
-            view=first_view(MASTERS),
+            masters={name: name for name in MASTERS},
             durable=self._store.durable(),
             logged=self._store,
             pace=Pace(window=0.0),  # nothing is waited for: what is measured is work

@@ -23,7 +23,7 @@ from consumers import rounds
 from quadlog import codec
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Save, Tick
-from quadlog.core.model import Pair, Payload, Post, Transaction, first_view, payload_digest
+from quadlog.core.model import Pair, Payload, Post, Transaction, payload_digest
 from quadlog.master.admission import Admission
 from quadlog.master.bodies import ROOM
 from quadlog.master.desk import Waiter
@@ -77,7 +77,7 @@ class Peer:
         self.core = Agreement(
             node=name,
             incarnation=bytes(16),
-            view=first_view(MASTERS),
+            masters={name: name for name in MASTERS},
             durable=durable,
             logged=(),
             pace=PACE,
@@ -160,7 +160,7 @@ class Town:
         agreement = Agreement(
             node="m1",
             incarnation=self.store.incarnation,
-            view=first_view(MASTERS),
+            masters={name: name for name in MASTERS},
             durable=durable,
             logged=self.store,
             pace=PACE,

@@ -5,22 +5,67 @@ Used by the scenarios (where a person says what happens) and by the weather (whe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.agreement import Agreement
-from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Submitted, Tick
-from quadlog.core.model import START, Entry, Pair, Point, Post, Transaction, first_view
+from quadlog.core.messages import Acquired, Durable, Followed, Heard, Limits, Now, Pace, Submitted, Tick
+from quadlog.core.model import START, Pair, Point, Post, Standing, Transaction
 from quadlog.master.perform import perform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from quadlog.core.messages import Save
+    from quadlog.core.messages import Adopted, Save
+    from quadlog.core.model import Entry
 
 
 class CrashError(Exception):
     """The process died here."""
+
+
+class Logged(NamedTuple):
+    """An entry, as a log keeps it."""
+
+    point: Point
+    pair: Pair
+    transaction: Transaction
+
+
+class Beside:
+    """What a joiner has read of another log: the `Branch` that its core asks for."""
+
+    def __init__(self, own: Sequence[Logged], theirs: Sequence[Logged], length: int) -> None:
+        """`theirs` up to an index `length`, beside `own`."""
+        both = min(len(own), length)
+        at = bisect_left(range(both), 1, key=lambda i: own[i].point != theirs[i].point)
+        self.own = own[-1].point if own else START
+        self.fork = own[at - 1].point if at else START
+        self._theirs = [*own[:at], *theirs[at:length]]
+        self._own = own
+
+    @property
+    def last(self) -> Point:
+        return self._theirs[-1].point if self._theirs else START
+
+    def ids(self, index: int) -> set[bytes]:
+        return {entry.pair.id for entry in self._theirs[:index]}
+
+    def entries(self, after: int, index: int) -> Sequence[Logged]:
+        """Theirs, from one index to another."""
+        return self._theirs[after:index]
+
+    def chain_at(self, index: int) -> bytes | None:
+        if index == 0:
+            return START.chain
+        return self._theirs[index - 1].point.chain if index <= len(self._theirs) else None
+
+    def tail(self, index: int, length: int) -> Sequence[tuple[Point, Pair]]:
+        return [(entry.point, entry.pair) for entry in self._theirs[max(0, index - length) : index]]
+
+    def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
+        return [(entry.pair, entry.transaction) for entry in self._own[min(index, self.fork.index) :]]
 
 
 @dataclass(slots=True)
@@ -29,61 +74,104 @@ class Disk:
 
     counter: int = 0
     sequence: int = 0
+    standing: Standing | None = None
     queue: set[Pair] = field(default_factory=set)
     acquired: dict[tuple[bytes, bytes], Transaction] = field(default_factory=dict)
-    log: list[tuple[Point, Pair]] = field(default_factory=list)
+    log: list[Logged] = field(default_factory=list)
     ids: set[bytes] = field(default_factory=set)
+    cuts: int = 0
+    """How often the log was cut."""
 
     def save(self, save: Save) -> None:
         """One batch, whole or not at all."""
-        self.counter, self.sequence = save.counter, save.sequence
+        self.counter, self.sequence, self.standing = (
+            save.counter,
+            save.sequence,
+            save.standing or self.standing,
+        )
+        if save.adopted is not None:
+            self._adopt(save.adopted)
         self.acquired.update({t.key: t for t in save.acquired})
         self.queue.update(save.enqueued)
         self.queue.difference_update(save.dequeued)
         for entry in save.entries:
-            self.log.append((entry.point, entry.pair))
+            self.log.append(Logged(entry.point, entry.pair, transaction_of(entry)))
             self.ids.add(entry.pair.id)
         for key in save.released:
             self.acquired.pop(key, None)
+
+    def _adopt(self, adopted: Adopted) -> None:
+        branch = adopted.branch
+        assert isinstance(branch, Beside)
+        at = adopted.kept
+        self.ids.difference_update(entry.pair.id for entry in self.log[at:])
+        self.log[at:] = branch.entries(at, adopted.last.index)
+        self.ids.update(entry.pair.id for entry in self.log[at:])
+        assert (self.log[-1].point if self.log else START) == adopted.last
+        self.cuts += 1
 
     def durable(self) -> Durable:
         """What a restart begins with."""
         return Durable(
             counter=self.counter,
             sequence=self.sequence,
-            last=self.log[-1][0] if self.log else START,
+            last=self.log[-1].point if self.log else START,
             queue=tuple(self.queue),
             acquired=tuple(self.acquired.values()),
-            tail=tuple(self.log),
+            standing=self.standing,
+            tail=tuple((entry.point, entry.pair) for entry in self.log[-5000:]),
         )
+
+
+def transaction_of(entry: Entry) -> Transaction:
+    """What became the entry."""
+    return Transaction(id=entry.pair.id, digest=entry.pair.digest, kind=entry.kind, options=entry.options)
 
 
 class Member:
     """One master: its core, its disk, and what it said."""
 
     def __init__(
-        self, name: str, masters: Iterable[str], *, limits: Limits | None = None, skew: int = 0
+        self,
+        name: str,
+        masters: Mapping[str, str],
+        *,
+        limits: Limits | None = None,
+        pace: Pace | None = None,
+        skew: int = 0,
+        kafka: dict[tuple[bytes, bytes], Transaction] | None = None,
     ) -> None:
-        """`skew`: milliseconds by which this master's wall clock is off."""
-        self.name, self.masters, self.skew = name, tuple(masters), skew
-        self.limits = limits or Limits()
+        """`skew`: milliseconds by which this master's wall clock is off; `kafka`: shared in a data centre."""
+        self.name, self.masters, self.skew = name, dict(masters), skew
+        self.limits, self.pace = limits or Limits(), pace or Pace()
         self.disk = Disk()
-        self.kafka: dict[tuple[bytes, bytes], Transaction] = {}
+        self.kafka: dict[tuple[bytes, bytes], Transaction] = {} if kafka is None else kafka
         """Payloads that are durable in this master's data centre, whether it knows or not."""
+        self.told: set[tuple[bytes, bytes]] = set()
+        """Of them, those that it has heard of."""
         self.mine: set[tuple[bytes, bytes]] = set()
-        """Of them, those that its own clients gave."""
+        """Those that its own clients gave."""
         self.posts: list[Post] = []
-        self.published: list[Entry] = []
+        self.published: list[Logged] = []
+        """What the agreed topic says, all cuts made."""
+        self._cuts = 0
         self.core = self._core()
+        self.saved: Callable[[Save, Sequence[Logged]], None] = lambda _, __: None
+        """Told of what was saved, and which entries the log lost by it."""
+
+    @property
+    def dc(self) -> str:
+        """Its data centre."""
+        return self.masters[self.name]
 
     def _core(self) -> Agreement:
         return Agreement(
             node=self.name,
             incarnation=bytes(16),
-            view=first_view(self.masters),
+            masters=self.masters,
             durable=self.disk.durable(),
             logged=self.disk.ids,
-            pace=Pace(),
+            pace=self.pace,
             limits=self.limits,
         )
 
@@ -94,17 +182,33 @@ class Member:
     def submit(self, transaction: Transaction, at: float) -> None:
         """A client gave it, and its payload is durable here."""
         self.kafka[transaction.key] = transaction
+        self.told.add(transaction.key)
         self.mine.add(transaction.key)
         self.core.step(Submitted(transaction=transaction), self.now(at))
 
     def acquire(self, transaction: Transaction, at: float) -> None:
         """Its payload was mirrored to here."""
         self.kafka[transaction.key] = transaction
+        self.told.add(transaction.key)
         self.core.step(Acquired(transaction=transaction), self.now(at))
 
     def hear(self, post: Post, at: float) -> None:
         """A post arrives."""
         self.core.step(Heard(post=post), self.now(at))
+
+    def follow(self, other: Member, entries: int, at: float) -> None:
+        """Read some more of another's agreed topic beside."""
+        if self.core.standing.joining is None:
+            return
+        beside = self.core.beside
+        branch = Beside(
+            list(self.disk.log),
+            other.published,
+            min(len(other.published), (beside.index if beside else 0) + entries),
+        )
+        if branch.last == beside:
+            return
+        self.core.step(Followed(branch=branch), self.now(at))
 
     def turn(self, at: float, *, fail: Callable[[str], None] = lambda _: None) -> Post | None:
         """What the node's thread does in one turn.  `fail` may crash it before any effect is done."""
@@ -115,11 +219,19 @@ class Member:
 
         def save(what: Save) -> None:
             fail("save")
+            lost = self.disk.log[what.adopted.kept :] if what.adopted is not None else ()
             self.disk.save(what)
+            self.saved(what, lost)
+            if what.adopted is not None:
+                adopted = self.disk.log[what.adopted.kept :]
+                self.kafka.update({e.transaction.key: e.transaction for e in adopted})
+                fail("cut")
+                self._publish_all()
 
         def publish(entry: Entry) -> None:
             fail("publish")
-            self.published.append(entry)
+            if len(self.published) < entry.index:
+                self.published.append(Logged(entry.point, entry.pair, transaction_of(entry)))
 
         def post(what: Post) -> None:
             fail("post")
@@ -128,18 +240,33 @@ class Member:
         perform(ready, save=save, publish=publish, post=post)
         return ready.post
 
+    def _publish_all(self) -> None:
+        """Cut where the log was cut, and say what is missing."""
+        log, self._cuts = self.disk.log, self.disk.cuts
+        both = min(len(log), len(self.published))
+        at = bisect_left(range(both), 1, key=lambda i: log[i].point != self.published[i].point)
+        self.published[at:] = log[at:]
+
     def restart(self, at: float) -> None:
         """After a crash: from the disk, then from the own data centre's Kafka."""
         self.core = self._core()
-        end = self.published[-1].index if self.published else 0
-        assert len(self.disk.log) >= end, f"{self.name} said {end} entries and remembers {len(self.disk.log)}"
-        for key, transaction in self.kafka.items():
-            if key in self.mine:
-                self.core.step(Submitted(transaction=transaction), self.now(at))
-            else:
-                self.core.step(Acquired(transaction=transaction), self.now(at))
+        if self._cuts == self.disk.cuts and self.published:
+            end, log = len(self.published), self.disk.log
+            assert len(log) >= end, f"{self.name} said {end} entries and remembers {len(log)}"
+            assert log[end - 1].point == self.published[-1].point, (
+                f"{self.name} remembers another log than it said"
+            )
+        self._publish_all()
+        self.told = set()
+        for key, transaction in list(self.kafka.items()):
+            self.told.add(key)
+            given = Submitted if key in self.mine else Acquired
+            self.core.step(given(transaction=transaction), self.now(at))
 
     @property
     def log(self) -> list[tuple[Point, Pair]]:
         """The synchronised queue, what is not yet saved included."""
-        return [*self.disk.log, *((e.point, e.pair) for e in self.core._pending.entries)]
+        return [
+            *((entry.point, entry.pair) for entry in self.disk.log),
+            *((e.point, e.pair) for e in self.core._pending.entries),
+        ]

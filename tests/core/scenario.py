@@ -3,13 +3,17 @@
 A scenario is a list of blocks: commands, a line `----`, and the state of every master after them.
 
     limit 2                     a post holds two pairs of the queue, a turn adds no more than two entries
-    masters m1 m2 m3            these are the configured masters
+    lag 20                      a member is given up after twenty seconds
+    masters m1 m2 m3            these are the configured masters, each in a data centre of its own
+    masters m1:uk m2:uk m3:us   or in these
     synchronised U1..U10        all of them agreed on these before the story begins
     submit m1 A B               a client gives m1 A, then B
     acquire m2 A B              A's and B's payloads reach m2's data centre
     acquire all                 every payload reaches every data centre
     round                       everyone posts, then everyone collects everyone's post
     round m1<->m2               likewise, but only these two hear each other
+    rounds 10 m1<->m2 m2<->m3   ten of each of these
+    follow m3 m1                m3 reads what m1's agreed topic holds beside its own log
     post m1                     m1 posts
     collect m2 m1               m2 collects what m1 has posted since it did so last
     miss m2 m1                  m2 will never collect what m1 has posted since
@@ -26,7 +30,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.messages import Limits
+from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Transaction
 from tests.core.cluster import Member
 
@@ -45,6 +49,7 @@ class Scenario:
         self.names: dict[bytes, str] = {}
         self.at = 0.0
         self.limits = Limits()
+        self.lag = float("inf")
         self.collected: dict[tuple[str, str], int] = {}
         """Of each master (first) how many posts of each other (second) are behind it."""
 
@@ -69,8 +74,14 @@ class Scenario:
     def do_limit(self, pairs: str) -> None:
         self.limits = Limits(post=int(pairs), turn=int(pairs))
 
+    def do_lag(self, seconds: str) -> None:
+        self.lag = float(seconds) * SECOND
+
     def do_masters(self, *names: str) -> None:
-        self.members = {name: Member(name, names, limits=self.limits) for name in names}
+        pairs = (name.partition(":") for name in names)
+        masters = {name: centre or name for name, _, centre in pairs}
+        pace = Pace(lag=self.lag)
+        self.members = {name: Member(name, masters, limits=self.limits, pace=pace) for name in masters}
         self.collected = {}
 
     def do_synchronised(self, names: str) -> None:
@@ -108,6 +119,14 @@ class Scenario:
                 if other is not member:
                     self.do_collect(member.name, other.name)
 
+    def do_rounds(self, count: str, *links: str) -> None:
+        for _ in range(int(count)):
+            for link in links or (None,):
+                self.do_round(link)
+
+    def do_follow(self, master: str, source: str) -> None:
+        self.members[master].follow(self.members[source], len(self.members[source].published), self.at)
+
     def do_post(self, master: str) -> None:
         assert self.members[master].turn(self.at), f"{master} has nothing to say"
 
@@ -144,8 +163,22 @@ class Scenario:
         line = f"{member.name} agreed: {agreed} | incoming: {' '.join(shown) or '-'}"
         if asks := sorted(core._asks):
             line += f" | asks: {' '.join(asks)}"
+        line += self._standing(member)
         ignored = ", ".join(f"{name} x{count}" for name, count in sorted(core.ignored.items()))
         return f"{line} | ignored: {ignored}" if ignored else line
+
+    def _standing(self, member: Member) -> str:
+        """Where it stands, if that is not where all began."""
+        core = member.core
+        standing = core.standing
+        said = f" | view {core.view.epoch}: {' '.join(core.view.members)}" if core.view.epoch > 1 else ""
+        if standing.given_up:
+            said += f" | gave up: {' '.join(standing.given_up)}"
+        if standing.joining is not None:
+            said += f" | asks into: {' '.join(standing.joining.members)}"
+        if standing.ballot is not None and standing.ballot.epoch > core.view.epoch:
+            said += f" | voted for: {' '.join(standing.ballot.members)}"
+        return said
 
     def _names(self, pairs: object) -> str:
         names = [self._name(pair) for pair in pairs]  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Durable, Heard, Limits, Now, Pace, Submitted, Tick
-from quadlog.core.model import Ask, Post, Transaction, first_view
+from quadlog.core.model import Ask, Post, Transaction
 
 PACE = Pace(window=8, settle=25, idle=1000)
 
@@ -13,7 +13,7 @@ def make(name: str, *, limits: Limits | None = None, view: tuple[str, ...] = ("m
     return Agreement(
         node=name,
         incarnation=bytes(16),
-        view=first_view(view),
+        masters={name: name for name in view},
         durable=Durable(),
         logged=(),
         pace=PACE,

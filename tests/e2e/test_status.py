@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tests.e2e.cluster import (
@@ -42,9 +43,10 @@ def check_shape(value: Any, shape: Any, path: str) -> None:  # noqa: ANN401 - an
             assert isinstance(value, shape), f"{path} is {value!r}"
 
 
-def peers_at(status: dict[str, Any]) -> set[tuple[str, int]]:
-    """What a master knows of the others; of their log what their last posts said."""
-    return {(peer["state"], peer["agreed_index"]) for peer in status["peers"]}
+def knows_of_its_peers(cluster: Cluster, number: int, index: int) -> bool:
+    """Of their logs a master knows what their last posts said."""
+    peers = cluster.status(number)["peers"]
+    return {(peer["state"], peer["agreed_index"]) for peer in peers} == {("connected", index)}
 
 
 def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
@@ -62,7 +64,7 @@ def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
             ("serving", index)
         }
         assert {peer["id"] for peer in status["peers"]} == set(ids) - {ids[number]}
-        until(lambda number=number: peers_at(cluster.status(number)) == {("connected", index)})
+        until(partial(knows_of_its_peers, cluster, number, index))
     assert len({cluster.status(number)["agreed_chain"] for number in range(3)}) == 1
     evaluating = [
         worker["id"] for n in range(3) for worker in cluster.status(n)["workers"] if worker["evaluating"]

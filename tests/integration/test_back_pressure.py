@@ -13,7 +13,7 @@ import pytest
 from quadlog.clock import now
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace, Save
-from quadlog.core.model import START, Heartbeat, WorkerState, first_view
+from quadlog.core.model import START, Heartbeat, WorkerState
 from quadlog.errors import SetupError, Unavailable
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
@@ -83,7 +83,7 @@ def make_node(store: MasterStore, broker: Broker, admission: Admission) -> Node:
     agreement = Agreement(
         node="m1",
         incarnation=store.incarnation,
-        view=first_view(["m1", "m2"]),
+        masters={"m1": "dc1", "m2": "dc2"},
         durable=store.durable(),
         logged=store,
         pace=Pace(window=0),

@@ -5,51 +5,59 @@ python -m tests.mutants.run [NAME ...]
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("quadlog", "producers", "consumers", "schemas", "tests", "pyproject.toml")
-BEHAVIOUR = ("tests/core/test_weather.py", "tests/core/test_scenarios.py")
-TIMEOUT = 120
+SCENARIOS = (
+    "-m",
+    "pytest",
+    "-x",
+    "-q",
+    "--no-header",
+    "-p",
+    "no:cacheprovider",
+    "tests/core/test_scenarios.py",
+)
+WEATHER_S = 60
+"""Within which a mutant has to die."""
+SURVIVES_S = 15
+"""After which one that is expected to survive is believed."""
+TIMEOUT = 240
 
 
 def main(names: list[str]) -> int:
-    """Run the named mutants, or all; 0 if every one did as expected."""
+    """Run the named mutants, or all, two at a time; 0 if every one did as expected."""
     mutants: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())[
         "mutant"
     ]
     healthy = {"name": "nothing-broken", "expect": "survives", "edit": []}
     chosen = [healthy] + [mutant for mutant in mutants if not names or mutant["name"] in names]
     wrong = 0
-    for mutant in chosen:
-        started = time.monotonic()
-        outcome, why = _run(mutant)
-        verdict = "as expected" if outcome == mutant["expect"] else f"EXPECTED: {mutant['expect']}"
-        wrong += outcome != mutant["expect"]
-        print(
-            f"{mutant['name']:28} {outcome:9} {time.monotonic() - started:5.1f} s  {verdict}  {why}",
-            flush=True,
-        )
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for mutant, (outcome, why, took) in zip(chosen, pool.map(_run, chosen), strict=True):
+            verdict = "as expected" if outcome == mutant["expect"] else f"EXPECTED: {mutant['expect']}"
+            wrong += outcome != mutant["expect"]
+            print(f"{mutant['name']:28} {outcome:9} {took:5.1f} s  {verdict}  {why}", flush=True)
     print(f"{len(chosen) - wrong} passed, {wrong} failed")
     return min(wrong, 1)
 
 
-def _run(mutant: dict[str, Any]) -> tuple[str, str]:
+def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
+    """What became of it, by what words, and how long that took."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="quadlog-mutant-") as directory:
         copy = Path(directory)
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, copy / name)
+        _copy(copy)
         for edit in mutant["edit"]:
             path = copy / edit["file"]
             text = path.read_text()
@@ -58,26 +66,39 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str]:
                     f"{mutant['name']}: {edit['file']} has the old text {text.count(edit['old'])} times, not once"
                 )
             path.write_text(text.replace(edit["old"], edit["new"]))
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "--no-header",
-            "-p",
-            "no:cacheprovider",
-            *BEHAVIOUR,
-        ]
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        if done.returncode not in (0, 1):
-            sys.exit(f"{mutant['name']}: the tests did not run:\n{done.stdout}{done.stderr}")
-        errors = [
-            line[1:].strip()
-            for line in done.stdout.splitlines()
-            if line.startswith("E ") and "AssertionError" in line
-        ]
-        return ("survives", "") if done.returncode == 0 else ("dies", errors[0][:110] if errors else "")
+        seconds = WEATHER_S if mutant["expect"] == "dies" else SURVIVES_S
+        weather = ["-m", "tests.core.weather", "--seconds", str(seconds), "--processes", "1", "--no-shrink"]
+        weather += ["--first", str(mutant.get("first", 0))]
+        for command in (SCENARIOS, weather):
+            done = subprocess.run(
+                [sys.executable, *command],
+                cwd=copy,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+            if done.returncode != 0:
+                said = f"{done.stdout}\n{done.stderr}"
+                errors = re.findall(r"^(?:E +)?(?:quadlog[.\w]*\.)?(\w*Error.*)$", said, re.MULTILINE)
+                if done.returncode != 1 or not errors:
+                    sys.exit(f"{mutant['name']}: the tests did not run:\n{said}")
+                seed = re.search(r"Weather\((\d+)", said)
+                return (
+                    "dies",
+                    f"{seed[1] if seed else 'scenario'}: {errors[0][:90]}",
+                    time.monotonic() - started,
+                )
+    return "survives", "", time.monotonic() - started
+
+
+def _copy(copy: Path) -> None:
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy / name)
 
 
 if __name__ == "__main__":
