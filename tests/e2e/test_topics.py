@@ -303,7 +303,7 @@ def test_what_the_registry_does_not_have(cluster: Cluster) -> None:
             ("/schemas/ids/99/versions", 40403),
             ("/subjects/none/versions", 40401),
             ("/subjects/none/versions/1", 40401),
-            ("/subjects/quadlog.Post/versions/3", 40402),
+            ("/subjects/quadlog.Post/versions/99", 40402),
         ):
             answer = registry.get(path)
             assert (answer.status_code, answer.json()["error_code"]) == (404, code), path
