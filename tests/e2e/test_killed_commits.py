@@ -47,7 +47,7 @@ def until_dead(lab: Cluster) -> None:
 
 def test_a_follower_dies_within_its_commits(lab: Cluster) -> None:
     kills = 0
-    lab.lab.kill(VICTIM, "TERM")
+    lab.lab.kill(VICTIM, "KILL")
     with reads_served(lab):
         while kills - logged(lab, "the end came before the death", VICTIM) < HITS:
             kills += 1
