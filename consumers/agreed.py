@@ -2,47 +2,106 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
-from quadlog.core.model import LoggedEntry, Point
-from quadlog.errors import StateError
+from quadlog.core.model import Point
+from quadlog.core.records import Cut, LoggedEntry, Place
 
 if TYPE_CHECKING:
     from quadlog.ports import Record
 
 
+CUT_KEY: Final = b"cut"
+
+
 class AgreedConsumer:
-    """Entries in the order of their indexes, each once, each chained to the one before."""
+    """Entries in the order of their indexes, each once, each chained to the one before.
 
-    def __init__(self, last: Point) -> None:
-        """`last`: the entry before the first one to be heard."""
-        self._last = last
-        self._chunks = codec.Chunks()
+    A cut of a greater epoch than any before goes back to the entry that it names.  Behind it entries of smaller
+    epochs are void: a writer that woke up late still stands on the branch that was cut.
 
-    def hear(self, record: Record) -> LoggedEntry | None:
-        """The entry that is whole with this record; None for chunks before, and for what was heard already.
+    So is what does not follow: two masters that lead for a moment may write it, and it stays.  Who leads follows the
+    topic by the same rules, and says again what is missing.
+    """
 
-        Raises:
-            StateError: an index is missing, or the chain does not fit.
+    def __init__(self, last: Point, *, cut: int = 1) -> None:
+        """Go on behind an entry.
+
+        Args:
+            last: the entry before the first one to be heard.
+            cut: epoch of the newest cut before it, or that entry's own: whoever writes under an epoch cuts first.
 
         """
-        entry = self._chunks.join(record.value)
-        if not isinstance(entry, LoggedEntry) or entry.index <= self._last.index:
+        self._last, self._cut = last, cut
+        self.epoch = cut
+        """The greatest one heard."""
+        self.void: Counter[str] = Counter()
+        """What did not count and was not heard before, by reason."""
+        self._chunks = codec.Chunks()
+
+    @property
+    def last(self) -> Point:
+        """The newest entry heard, or the one that was cut behind since."""
+        return self._last
+
+    def hear(self, record: Record) -> LoggedEntry | Cut | None:
+        """The entry that is whole with this record, or a cut; None for what is void, part of one, or heard already."""
+        match self._chunks.join(record.value):
+            case LoggedEntry() as entry:
+                return self._follow(entry)
+            case Cut() as cut:
+                return self._go_back(cut)
+            case _:
+                return None
+
+    def _follow(self, entry: LoggedEntry) -> LoggedEntry | None:
+        last = self._last
+        if entry.epoch < self._cut or entry.index <= last.index:
             return None  # a master that was killed writes again what it cannot know to be there
-        if entry.index != self._last.index + 1 or entry.previous != self._last.chain:
-            message = (
-                f"{record.topic} at {record.offset}: entry {entry.index} on {entry.previous.hex()[:16]} does not"
-                f" follow entry {self._last.index} with {self._last.chain.hex()[:16]}"
-            )
-            raise StateError(message)
+        if (entry.index, entry.previous) != (last.index + 1, last.chain):
+            self.void["does not follow"] += 1
+            return None
         self._last = Point(entry.index, entry.chain)
+        self.epoch = max(self.epoch, entry.epoch)
         return entry
 
+    def _go_back(self, cut: Cut) -> Cut | None:
+        if cut.epoch <= self._cut:
+            return None  # two masters may write it, and either may write it twice
+        fork = Point(cut.index, cut.chain)
+        if fork.index > self._last.index or (fork.index == self._last.index and fork != self._last):
+            self.void["cuts elsewhere"] += 1
+            return None
+        self._last, self._cut = fork, cut.epoch
+        self.epoch = max(self.epoch, cut.epoch)
+        return cut
 
-def held_with(record: Record) -> int:
-    """The topic holds all entries up to this index, as this record shows; for one who only follows how far it is."""
+
+def place_of(record: Record, *, most: int | None = None) -> Place | Cut | None:
+    """Which entry is whole with this record, or what it cuts; for one who only follows how far the topic is.
+
+    Args:
+        record: of an agreed topic.
+        most: entries beyond this index are not looked at; None: all are.
+
+    Raises:
+        ForeignRecord: another program wrote it.
+
+    """
+    if most is not None and record.key != CUT_KEY and _index_in(record) > most:
+        return None
     said, chunk, chunks = codec.decode_chunk(record.value)
-    if not isinstance(said, LoggedEntry):
-        return 0
-    return said.index if chunk == chunks - 1 else said.index - 1
+    if isinstance(said, Cut):
+        return said
+    if not isinstance(said, LoggedEntry) or chunk < chunks - 1:
+        return None
+    return Place(said.epoch, said.index, said.chain, said.previous)
+
+
+def _index_in(record: Record) -> int:
+    try:
+        return int(record.key)
+    except ValueError:
+        raise record.foreign("its key is no index") from None

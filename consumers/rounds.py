@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.core.model import Post
-from quadlog.errors import StateError
+from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
     from quadlog.ports import Record
@@ -16,19 +16,19 @@ def hear(record: Record) -> Post:
     """The post in a record.
 
     Raises:
-        StateError: it is none, or contradicts itself.
+        ForeignRecord: it is none, or contradicts itself.
 
     """
     post = codec.decode(record.value)
     if not isinstance(post, Post):
         message = f"{record.topic} at {record.offset} holds no post; does another program write there?"
-        raise StateError(message)
+        raise ForeignRecord(message)
     if any(a >= b for a, b in zip(post.queue, post.queue[1:], strict=False)):
         message = f"{record.topic} at {record.offset}: the queue that {post.node} posts is not in order"
-        raise StateError(message)
+        raise ForeignRecord(message)
     if post.base_sequence is not None and post.base_sequence >= post.sequence:
         message = (
             f"{record.topic} at {record.offset}: {post.node}'s post {post.sequence} is a delta on a later one"
         )
-        raise StateError(message)
+        raise ForeignRecord(message)
     return post

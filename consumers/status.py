@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.core.model import Heartbeat
+from quadlog.core.records import Heartbeat
 
 if TYPE_CHECKING:
     from quadlog.ports import Record

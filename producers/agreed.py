@@ -8,12 +8,12 @@ from quadlog import codec
 from quadlog.envelope import headers
 
 if TYPE_CHECKING:
-    from quadlog.core.model import LoggedEntry
+    from quadlog.core.records import Cut, LoggedEntry
     from quadlog.ports import Acked, Outlet
 
 
 class AgreedProducer:
-    """Says entries, in the order of their indexes."""
+    """Says entries, in the order of their indexes, and cuts."""
 
     def __init__(self, outlet: Outlet, topic: str, writer: str) -> None:
         """`writer`: this master's id."""
@@ -34,4 +34,13 @@ class AgreedProducer:
             values=codec.encode_entry(entry),
             headers=envelope,
             acked=acked,
+        )
+
+    def cut(self, cut: Cut, acked: Acked, *, at: int) -> None:
+        """Send a cut: what follows stands behind its entry.  `at`: milliseconds since 1970."""
+        envelope = headers(
+            event=f"cut/{cut.epoch}/{cut.index}", source=self._writer, kind="quadlog.cut", at=at
+        )
+        self._outlet.produce(
+            self._topic, key=b"cut", values=[codec.encode_cut(cut)], headers=envelope, acked=acked
         )

@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.core.model import Outcome
+from quadlog.core.records import Outcome
 from quadlog.envelope import (
     ATTEMPT,
     CHUNKS,
+    EPOCH,
     EVALUATED_IN,
     HANDOVER,
     INDEX,
     MIRRORED,
+    MIRRORED_FROM,
     OUTCOME,
+    REWIND,
     SEED,
     TERM,
     headers,
 )
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Effect, Fence, Handover, Seed
+    from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
     from quadlog.ports import Acked, Outlet, Record
 
 
@@ -32,8 +35,8 @@ class EffectsProducer:
         self._outlet, self._topic, self._worker = outlet, topic, worker
         self._dc = dc.encode()
 
-    def say(self, effect: Effect, *, at: int, traceparent: str = "") -> None:
-        """Send one effect; it counts once it is read back."""
+    def say(self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "") -> None:
+        """Send one effect; it counts once it is read back.  `epoch`: of the view that its term is of."""
         kind = "quadlog.effect" if effect.outcome is Outcome.APPLIED else "quadlog.effect.rejected"
         envelope = headers(
             event=f"{effect.index}/{effect.attempt}",
@@ -55,12 +58,13 @@ class EffectsProducer:
                 (OUTCOME, effect.outcome.encode()),
                 (CHUNKS, str(len(values)).encode()),
                 (TERM, effect.term.hex().encode()),
+                (EPOCH, str(epoch).encode()),
                 (EVALUATED_IN, self._dc),
             ],
         )
 
-    def fence(self, fence: Fence, *, at: int) -> None:
-        """Announce a take-over."""
+    def fence(self, fence: Fence, *, at: int, epoch: int = 1) -> None:
+        """Announce a take-over; `epoch`: of the view that its term is of."""
         envelope = headers(event=f"fence/{fence.attempt}", source=self._worker, kind="quadlog.fence", at=at)
         self._outlet.produce(
             self._topic,
@@ -70,13 +74,14 @@ class EffectsProducer:
                 *envelope,
                 (ATTEMPT, str(fence.attempt).encode()),
                 (TERM, fence.term.hex().encode()),
+                (EPOCH, str(epoch).encode()),
                 (EVALUATED_IN, self._dc),
             ],
         )
 
 
 class EffectsMirror:
-    """What a master writes to its own data centre's effects: copies, record by record, handovers, and a seed."""
+    """What a master writes to its own data centre's effects: copies, record by record, handovers, rewinds, a seed."""
 
     def __init__(self, outlet: Outlet, topic: str, master: str) -> None:
         """`topic`: the own data centre's effects."""
@@ -85,7 +90,10 @@ class EffectsMirror:
     def hand_over(self, handover: Handover, *, at: int) -> None:
         """Say whose effects count from here on."""
         envelope = headers(
-            event=f"handover/{handover.index}", source=self._master, kind="quadlog.handover", at=at
+            event=f"handover/{handover.epoch}/{handover.index}",
+            source=self._master,
+            kind="quadlog.handover",
+            at=at,
         )
         self._outlet.produce(
             self._topic,
@@ -95,6 +103,21 @@ class EffectsMirror:
                 *envelope,
                 (HANDOVER, str(handover.index).encode()),
                 (TERM, handover.term.hex().encode()),
+                (EPOCH, str(handover.epoch).encode()),
+            ],
+        )
+
+    def rewind(self, rewind: Rewind, *, at: int) -> None:
+        """Say to which effect all go back, and what follows."""
+        envelope = headers(event=f"rewind/{rewind.epoch}", source=self._master, kind="quadlog.rewind", at=at)
+        self._outlet.produce(
+            self._topic,
+            key=b"rewind",
+            values=[codec.encode_rewind(rewind)],
+            headers=[
+                *envelope,
+                (REWIND, str(rewind.index).encode()),
+                (EPOCH, str(rewind.epoch).encode()),
             ],
         )
 
@@ -112,12 +135,20 @@ class EffectsMirror:
             acked=acked,
         )
 
-    def copy(self, record: Record, acked: Acked | None = None) -> None:
-        """Send a copy that says what it is a copy of."""
+    def copy(self, record: Record, *, origin: str, epoch: int) -> None:
+        """Send a copy that says what it is a copy of, and in which view it was made.
+
+        Args:
+            record: in another data centre's effects.
+            origin: that data centre.
+            epoch: of the view installed here.
+
+        """
+        mirrored = [
+            (MIRRORED, str(record.offset).encode()),
+            (MIRRORED_FROM, origin.encode()),
+            (EPOCH, str(epoch).encode()),
+        ]
         self._outlet.produce(
-            self._topic,
-            key=record.key,
-            values=[record.value],
-            headers=[*record.headers, (MIRRORED, str(record.offset).encode())],
-            acked=acked,
+            self._topic, key=record.key, values=[record.value], headers=[*record.headers, *mirrored]
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.envelope import headers
+from quadlog.envelope import RELAYED, headers
 
 if TYPE_CHECKING:
     from quadlog.core.model import Post
-    from quadlog.ports import Outlet
+    from quadlog.ports import Outlet, Record
 
 
 class RoundsProducer:
@@ -26,4 +26,13 @@ class RoundsProducer:
         )
         self._outlet.produce(
             self._topic, key=post.node.encode(), values=[codec.encode_post(post)], headers=envelope
+        )
+
+    def pass_on(self, record: Record, dc: str) -> None:
+        """Say a post of another data centre's master as it was said there, for those who do not hear `dc`."""
+        self._outlet.produce(
+            self._topic,
+            key=record.key,
+            values=[record.value],
+            headers=[*record.headers, (RELAYED, dc.encode())],
         )

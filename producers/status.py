@@ -8,7 +8,7 @@ from quadlog import codec
 from quadlog.envelope import headers
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Heartbeat
+    from quadlog.core.records import Heartbeat
     from quadlog.ports import Outlet
 
 

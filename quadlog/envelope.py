@@ -10,10 +10,16 @@ if TYPE_CHECKING:
     from quadlog.ports import Headers
 
 
+SOURCE: Final = "ce_source"
+"""Of every record: the process that says it."""
 ORIGIN_DC: Final = "origin-dc"
 """Of a payload: the data centre whose client gave it."""
 WRITER: Final = "writer"
 """Of a payload: the master that wrote the record here, the origin itself or one that mirrored it."""
+ORIGIN_OFFSET: Final = "origin-offset"
+"""Of a copy of a payload: offset of the original, its last chunk's, in the topic of its origin's data centre."""
+RELAYED: Final = "relayed-from"
+"""Of a post that another data centre's master passed on: the data centre where it was said."""
 INDEX: Final = "index"
 """Of an effect: the entry's."""
 CHUNKS: Final = "chunks"
@@ -25,13 +31,19 @@ ATTEMPT: Final = "attempt"
 TERM: Final = "term"
 """Of an effect, a fence and a handover: in hex, what gave their writer the duty to evaluate."""
 HANDOVER: Final = "handover"
-"""Of a handover: the index of its entry."""
+"""Of a handover: the index of its entry; 0: a view's."""
+REWIND: Final = "rewind"
+"""Of a rewind: the index of the last effect that stays."""
+EPOCH: Final = "epoch"
+"""Of every record in an effects topic: of the view that its writer stands in; where it is missing, the first one."""
 SEED: Final = "seed"
 """Of a seed: its signature in hex."""
 EVALUATED_IN: Final = "evaluated-in"
 """Of an effect and a fence: the data centre of the worker that wrote it."""
 MIRRORED: Final = "mirrored-offset"
-"""Of an effect or a fence: offset of the record that this one is a copy of."""
+"""Of a copy: offset of the record that this one is a copy of."""
+MIRRORED_FROM: Final = "mirrored-from"
+"""Of a copy: the data centre in whose topic that record stands."""
 
 
 def text_id(transaction_id: bytes) -> str:
@@ -58,7 +70,7 @@ def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "
     result = [
         ("ce_specversion", b"1.0"),
         ("ce_id", event.encode()),
-        ("ce_source", source.encode()),
+        (SOURCE, source.encode()),
         ("ce_type", kind.encode()),
         ("ce_time", text_moment(at).encode()),
         ("content-type", b"application/avro"),

@@ -25,6 +25,12 @@ IDS: Final = {
     11: "handover_2",
     12: "seed",
     13: "post_views",
+    14: "post_homes",
+    15: "handover_3",
+    16: "cut",
+    17: "rewind",
+    18: "heartbeat_3",
+    19: "post_peers",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

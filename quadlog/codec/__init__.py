@@ -4,8 +4,17 @@ from quadlog.codec.chunks import CHUNK
 from quadlog.codec.decoding import Chunks, Said, decode, decode_chunk, is_last_chunk
 from quadlog.codec.effects import encode_effect
 from quadlog.codec.kept import pack_payload, unpack_payload
-from quadlog.codec.posts import encode_fence, encode_handover, encode_heartbeat, encode_post, encode_seed
+from quadlog.codec.posts import (
+    encode_cut,
+    encode_fence,
+    encode_handover,
+    encode_heartbeat,
+    encode_post,
+    encode_rewind,
+    encode_seed,
+)
 from quadlog.codec.transactions import encode_entry, encode_payload
+from quadlog.codec.wire import is_ours
 
 __all__ = [
     "CHUNK",
@@ -13,6 +22,7 @@ __all__ = [
     "Said",
     "decode",
     "decode_chunk",
+    "encode_cut",
     "encode_effect",
     "encode_entry",
     "encode_fence",
@@ -20,8 +30,10 @@ __all__ = [
     "encode_heartbeat",
     "encode_payload",
     "encode_post",
+    "encode_rewind",
     "encode_seed",
     "is_last_chunk",
+    "is_ours",
     "pack_payload",
     "unpack_payload",
 ]

@@ -6,46 +6,59 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.effects import effect_of, joined
-from quadlog.codec.posts import fence_of, handover_of, heartbeat_of, post_of, seed_of
+from quadlog.codec.posts import cut_of, fence_of, handover_of, heartbeat_of, post_of, rewind_of, seed_of
 from quadlog.codec.transactions import entry_of, payload_of
 from quadlog.codec.wire import (
+    CUT,
     EFFECT,
     EFFECT_1,
     ENTRY,
     FENCE,
     HANDOVER,
     HANDOVER_1,
+    HANDOVER_2,
     HEARTBEAT,
     HEARTBEAT_1,
+    HEARTBEAT_2,
     PAYLOAD,
     POST,
     POST_1,
     POST_2,
+    POST_3,
+    POST_4,
+    REWIND,
     SEED,
     read,
 )
-from quadlog.core.model import Effect, Fence, Handover, Heartbeat, LoggedEntry, Payload, Post, Seed
-from quadlog.errors import StateError
+from quadlog.core.model import Payload, Post
+from quadlog.core.records import Cut, Effect, Fence, Handover, Heartbeat, LoggedEntry, Rewind, Seed
+from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Said = Payload | Post | LoggedEntry | Effect | Fence | Handover | Heartbeat | Seed
+Said = Payload | Post | LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Heartbeat | Seed
 """Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
     POST_1: post_of,
     POST_2: post_of,
+    POST_3: post_of,
+    POST_4: post_of,
     POST: post_of,
     ENTRY: entry_of,
     EFFECT_1: effect_of,
     EFFECT: effect_of,
     FENCE: fence_of,
     HEARTBEAT_1: heartbeat_of,
+    HEARTBEAT_2: heartbeat_of,
     HEARTBEAT: heartbeat_of,
     HANDOVER_1: handover_of,
+    HANDOVER_2: handover_of,
     HANDOVER: handover_of,
     SEED: seed_of,
+    CUT: cut_of,
+    REWIND: rewind_of,
 }
 
 
@@ -53,7 +66,7 @@ def decode(value: bytes) -> Said | None:
     """What one record says if it says all of it; None for a chunk: `Chunks` puts those together.
 
     Raises:
-        StateError: the bytes are not a record of ours.
+        ForeignRecord: the bytes are not a record of ours.
 
     """
     said, _, chunks = decode_chunk(value)
@@ -66,7 +79,7 @@ def decode_chunk(value: bytes) -> tuple[Said, int, int]:
     chunk, chunks = record.get("chunk", 0), record.get("chunks", 1)
     if not 0 <= chunk < chunks:
         message = f"not a quadlog record: it says that it is chunk {chunk} of {chunks}"
-        raise StateError(message)
+        raise ForeignRecord(message)
     return _DECODERS[schema_id](record), chunk, chunks
 
 
@@ -102,7 +115,7 @@ class Chunks:
         else it had begun, it will never end.
         """
         said, chunk, chunks = decode_chunk(value)
-        name = (writer, _part_of(said)) if chunks > 1 else None
+        name = (writer, _part_of(said), chunks) if chunks > 1 else None
         if writer is not None and self._sets:
             self._sets = {
                 part: found for part, found in self._sets.items() if part[0] != writer or part == name
@@ -129,7 +142,7 @@ def _part_of(said: Said) -> Any:  # noqa: ANN401 - any hashable name will do
             return index, term, attempt
         case _:
             message = f"a {type(said).__name__} has no chunks"
-            raise StateError(message)
+            raise ForeignRecord(message)
 
 
 def _joined(parts: Sequence[Any]) -> Said:

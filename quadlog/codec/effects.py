@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.wire import EFFECT, write
-from quadlog.core.model import Effect, Outcome
+from quadlog.core.records import Effect, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from typing import Final
 
 from quadlog.codec.decoding import Chunks
 from quadlog.core.model import Kind, Payload, Transaction
-from quadlog.errors import StateError
+from quadlog.errors import ForeignRecord, StateError
 
 _HEAD: Final = struct.Struct(">B16s32sQHHHHHI")
 _LENGTH: Final = struct.Struct(">I")
@@ -52,7 +52,7 @@ def unpack_payload(value: bytes) -> Payload:
                 return _unpack_records(value)
             case _:
                 raise _damaged()
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, ForeignRecord) as error:
         raise _damaged() from error
 
 

@@ -1,24 +1,13 @@
-"""Posts, fences, handovers, seeds and heartbeats: one record each."""
+"""Posts, cuts, fences, handovers, rewinds, seeds and heartbeats: one record each."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import FENCE, HANDOVER, HEARTBEAT, POST, SEED, write
-from quadlog.core.model import (
-    Ask,
-    Fence,
-    Handover,
-    Heartbeat,
-    Pair,
-    Point,
-    Post,
-    Rank,
-    Scrub,
-    Seed,
-    View,
-    WorkerState,
-)
+from quadlog.codec.wire import CUT, FENCE, HANDOVER, HEARTBEAT, POST, REWIND, SEED, write
+from quadlog.core.model import NOWHERE, Ask, Held, Pair, Peer, Point, Post, Rank, Returned, View
+from quadlog.core.records import Cut, Fence, Handover, Heartbeat, Rewind, Scrub, Seed, Term, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +29,10 @@ def encode_post(post: Post) -> bytes:
             "given_up": list(post.given_up),
             "base": {"index": post.base.index, "chain": post.base.chain},
             "beside": post.beside and {"index": post.beside.index, "chain": post.beside.chain},
+            "effects": asdict(post.effects),
             "whole": post.whole,
+            "unheard": list(post.unheard),
+            "changes": [_peer_records(peers) for peers in post.changes],
             "counter": post.counter,
             "queue": _pair_records(post.queue),
             "added": _pair_records(post.added),
@@ -64,7 +56,10 @@ def post_of(record: dict[str, Any]) -> Post:
         given_up=tuple(record["given_up"]),
         base=Point(**record["base"]),
         beside=Point(**record["beside"]) if record.get("beside") else None,
+        effects=Held(**record["effects"]) if "effects" in record else NOWHERE,
         whole=record.get("whole", True),
+        unheard=tuple(record.get("unheard", ())),
+        changes=tuple(_peers(peers) for peers in record.get("changes", ())),
         counter=record["counter"],
         queue=_pairs(record["queue"]),
         added=_pairs(record["added"]),
@@ -80,12 +75,36 @@ def _pairs(records: Iterable[dict[str, Any]]) -> tuple[Pair, ...]:
     return tuple(Pair(record["timestamp"], record["id"], record["digest"]) for record in records)
 
 
+def _peer_records(peers: Iterable[Peer]) -> list[dict[str, str]]:
+    return [peer._asdict() for peer in peers]
+
+
+def _peers(records: Iterable[dict[str, str]]) -> tuple[Peer, ...]:
+    return tuple(Peer(**record) for record in records)
+
+
 def _view_record(view: View) -> dict[str, Any]:
-    return {"epoch": view.epoch, "members": list(view.members), "parent": view.parent}
+    return {
+        "epoch": view.epoch,
+        "members": list(view.members),
+        "parent": view.parent,
+        "home": view.home,
+        "returned": [one._asdict() for one in view.returned],
+        "peers": _peer_records(view.peers),
+        "before": _peer_records(view.before),
+    }
 
 
 def _view(record: dict[str, Any]) -> View:
-    return View(epoch=record["epoch"], members=tuple(record["members"]), parent=record["parent"])
+    return View(
+        epoch=record["epoch"],
+        members=tuple(record["members"]),
+        parent=record["parent"],
+        home=record.get("home", ""),
+        returned=tuple(Returned(**one) for one in record.get("returned", ())),
+        peers=_peers(record.get("peers", ())),
+        before=_peers(record.get("before", ())),
+    )
 
 
 def encode_fence(fence: Fence) -> bytes:
@@ -97,8 +116,35 @@ def encode_handover(handover: Handover) -> bytes:
     """The record of one handover."""
     return write(
         HANDOVER,
-        {"index": handover.index, "term": handover.term, "dc": handover.dc, "start": handover.start},
+        {
+            "index": handover.index,
+            "term": handover.term,
+            "dc": handover.dc,
+            "start": handover.start,
+            "epoch": handover.epoch,
+            "terms": [term._asdict() for term in handover.terms],
+        },
     )
+
+
+def encode_cut(cut: Cut) -> bytes:
+    """The record of one cut."""
+    return write(CUT, asdict(cut))
+
+
+def cut_of(record: dict[str, Any]) -> Cut:
+    """What a cut's record says."""
+    return Cut(**record)
+
+
+def encode_rewind(rewind: Rewind) -> bytes:
+    """The record of one rewind."""
+    return write(REWIND, asdict(rewind))
+
+
+def rewind_of(record: dict[str, Any]) -> Rewind:
+    """What a rewind's record says."""
+    return Rewind(**record)
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
@@ -121,6 +167,7 @@ def encode_heartbeat(beat: Heartbeat) -> bytes:
             "scrub": beat.scrub and _scrub_record(beat.scrub),
             "scrub_failure": beat.scrub_failure,
             "mend": beat.mend,
+            "epoch": beat.epoch,
         },
     )
 
@@ -145,7 +192,8 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
 
 
 def handover_of(record: dict[str, Any]) -> Handover:
-    """What a handover's record says.  Those of the first schema do not know where the term begins."""
+    """What a handover's record says.  Those of the first schema do not know where the term begins, nor of views."""
+    record["terms"] = tuple(Term(**term) for term in record.get("terms", ()))
     return Handover(**record)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.wire import ENTRY, PAYLOAD, write
-from quadlog.core.model import Kind, LoggedEntry, Payload, Transaction
+from quadlog.core.model import Kind, Payload, Transaction
+from quadlog.core.records import LoggedEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,14 +15,15 @@ from typing import Any, Final, cast
 import fastavro
 
 import schemas
-from quadlog.errors import StateError
+from quadlog.errors import ForeignRecord
 
 (
-    PAYLOAD, POST_1, ENTRY, EFFECT_1, FENCE, HEARTBEAT_1, EFFECT, POST_2, HEARTBEAT, HANDOVER_1, HANDOVER,
-    SEED, POST,
+    PAYLOAD, POST_1, ENTRY, EFFECT_1, FENCE, HEARTBEAT_1, EFFECT, POST_2, HEARTBEAT_2, HANDOVER_1, HANDOVER_2,
+    SEED, POST_3, POST_4, HANDOVER, CUT, REWIND, HEARTBEAT, POST,
 ) = sorted(schemas.IDS)  # fmt: skip
 _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
 _HEADER: Final = 5
+_OURS: Final = frozenset(_MAGIC[schema_id] for schema_id in schemas.IDS)
 
 # Typed by hand: fastavro's own types are partly unknown.
 _writer = cast("Any", fastavro).schemaless_writer
@@ -39,6 +40,11 @@ def _without_logical_type(part: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in part.items() if key != "logicalType"}
 
 
+def is_ours(value: bytes) -> bool:
+    """Whether these bytes begin as a record of ours does."""
+    return value[:_HEADER] in _OURS
+
+
 def write(schema_id: int, record: dict[str, Any]) -> bytes:
     """The bytes of a record."""
     out = io.BytesIO(_MAGIC[schema_id])
@@ -51,18 +57,18 @@ def read(value: bytes) -> tuple[int, dict[str, Any]]:
     """Schema id and fields of a record.
 
     Raises:
-        StateError: the bytes are not a record of ours.
+        ForeignRecord: the bytes are not a record of ours.
 
     """
     schema_id = int.from_bytes(value[1:_HEADER], "big")
     if len(value) <= _HEADER or value[0] != 0 or schema_id not in schemas.IDS:
         message = f"not a quadlog record: it starts with {value[:_HEADER].hex()}; was it written by another program?"
-        raise StateError(message)
+        raise ForeignRecord(message)
     stream = io.BytesIO(value)
     stream.seek(_HEADER)
     try:
         record: dict[str, Any] = _reader(stream, _schema(schema_id), None)
     except Exception as error:  # fastavro raises EOFError, IndexError, ValueError, … as the bytes have it
         message = f"not a quadlog record: bytes of a {schemas.record_name(schema_id)} that cannot be read ({error!r})"
-        raise StateError(message) from error
+        raise ForeignRecord(message) from error
     return schema_id, record
