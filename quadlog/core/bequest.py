@@ -66,7 +66,8 @@ def estate(
 ) -> Estate | None:
     """What a master keeps that gives way to `branch` up to `last`; None as long as an inherited payload is not here.
 
-    Only TX entries are submitted anew: control entries of a branch that was cut die with it.
+    Only TX entries are submitted anew: control entries of a branch that was cut die with it.  Their payloads are kept:
+    a pair of them may wait on the stronger side, and nobody tells again that they are here.
     """
     given_way, logged = (
         [transaction for _, transaction in branch.given_way(last.index)],
@@ -82,7 +83,7 @@ def estate(
         if transaction.kind is Kind.TX and transaction.id not in logged and transaction.id not in known:
             known.add(transaction.id)
             pairs.add(Pair(stamp(), transaction.id, transaction.digest))
-    acquired = [t for t in here.values() if t.id not in logged and (t.kind is Kind.TX or t.id in known)]
+    acquired = [t for t in here.values() if t.id not in logged]
     kept = {transaction.key for transaction in acquired}
     return Estate(
         pairs=sorted(pairs),

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
-from quadlog.core.model import Kind, Outcome
+from quadlog.core.model import Kind
+from quadlog.core.records import Outcome
 from quadlog.core.sparql.caution import MAX_NESTING, weigh
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
@@ -24,7 +25,7 @@ from quadlog.errors import SyntaxRefused, TooLarge, Unsupported, UserError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from quadlog.core.model import Effect, LoggedEntry
+    from quadlog.core.records import Effect, LoggedEntry
 
 NAME: Final = "control"
 IS: Final = "control-is"

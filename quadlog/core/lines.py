@@ -71,6 +71,22 @@ def lines_of(change: Change) -> ChangeLines:
     )
 
 
+def inverse(lines: Lines) -> ChangeLines:
+    """What takes a change back, but for graphs that came with their first quads: only the state tells which those are.
+
+    A graph that was dropped comes back with the quads that it had.
+
+    >>> inverse(ChangeLines(inserted=("<urn:s> <urn:p> <urn:o> <urn:g> .",), filled=("<urn:g>",))).emptied
+    ('<urn:g>',)
+    """
+    return ChangeLines(
+        deleted=tuple(lines.inserted),
+        inserted=tuple(lines.deleted),
+        emptied=tuple(lines.filled),
+        filled=tuple(lines.emptied),
+    )
+
+
 def change_of(lines: Lines) -> Change:
     """What the text says."""
     return Change(

@@ -168,7 +168,9 @@ class Durable:
     queue: Sequence[Pair] = ()
     acquired: Sequence[Transaction] = ()
     standing: Standing | None = None
-    """None: in the first view, of all masters."""
+    """None: nothing was saved yet."""
+    blank: bool = False
+    """Its disk is new and its topics are not: it had said things that it does not know of."""
     tail: Sequence[tuple[Point, Pair]] = ()
     """The newest entries, up to POST_LIMIT of them, oldest first: what a lagger may still need."""
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 HASH_SIZE: Final = 32
 GENESIS: Final = bytes(HASH_SIZE)
@@ -98,6 +98,22 @@ class Rank(NamedTuple):
     ids: tuple[str, ...]
 
 
+class Returned(NamedTuple):
+    """A member that lost its disk, and came back under a later incarnation."""
+
+    node: str
+    incarnation: bytes
+    blank: bool
+    """It does not count for a majority: it has forgotten what it had agreed to."""
+
+
+class Peer(NamedTuple):
+    """A master that is configured, and its data centre."""
+
+    node: str
+    dc: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """A membership that agrees on one order."""
@@ -105,22 +121,59 @@ class View:
     epoch: int
     members: tuple[str, ...]
     parent: bytes = GENESIS
+    home: str = ""
+    """The data centre where its evaluation begins.  It follows from parent and members, so it is no part of the id."""
+    returned: tuple[Returned, ...] = ()
+    """Of its members those that ever lost their disks, in their order."""
+    peers: tuple[Peer, ...] = ()
+    """Who may be a member, in order, once an agreed entry has changed that; nobody: those of the settings."""
+    before: tuple[Peer, ...] = ()
+    """Who might before, as long as the last change is undecided: a majority has to be one of both."""
 
     @property
     def id(self) -> bytes:
-        """Name of the view: of its epoch, members and parent."""
+        """Name of the view: of its epoch, members and parent, of who of them returned, and of who may be a member."""
         return _view_id(self)
+
+    @property
+    def blank(self) -> frozenset[str]:
+        """Members that do not count for a majority."""
+        return frozenset(member.node for member in self.returned if member.blank)
+
+    def incarnation(self, node: str) -> bytes:
+        """Of a member that lost its disk, the incarnation that is in this view; of all others nothing.
+
+        >>> view = View(epoch=2, members=("m1", "m2"), returned=(Returned("m2", bytes([7]) * 16, blank=True),))
+        >>> view.incarnation("m1"), view.incarnation("m2") == bytes([7]) * 16, sorted(view.blank)
+        (b'', True, ['m2'])
+        """
+        return next((member.incarnation for member in self.returned if member.node == node), b"")
 
 
 @lru_cache(maxsize=64)
 def _view_id(view: View) -> bytes:
     """Every entry of a view is written with it."""
-    return hash_of(view.epoch.to_bytes(8, "big"), *(m.encode() for m in view.members), view.parent)
+    returned = (part for m in view.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank])))
+    peers = (
+        part.encode() for which in (view.peers, view.before) if which for p in which for part in ("", *p)
+    )
+    epoch, members = view.epoch.to_bytes(8, "big"), (m.encode() for m in view.members)
+    return hash_of(epoch, *members, view.parent, *returned, *peers)
 
 
-def first_view(masters: Iterable[str]) -> View:
-    """The view that a new cluster starts in: all configured masters."""
-    return View(epoch=1, members=tuple(sorted(masters)))
+def first_view(masters: Mapping[str, str]) -> View:
+    """The view that a new cluster starts in: all configured masters, each with its data centre.
+
+    >>> view = first_view({"m2": "dc2", "m1": "dc1"})
+    >>> view.members, view.home
+    (('m1', 'm2'), 'dc1')
+    """
+    return View(epoch=1, members=tuple(sorted(masters)), home=masters[min(masters)])
+
+
+def no_view(incarnation: bytes) -> View:
+    """Where a master stands that lost its disk, until it is let in: alone, and agreeing on nothing."""
+    return View(epoch=0, members=(), parent=hash_of(incarnation))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +190,27 @@ class Standing:
     """The view of a stronger side that it asks to be let into."""
     given_up: tuple[str, ...] = ()
     """Members that are not to be in its next view."""
+    newest: tuple[tuple[str, bytes], ...] = ()
+    """Of each master that is known to have lost its disk, itself included, the newest incarnation heard of."""
+    changes: tuple[tuple[Peer, ...], ...] = ()
+    """Who may be a member by each of the entries of this log, in order, that its view does not name yet."""
+    outside: bool = False
+    """The strongest side that it has heard since its view began does not name it."""
+
+    @property
+    def pending(self) -> View | None:
+        """What it voted for, as long as it is not installed."""
+        return self.ballot if self.ballot is not None and self.ballot.epoch > self.view.epoch else None
+
+    @property
+    def voted(self) -> int:
+        """The last epoch that it voted in."""
+        return self.view.epoch if self.ballot is None else self.ballot.epoch
+
+    @property
+    def rank(self) -> Rank:
+        """How strong its side is.  A side that once held a majority beats one that did not."""
+        return Rank(self.promise, len(self.view.members), self.view.members)
 
 
 class Ask(NamedTuple):
@@ -144,6 +218,21 @@ class Ask(NamedTuple):
 
     node: str
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How far a data centre's effects topic goes."""
+
+    term: bytes
+    """Id of the last view whose handover it has."""
+    index: int
+    """Of the last effect."""
+
+
+NOWHERE: Final = Held(GENESIS, 0)
+OF_A_BRANCH: Final = Held(b"\xff" * 32, 0)
+"""Of effects that are not those of the log: this data centre gave way, and has not copied the other side's yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +262,12 @@ class Post:
     """Nothing of the queue is left for the next post."""
     beside: Point | None = None
     """How far the sender has the log of the view that it is joining."""
+    effects: Held = NOWHERE
+    """Of the sender's data centre; from a vote on nothing is added before the new view is handed the duty."""
+    unheard: tuple[str, ...] = ()
+    """Data centres out of whose topics nothing comes to the sender: whoever hears them passes it on."""
+    changes: tuple[tuple[Peer, ...], ...] = ()
+    """Who may be a member by each of the entries up to the base, in order, that the view does not name yet."""
 
     @property
     def highest(self) -> int:
@@ -267,154 +362,3 @@ def body_hash(body: bytes, options: Mapping[str, str] = _NONE) -> bytes:
 def id_of_key(repository: str, key: str) -> bytes:
     """The transaction id that an ``Idempotency-Key`` stands for, the same at every master."""
     return hash_of(b"idempotency-key", repository.encode(), key.encode())[:16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedEntry:
-    """An entry as the agreed topic holds it: with its payload, and with its writer's lineage."""
-
-    index: int
-    kind: Kind
-    id: bytes
-    timestamp: int
-    digest: bytes
-    options: Mapping[str, str]
-    previous: bytes
-    chain: bytes
-    epoch: int
-    lineage: bytes
-    origin: str
-    created: int
-    media_type: str
-    body: bytes
-    traceparent: str = ""
-
-
-class Outcome(StrEnum):
-    """What became of an entry."""
-
-    APPLIED = "APPLIED"
-    REJECTED = "REJECTED"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
-    """What one entry did.  Quads are canonical N-Quads lines, graphs are N-Quads terms."""
-
-    index: int
-    id: bytes
-    entry_chain: bytes
-    term: bytes
-    attempt: int
-    outcome: Outcome
-    reason: str | None = None
-    deleted: tuple[str, ...] = ()
-    inserted: tuple[str, ...] = ()
-    emptied: tuple[str, ...] = ()
-    filled: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    quads: int
-    signature_before: bytes
-    signature_after: bytes
-    chain: bytes
-    continues: bool = False
-    """Of a chunk: its last line goes on in the next one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
-    """A worker takes over evaluation: what older attempts write after this is void."""
-
-    term: bytes
-    attempt: int
-    worker: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
-    """The duty to evaluate goes to another data centre: what other terms write after this is void."""
-
-    index: int
-    """Of the EVALUATOR entry that says so; 0: the view's own term, from its beginning."""
-    term: bytes
-    """Chain hash of that entry."""
-    dc: str
-    start: int = 0
-    """Offset in the effects topic of `dc` behind which the term begins; 0: not said yet, or in the home."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seed:
-    """What the log begins with instead of the empty state."""
-
-    signature: bytes
-    quads: int
-    digest: bytes
-    """Of the files of the store that was shipped, as one stream."""
-    at: int
-    """Milliseconds since 1970."""
-    by: str
-    sources: tuple[str, ...]
-
-    @property
-    def state(self) -> StateAfter:
-        """As the state after index 0."""
-        return StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=self.signature)
-
-
-class WorkerState(StrEnum):
-    """What a worker says of itself."""
-
-    STARTING = "STARTING"
-    """It lacks the seed that the log begins with, and does not serve before it has it."""
-    SERVING = "SERVING"
-    STOPPING = "STOPPING"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateAfter:
-    """What an effect says of the state after it: every store that applied it has to be that."""
-
-    index: int
-    id: bytes
-    entry_chain: bytes
-    signature: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scrub:
-    """What the last recount of a worker's stored quads found, in a copy of its store."""
-
-    index: int
-    """Applied in that copy."""
-    at: int
-    """When it ended; milliseconds since 1970."""
-    expected: bytes
-    """The signature that was applied at that index."""
-    found: bytes
-    """The signature of what is stored."""
-    quads: int
-    """That were counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
-    """What a worker says of itself, after every applied batch and each second otherwise."""
-
-    worker: str
-    dc: str
-    url: str
-    state: WorkerState
-    evaluating: bool
-    attempt: int
-    applied: Point
-    signature: bytes
-    quads: int
-    sent: int
-    store: str = ""
-    """Name of its store: another one once the worker was rebuilt.  Empty: it is too old to say."""
-    scrub: Scrub | None = None
-    scrub_failure: str = ""
-    """Why the last try to recount came to nothing."""
-    mend: str = ""
-    """Why it was not rebuilt when it was asked to be."""

@@ -1,0 +1,236 @@
+"""Proposing and voting: which view is to be the next one.
+
+    propose    the lowest remaining id, as soon as the view is not what it should be
+    vote       once in an epoch, for ever
+
+Masters of one data centre are let in together: a joiner with all of its data centre that speak.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.model import NOWHERE, OF_A_BRANCH, Returned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from quadlog.core.electorate import Electorate
+    from quadlog.core.incarnations import Incarnations
+    from quadlog.core.member import Member
+    from quadlog.core.model import Held, Peer, Post, Standing, View
+    from quadlog.core.presence import Presence
+
+
+class Ballots:
+    """What one master proposes, and what it votes for."""
+
+    def __init__(
+        self,
+        node: str,
+        *,
+        presence: Presence,
+        incarnations: Incarnations,
+        electorate: Electorate,
+        near: int,
+    ) -> None:
+        """Decide by what these know.
+
+        Args:
+            node: this master.
+            presence: who is heard.
+            incarnations: who lost its disk.
+            electorate: who may be a member, and who counts.
+            near: how many entries may be between a joiner and this master.
+
+        """
+        self._node: Final = node
+        self._presence: Final = presence
+        self._incarnations: Final = incarnations
+        self._electorate: Final = electorate
+        self._near: Final = near
+        self.effects = NOWHERE
+        """How far the effects of the own data centre go."""
+
+    # --- proposing --------------------------------------------------------------------------------
+
+    def _electoral(
+        self, standing: Standing, members: Mapping[str, Member]
+    ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]]:
+        """Who may be in the next view, and who might before, as long as that is undecided.
+
+        It is decided when all members of a majority of both are in a view that says so.
+        """
+        view = standing.view
+        if view.before:
+            is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
+            return view.peers, () if is_decided else view.before
+        if standing.changes and self._electorate.may_change(view, standing.changes[0]):
+            return standing.changes[0], self._electorate.peers(view)
+        return view.peers, ()
+
+    def _wanted(
+        self,
+        standing: Standing,
+        centres: Mapping[str, str],
+        members: Mapping[str, Member],
+        last: int,
+        now: float,
+    ) -> set[str]:
+        """Who should be in the view: its members less those given up, and joiners that are near."""
+        present = (set(standing.view.members) - set(standing.given_up)) & {*centres}
+        near = {
+            name
+            for name, member in members.items()
+            if name in centres
+            and name not in standing.view.members
+            and self._asks_to_join(name, standing.view, members, now)
+            and self._is_near(member, last)
+        }
+        together = {
+            name
+            for name in near
+            if all(
+                mate in near or mate in present or not self._presence.is_recent(mate, now)
+                for mate in centres
+                if centres[mate] == centres[name]
+            )
+        }
+        return present | together
+
+    def _asks_to_join(self, name: str, view: View, members: Mapping[str, Member], now: float) -> bool:
+        member = members.get(name)
+        return (
+            member is not None
+            and member.said is not None
+            and member.said.joining == view
+            and self._presence.is_recent(name, now)
+        )
+
+    def _is_near(self, joiner: Member, last: int) -> bool:
+        beside = joiner.said.beside if joiner.said is not None else None
+        return beside is not None and last - beside.index <= self._near
+
+    def proposal(
+        self, standing: Standing, members: Mapping[str, Member], last: int, now: float
+    ) -> View | None:
+        """A ballot of its own, if it is for this master to propose one, and time to."""
+        ballot, view = standing.pending, standing.view
+        if standing.joining is not None or self._node not in view.members:
+            return None
+        peers, before = self._electoral(standing, members)
+        candidate = replace(view, peers=peers, before=before)
+        wanted = self._wanted(standing, self._electorate.centres(candidate), members, last, now)
+        stay = wanted & {*view.members}
+        if not stay or self._node != min(stay):
+            return None
+        names = tuple(sorted(wanted))
+        candidate = replace(
+            candidate,
+            members=names,
+            parent=view.id,
+            home=self._home_of(stay, candidate, members),
+            returned=self._returned(names, view, members),
+        )
+        if ballot is None and _is_as_wanted(view, candidate, members):
+            return None
+        if ballot is not None and replace(candidate, epoch=ballot.epoch) == ballot:
+            said = [m.said for n, m in members.items() if n in wanted and m.said]
+            rivals = [view for post in said for view in (post.view, post.ballot) if view is not None]
+            if not any(rival != ballot and rival.epoch >= ballot.epoch for rival in rivals):
+                return None
+        epochs = [standing.voted, view.epoch]
+        for member in members.values():
+            if member.said is not None:
+                epochs.append(member.said.view.epoch)
+                epochs.append(member.said.ballot.epoch if member.said.ballot else 0)
+        return replace(candidate, epoch=max(epochs) + 1)
+
+    def _returned(
+        self, names: Iterable[str], view: View, members: Mapping[str, Member]
+    ) -> tuple[Returned, ...]:
+        """Of members of the next view those that lost their disks, and whether they are blank still."""
+        return tuple(
+            Returned(name, incarnation, self._is_blank(name, incarnation, view, members))
+            for name, incarnation in self._incarnations.newest
+            if name in names
+        )
+
+    def _is_blank(self, name: str, incarnation: bytes, view: View, members: Mapping[str, Member]) -> bool:
+        """As the view tells that it is in: this one, or where it comes from."""
+        member = members.get(name)
+        if name not in view.members and member is not None and member.said is not None:
+            view = member.said.view
+        return view.incarnation(name) != incarnation or self._electorate.is_blank(name, view)
+
+    def _home_of(self, stay: Iterable[str], view: View, members: Mapping[str, Member]) -> str:
+        """Where it was, as long as a member is there that stays; else where the lowest one is that does.
+
+        But not where the effects are of a branch that was cut, if there is any other.
+        """
+        centres, names = self._electorate.centres(view), sorted(stay)
+        fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH]
+        homes = [centres[name] for name in fit or names]
+        return view.home if view.home in homes else homes[0]
+
+    def _effects_of(self, name: str, members: Mapping[str, Member]) -> Held:
+        member = members.get(name)
+        if name == self._node:
+            return self.effects
+        return NOWHERE if member is None or member.said is None else member.said.effects
+
+    # --- voting -----------------------------------------------------------------------------------
+
+    def votes_for(
+        self, ballot: View, said: Post, standing: Standing, members: Mapping[str, Member], now: float
+    ) -> bool:
+        """Whether another's ballot gets this master's vote: at most one an epoch, ever."""
+        view, joining = standing.view, standing.joining
+        if self._node not in ballot.members or ballot.epoch <= max(standing.voted, view.epoch):
+            return False
+        if self._incarnations.gone(ballot):
+            return False  # whoever proposed it has not heard of that
+        if joining is None:
+            return ballot.parent == view.id and self._agrees(ballot, standing, members, now)
+        return ballot.parent == joining.id and said.view == joining and said.rank > standing.rank
+
+    def _agrees(self, ballot: View, standing: Standing, members: Mapping[str, Member], now: float) -> bool:
+        """Of the own view just those are in it that are not given up; the others ask to be, and may."""
+        if (ballot.peers, ballot.before) != self._electoral(standing, members):
+            return False
+        theirs, mine = set(ballot.members), set(standing.view.members) & {*self._electorate.centres(ballot)}
+        if theirs & mine != mine - set(standing.given_up):
+            return False
+        return all(self._asks_to_join(name, standing.view, members, now) for name in theirs - mine)
+
+    def is_elected(self, standing: Standing, members: Mapping[str, Member], now: float) -> bool:
+        """Whether anyone who is heard has installed what this master voted for."""
+        ballot = standing.pending
+        return ballot is not None and any(
+            member.is_in(ballot) and self._presence.is_recent(name, now) for name, member in members.items()
+        )
+
+
+def _is_as_wanted(view: View, candidate: View, members: Mapping[str, Member]) -> bool:
+    """Whether the view is what it should be.  That all its members count is seen to when they are in it."""
+    wanted = (candidate.members, candidate.peers, candidate.before)
+    if (view.members, view.peers, view.before) != wanted:
+        return False
+    return candidate.returned == view.returned or not _are_all_in(view, members)
+
+
+def _are_all_in(view: View, members: Mapping[str, Member]) -> bool:
+    """Whether all members of the view have installed it."""
+    return all((member := members.get(name)) and member.is_in(view) for name in view.members)
+
+
+def elected_from(standing: Standing) -> View | None:
+    """Whose log is to be read to follow what was elected; None: the own one goes on.
+
+    A voter may have asked to be let in elsewhere since it voted, while nobody had installed that yet.
+    """
+    ballot, joining = standing.ballot, standing.joining
+    if ballot is None or ballot.parent == standing.view.id:
+        return None
+    return joining if joining is not None and joining.id in {ballot.parent, ballot.id} else ballot

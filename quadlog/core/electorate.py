@@ -1,0 +1,116 @@
+"""Who may be a member of a view, and what its members count for.
+
+The peers are those of the settings until an agreed CONFIG entry adds or removes one.  What such entries make of them
+follows from the log alone.  A majority has the next view name the new peers, and those before: it has to be a majority
+of both to be one.  The change is decided when all members of such a majority are in that view: no majority of the peers
+before can come about without one of them.  The view after that names the new peers alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.model import Kind, Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from quadlog.core.model import Transaction, View
+
+PEER: Final = "peer"
+DC: Final = "peer-dc"
+"""Options of a CONFIG transaction: a master's id, and its data centre, or nothing, to remove it."""
+
+
+def options_of(peer: str, dc: str = "") -> dict[str, str]:
+    """The options of a transaction that adds a peer, or, without a data centre, removes it."""
+    return {PEER: peer, DC: dc}
+
+
+def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ...]:
+    """The peers behind an entry; nobody: it changes nothing.
+
+    >>> from quadlog.core.model import Transaction
+    >>> add = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of("m2", "dc2"))
+    >>> changed((Peer("m1", "dc1"),), add)
+    (Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2'))
+    """
+    name, dc = transaction.options.get(PEER, ""), transaction.options.get(DC, "")
+    if transaction.kind is not Kind.CONFIG or not name:
+        return ()
+    others = tuple(peer for peer in peers if peer.node != name)
+    is_there = len(others) < len(peers)
+    if is_there == bool(dc):
+        return ()
+    return tuple(sorted((*others, Peer(name, dc)))) if dc else others  # the last one stays: nobody is nothing
+
+
+class Electorate:
+    """What the members of a view count for, all of them together.
+
+    A data centre that has several masters counts with the share of them that are in it: if it were torn apart, each
+    part could make another half a majority.
+    """
+
+    def __init__(self, masters: Mapping[str, str]) -> None:
+        """`masters`: the peers of the settings, each with its data centre."""
+        self._configured: Final = tuple(sorted(Peer(name, centre) for name, centre in masters.items()))
+
+    def peers(self, view: View) -> tuple[Peer, ...]:
+        """Who may be a member, by the last change."""
+        return view.peers or self._configured
+
+    def centres(self, view: View) -> Mapping[str, str]:
+        """The data centre of each who may be a member, by the last change or, while it is undecided, before it."""
+        return _centres(self.peers(view), view.before)
+
+    def is_majority(self, view: View) -> bool:
+        """Whether those in it that are not blank are more than half of all data centres."""
+        return all(2 * counted > centres for counted, centres in self._counts(view))
+
+    def vouches(self, view: View) -> bool:
+        """Whether there is no majority without one of those in it that are not blank."""
+        return all(2 * counted >= centres for counted, centres in self._counts(view))
+
+    def _counts(self, view: View) -> Iterator[tuple[Fraction, int]]:
+        """What those that are not blank count for, of how many data centres: by each of the changes."""
+        names = [name for name in view.members if name not in view.blank]
+        yield _count(names, self.peers(view))
+        if view.before:
+            yield _count(names, view.before)
+
+    def is_blank(self, name: str, view: View) -> bool:
+        """Whether a master that has installed this view is blank still."""
+        return name not in view.members or (name in view.blank and not self.vouches(view))
+
+    def may_change(self, view: View, peers: tuple[Peer, ...]) -> bool:
+        """Whether the view after this one names these peers.
+
+        One change after the other, by a majority, all of whom count, and who are half of the new ones: or nobody could
+        vouch for one of those that loses its disk.
+        """
+        if view.before or view.blank or not self.is_majority(view):
+            return False
+        counted, centres = _count(view.members, peers)
+        return 2 * counted >= centres
+
+
+def _count(names: Iterable[str], peers: tuple[Peer, ...]) -> tuple[Fraction, int]:
+    """What these are of how many data centres."""
+    shares, centres = _shares(peers)
+    return sum((shares[name] for name in names if name in shares), Fraction(0)), centres
+
+
+@lru_cache(maxsize=64)
+def _shares(peers: tuple[Peer, ...]) -> tuple[Mapping[str, Fraction], int]:
+    sizes = Counter(peer.dc for peer in peers)
+    return {peer.node: Fraction(1, sizes[peer.dc]) for peer in peers}, len(sizes)
+
+
+@lru_cache(maxsize=64)
+def _centres(peers: tuple[Peer, ...], before: tuple[Peer, ...]) -> Mapping[str, str]:
+    return MappingProxyType({peer.node: peer.dc for peer in (*before, *peers)})

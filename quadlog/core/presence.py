@@ -1,0 +1,133 @@
+"""Who is missing, and who is stronger: giving up, and joining.
+
+A member is given up that is silent, or lacks what all others posted, for `lag`.  Giving up is mutual, and where
+opinions differ the lower id is believed.  Masters of one data centre stay together: from outside a member is given up
+when those of its data centre that speak have given it up, or, after twice the time, together with them.
+
+Whoever hears a stronger side asks to be let in there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from quadlog.core.model import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quadlog.core.electorate import Electorate
+    from quadlog.core.member import Member
+    from quadlog.core.model import Post, Standing, View
+
+HoldingUp: TypeAlias = tuple[Pair | None, frozenset[str]]
+"""What heads the queues of all others, and the members that have not posted it."""
+
+NOBODY: Final[HoldingUp] = (None, frozenset())
+
+
+class Presence:
+    """Who was heard when, and what follows from that.  Times are steady milliseconds."""
+
+    def __init__(self, node: str, electorate: Electorate, *, lag: float) -> None:
+        """`node`: this master; `electorate`: where the others are; `lag`: how long a member may be silent."""
+        self._node: Final = node
+        self._electorate: Final = electorate
+        self._lag: Final = lag
+        self.heard_at: dict[str, float] = {}
+        """When each other master was heard last, in this view or outside it."""
+        self._since: float | None = None
+        self._held_up: tuple[HoldingUp, float] = (NOBODY, 0.0)
+
+    def begin(self, now: float) -> None:
+        """A view begins: all have their time from here on."""
+        self._since = now
+        self._held_up = (NOBODY, now)
+
+    def hear(self, post: Post, view: View, now: float) -> None:
+        """A post came to this view.
+
+        A member that moved on to another view is silent to this one.  One that voted for it and has not
+        installed it has some more time: it may have a long queue to hear first.
+        """
+        is_coming = post.ballot == view and now - (self._since or now) <= self._lag
+        if post.node not in view.members or post.view == view or is_coming:
+            self.heard_at[post.node] = now
+
+    def is_recent(self, name: str, now: float) -> bool:
+        """Whether it was heard within `lag`."""
+        heard = self.heard_at.get(name)
+        return heard is not None and now - heard <= self._lag
+
+    def missing(
+        self,
+        standing: Standing,
+        gone: set[str],
+        members: Mapping[str, Member],
+        holding_up: HoldingUp,
+        now: float,
+    ) -> set[str]:
+        """Who was given up, and who is to be.  For good, in this view; at once, if it lost its disk (`gone`)."""
+        view = standing.view
+        lost = {*standing.given_up, *gone} - {self._node}
+        overdue = self._overdue(view, holding_up, now)
+        for name in overdue:
+            mates = [mate for mate in self._mates(name, view) if mate not in overdue]
+            if self._node in self._mates(name, view) or all(
+                name in _given_up_by(mate, view, members) for mate in mates
+            ):
+                lost.add(name)
+            elif overdue[name] > 2 * self._lag:
+                lost |= {name, *mates}
+        for name in view.members:
+            theirs = _given_up_by(name, view, members) if name != self._node and name not in lost else ()
+            if self._node in theirs:
+                lost.add(name)  # giving up is mutual
+            lost |= {who for who in theirs if who != self._node and name < who}
+        return lost
+
+    def _overdue(self, view: View, holding_up: HoldingUp, now: float) -> dict[str, float]:
+        """Members that are silent for too long, or speak and lack what all others have posted; and for how long."""
+        if self._since is None:
+            self._since = now
+        since = self._since
+        if holding_up != self._held_up[0]:
+            self._held_up = (holding_up, now)
+        missing = {
+            name: now - max(self.heard_at.get(name, since), since)
+            for name in view.members
+            if name != self._node
+        }
+        centres = self._electorate.centres(view)
+        if len({centres[name] for name in holding_up[1] if name in centres}) == 1:
+            for name in holding_up[1]:
+                missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
+        missing.pop(self._node, None)
+        return {name: late for name, late in missing.items() if late > self._lag}
+
+    def _mates(self, name: str, view: View) -> list[str]:
+        """The other members of its data centre."""
+        centres = self._electorate.centres(view)
+        centre = centres.get(name)
+        return [other for other in view.members if other != name and centres.get(other) == centre]
+
+    def stronger(self, standing: Standing, members: Mapping[str, Member], now: float) -> View | None:
+        """The view of the strongest side that is heard, if it is stronger than this one."""
+        view = standing.view
+        best, found = standing.rank, None
+        for name, member in members.items():
+            said = member.said
+            if said is None or name in view.members or said.joining is not None:
+                continue
+            if said.view == view or self._node in said.view.members or not self.is_recent(name, now):
+                continue
+            if said.rank > best:
+                best, found = said.rank, said.view
+        return found
+
+
+def _given_up_by(name: str, view: View, members: Mapping[str, Member]) -> tuple[str, ...]:
+    member = members.get(name)
+    if member is None or member.said is None or member.said.view != view:
+        return ()
+    return member.said.given_up

@@ -1,0 +1,120 @@
+"""POST: what one master says of itself.
+
+What of its queue goes into a post is in `posting`; the rest stands here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.member import Member
+from quadlog.core.model import NOWHERE, Post
+from quadlog.core.posting import Posting
+
+if TYPE_CHECKING:
+    from quadlog.core.company import Company
+    from quadlog.core.holdings import Holdings
+    from quadlog.core.messages import Limits
+    from quadlog.core.model import Pair, Point
+    from quadlog.core.pacing import Clock, Pacing
+    from quadlog.core.views import Views
+
+
+class Speech:
+    """One master's posts."""
+
+    def __init__(
+        self,
+        node: str,
+        incarnation: bytes,
+        sequence: int,
+        *,
+        views: Views,
+        company: Company,
+        holdings: Holdings,
+        clock: Clock,
+        pacing: Pacing,
+        limits: Limits,
+    ) -> None:
+        """`sequence`: of its last post."""
+        self.node: Final = node
+        self.incarnation: Final = incarnation
+        self.sequence = sequence
+        self.effects = NOWHERE
+        """How far the effects topic of this data centre goes; said in posts, means nothing here."""
+        self._unheard: tuple[str, ...] = ()
+        self._views: Final = views
+        self._company: Final = company
+        self._holdings: Final = holdings
+        self._clock: Final = clock
+        self._pacing: Final = pacing
+        self._limits: Final = limits
+        self._posting = Posting(holdings.queue, limits)
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Data centres out of whose topics nothing comes; said in posts, at once, and means nothing here."""
+        return self._unheard
+
+    @unheard.setter
+    def unheard(self, dcs: tuple[str, ...]) -> None:
+        if dcs != self._unheard:
+            self._pacing.tell()
+        self._unheard = dcs
+
+    def begin_view(self) -> None:
+        """All is to be said anew."""
+        self._posting = Posting(self._holdings.queue, self._limits)
+        self._pacing.tell()
+
+    def offer(self, pair: Pair) -> None:
+        """A pair of the queue is acquired."""
+        self._posting.offer(pair)
+        self._pacing.tell()
+
+    def hear(self, post: Post) -> None:
+        """Another's post: does it ask for a snapshot that is not on its way?"""
+        if any(ask.node == self.node and self._posting.asked(ask.sequence) for ask in post.asks):
+            self._pacing.tell()
+
+    def post(self, beside: Point | None) -> Post:
+        """The next post; `beside`: how far the log of the side that this master is joining was read."""
+        self.sequence += 1
+        counter = self._clock.stamp()
+        is_snapshot, queue = self._posting.draw(self.sequence)
+        left = self._posting.first_left
+        if left is not None:
+            counter = min(counter, left.timestamp - 1)  # what is left may stand before what was posted
+        views, log, company = self._views, self._holdings.log, self._company
+        own = company.members.get(self.node) or Member(self.incarnation)
+        furthest = company.furthest_behind(log.last.index)
+        post = Post(
+            node=self.node,
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            base_sequence=None if is_snapshot else own.heard,
+            view=views.view,
+            base=log.last,
+            counter=counter,
+            queue=queue,
+            added=log.since(furthest if is_snapshot else own.base.index),
+            asks=tuple(company.asks.values()),
+            ballot=views.ballot,
+            rank=views.rank,
+            joining=views.standing.joining,
+            given_up=views.standing.given_up,
+            whole=left is None,
+            beside=beside,
+            effects=self.effects,
+            unheard=self.unheard,
+            changes=views.standing.changes,
+        )
+        company.members[self.node] = own
+        own.hear(post, post.base)
+        own.understand(post, queue)
+        self._pacing.posted(self._clock.now.steady)
+        if left is not None:
+            self._pacing.tell()
+        if post.ballot is not None:
+            self._pacing.tend_soon()
+        return post
