@@ -6,18 +6,19 @@ Used by the scenarios (where a person says what happens) and by the weather (whe
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.agreement import Agreement
+from quadlog.core.incarnations import new_incarnation
 from quadlog.core.messages import Acquired, Durable, Followed, Heard, Limits, Now, Pace, Submitted, Tick
 from quadlog.core.model import START, Pair, Point, Post, Standing, Transaction
 from quadlog.master.perform import perform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
-    from quadlog.core.messages import Adopted, Save
+    from quadlog.core.messages import Adopted, Branch, Save
     from quadlog.core.model import Entry
 
 
@@ -82,6 +83,11 @@ class Disk:
     cuts: int = 0
     """How often the log was cut."""
 
+    @property
+    def logged(self) -> Container[bytes]:
+        """Ids of all that is synchronised."""
+        return self.ids
+
     def save(self, save: Save) -> None:
         """One batch, whole or not at all."""
         self.counter, self.sequence, self.standing = (
@@ -140,11 +146,27 @@ class Member:
         pace: Pace | None = None,
         skew: int = 0,
         kafka: dict[tuple[bytes, bytes], Transaction] | None = None,
+        joins: bool = False,
     ) -> None:
-        """`skew`: milliseconds by which this master's wall clock is off; `kafka`: shared in a data centre."""
+        """A master.
+
+        Args:
+            name: its id.
+            masters: the peers of its settings, and itself.
+            limits: how much at once.
+            pace: when to post.
+            skew: milliseconds by which its wall clock is off.
+            kafka: shared in a data centre.
+            joins: it comes new to a cluster that is there.
+
+        """
         self.name, self.masters, self.skew = name, dict(masters), skew
         self.limits, self.pace = limits or Limits(), pace or Pace()
-        self.disk = Disk()
+        self.incarnation = new_incarnation(None, 0, bytes(10))
+        self.joins = joins
+        self.losses = 0
+        """How often it lost its disk."""
+        self.disk = self._disk()
         self.kafka: dict[tuple[bytes, bytes], Transaction] = {} if kafka is None else kafka
         """Payloads that are durable in this master's data centre, whether it knows or not."""
         self.told: set[tuple[bytes, bytes]] = set()
@@ -164,13 +186,16 @@ class Member:
         """Its data centre."""
         return self.masters[self.name]
 
+    def _disk(self) -> Disk:
+        return Disk()
+
     def _core(self) -> Agreement:
         return Agreement(
             node=self.name,
-            incarnation=bytes(16),
-            masters=self.masters,
-            durable=self.disk.durable(),
-            logged=self.disk.ids,
+            incarnation=self.incarnation,
+            masters={name: dc for name, dc in self.masters.items() if name != self.name or not self.joins},
+            durable=replace(self.disk.durable(), blank=self.joins or self.losses > 0),
+            logged=self.disk.logged,
             pace=self.pace,
             limits=self.limits,
         )
@@ -208,7 +233,11 @@ class Member:
         )
         if branch.last == beside:
             return
-        self.core.step(Followed(branch=branch), self.now(at))
+        self.core.step(Followed(branch=self._read(branch)), self.now(at))
+
+    def _read(self, branch: Beside) -> Branch:
+        """What it makes of what it read."""
+        return branch
 
     def turn(self, at: float, *, fail: Callable[[str], None] = lambda _: None) -> Post | None:
         """What the node's thread does in one turn.  `fail` may crash it before any effect is done."""
@@ -250,6 +279,22 @@ class Member:
     def restart(self, at: float) -> None:
         """After a crash: from the disk, then from the own data centre's Kafka."""
         self.core = self._core()
+        if not self.core.is_blank:  # else the agreed topic holds more than it knows
+            self._say_what_is_missing()
+        self.told = set()
+        for key, transaction in list(self.kafka.items()):
+            self.told.add(key)
+            given = Submitted if key in self.mine else Acquired
+            self.core.step(given(transaction=transaction), self.now(at))
+
+    def lose_disk(self, at: float) -> None:
+        """Its process dies, and starts again with nothing but what its data centre's Kafka has."""
+        self.losses += 1
+        self.incarnation = new_incarnation(self.incarnation, self.now(at).wall, bytes(10))
+        self.disk, self._cuts = self._disk(), 0
+        self.restart(at)
+
+    def _say_what_is_missing(self) -> None:
         if self._cuts == self.disk.cuts and self.published:
             end, log = len(self.published), self.disk.log
             assert len(log) >= end, f"{self.name} said {end} entries and remembers {len(log)}"
@@ -257,16 +302,11 @@ class Member:
                 f"{self.name} remembers another log than it said"
             )
         self._publish_all()
-        self.told = set()
-        for key, transaction in list(self.kafka.items()):
-            self.told.add(key)
-            given = Submitted if key in self.mine else Acquired
-            self.core.step(given(transaction=transaction), self.now(at))
 
     @property
     def log(self) -> list[tuple[Point, Pair]]:
         """The synchronised queue, what is not yet saved included."""
         return [
             *((entry.point, entry.pair) for entry in self.disk.log),
-            *((e.point, e.pair) for e in self.core._pending.entries),
+            *((e.point, e.pair) for e in self.core._holdings.changes.entries),
         ]

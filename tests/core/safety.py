@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadlog.core.model import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from quadlog.core.messages import Limits, Save
-    from quadlog.core.model import Pair, Point, Post
+    from quadlog.core.model import Pair, Point, Post, View
     from tests.core.cluster import Logged, Member
 
 
 class Safety:
     """One order in a view; what a majority agreed stays where it is; nothing said that is not kept."""
 
-    def __init__(self, limits: Limits, is_majority: Callable[[Sequence[str]], bool]) -> None:
+    def __init__(self, limits: Limits, is_majority: Callable[[View], bool]) -> None:
         """Nothing has happened."""
         self._limits = limits
         self._is_majority = is_majority
         self._order: dict[tuple[bytes, int], Point] = {}
         self.settled: dict[int, tuple[Point, bytes]] = {}
         """By index, what was agreed in a view that holds a majority."""
-        self._said: dict[tuple[str, int], frozenset[Pair]] = {}
+        self._said: dict[tuple[bytes, str, int], frozenset[Pair]] = {}
         """By sender and sequence: all that the sender's posts said up to this one, from the last snapshot on."""
-        self._promised: dict[str, Post] = {}
-        self._votes: dict[tuple[str, int], bytes] = {}
+        self._promised: dict[tuple[bytes, str], Post] = {}
+        self._posted: set[Pair] = set()
+        self._votes: dict[tuple[bytes, str, int], bytes] = {}
 
     def saved(self, member: Member, save: Save, lost: Sequence[Logged]) -> None:
         """A master saved a turn."""
         log, queue = member.disk.log, member.core.queue
         for one in lost:
-            assert one.pair.id in queue or one.pair.id in member.disk.ids, f"{member.name} gave up {one}"
+            is_kept = one.pair.id in queue or one.pair.id in member.disk.ids
+            assert is_kept or one.transaction.kind is not Kind.TX, f"{member.name} gave up {one}"
         assert len(log) == len(member.disk.ids), f"{member.name} has something twice"
         for entry in save.entries:
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)
@@ -41,22 +45,23 @@ class Safety:
             assert before is None or before.pair < entry.pair, (
                 f"{entry.index} was agreed behind a later timestamp: {before} then {entry.pair}"
             )
-            if self._is_majority(entry.view.members):
+            if self._is_majority(entry.view):
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
         ballot = save.standing.ballot if save.standing is not None else None
         if ballot is not None:
-            vote = self._votes.setdefault((member.name, ballot.epoch), ballot.id)
+            vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
 
     def posted(self, member: Member, post: Post) -> None:
         """A master has posted."""
         before: frozenset[Pair] = frozenset()
         if post.base_sequence is not None:
-            before = self._said[member.name, post.base_sequence]
+            before = self._said[member.incarnation, member.name, post.base_sequence]
         said = before.union(post.queue) if post.queue else before
-        self._said[member.name, post.sequence] = said
-        self._promised[member.name] = post
+        self._said[member.incarnation, member.name, post.sequence] = said
+        self._promised[member.incarnation, member.name] = post
+        self._posted.update(post.queue)
         missing = [p for p in member.core.queue.acquired() if p not in said]
         assert all(pair.timestamp > post.counter for pair in missing), (
             f"{member.name} posted counter {post.counter} and left out {min(missing)}"
@@ -67,20 +72,21 @@ class Safety:
         )
 
     def submitted(self, member: Member, pairs: Sequence[Pair]) -> None:
-        """A client's transaction was stamped."""
-        promised = self._promised.get(member.name)
-        assert promised is None or all(pair.timestamp > promised.counter for pair in pairs), (
-            f"{member.name} posted counter {promised and promised.counter} and then stamped {pairs}"
+        """A client's transaction was stamped.  With it a view may be installed, whose members' pairs come along."""
+        promised = self._promised.get((member.incarnation, member.name))
+        stamped = [pair for pair in pairs if pair not in self._posted]
+        assert promised is None or all(pair.timestamp > promised.counter for pair in stamped), (
+            f"{member.name} posted counter {promised and promised.counter} and then stamped {stamped}"
         )
 
     def kept(self, member: Member) -> None:
         """What it posted it still knows: in its queue, or synchronised."""
-        post = self._promised.get(member.name)
+        post = self._promised.get((member.incarnation, member.name))
         if post is None:
             return
         core = member.core
         if core.view == post.view:
-            for pair in self._said[member.name, post.sequence]:
+            for pair in self._said[member.incarnation, member.name, post.sequence]:
                 assert pair.id in core.queue or core.is_synchronised(pair.id), (
                     f"{member.name} posted {pair} and forgot it"
                 )
@@ -92,9 +98,10 @@ class Safety:
         known = core.members.get(sender.name)
         if known is None or known.said is None or known.said.view != core.view:
             return
-        said = sorted(p for p in self._said[sender.name, known.said.sequence] if p.id in core.queue)
+        posted = self._said[known.incarnation, sender.name, known.said.sequence]
+        said = sorted(p for p in posted if p.id in core.queue)
         held = sorted(p for p in known.posted if p.id in core.queue)
         assert held == said, f"{reader.name} holds {held} of {sender.name}, which said {said}"
-        assert known.base.index <= core.last.index or sender.name in core._asks, (
+        assert known.base.index <= core.last.index or sender.name in core.asks, (
             f"{reader.name} counts what {sender.name} said at a base that it has not reached"
         )

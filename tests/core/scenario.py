@@ -19,7 +19,13 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     miss m2 m1                  m2 will never collect what m1 has posted since
     stranger x9                 a master that is not configured posts to all
     crash m1                    m1 loses what it had not saved, and starts again: it collects all posts anew
+    lose m1                     likewise, and it has lost its disk: it is blank
+    newcomer m4:us              a master comes that is no peer yet, in a data centre
+    add m1 m4                   m1 is asked to make m4 a peer
+    remove m1 m3                m1 is asked to make m3 one no more
 
+A star marks a member of a view that does not count for a majority. Behind a view stand the peers that it names, and
+those before an undecided change.
 Time passes by a second a command, so that whoever has something to say, or was silent, posts.
 """
 
@@ -30,12 +36,15 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from quadlog.core.electorate import options_of
 from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import Transaction
+from quadlog.core.model import Kind, Transaction
 from tests.core.cluster import Member
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Pair
+    from collections.abc import Iterable
+
+    from quadlog.core.model import Pair, Peer, View
 
 SECOND = 1000.0
 
@@ -47,6 +56,8 @@ class Scenario:
         """Nobody is there yet."""
         self.members: dict[str, Member] = {}
         self.names: dict[bytes, str] = {}
+        self.asked: dict[str, Transaction] = {}
+        """Changes of the peers."""
         self.at = 0.0
         self.limits = Limits()
         self.lag = float("inf")
@@ -149,6 +160,27 @@ class Scenario:
         for sender in self.members:
             self.collected[master, sender] = 0
 
+    def do_lose(self, master: str) -> None:
+        self.members[master].lose_disk(self.at)
+        for sender in self.members:
+            self.collected[master, sender] = 0
+
+    def do_newcomer(self, name: str) -> None:
+        node, _, centre = name.partition(":")
+        masters = next(iter(self.members.values())).masters | {node: centre or node}
+        pace = Pace(lag=self.lag)
+        self.members[node] = Member(node, masters, limits=self.limits, pace=pace, joins=True)
+
+    def do_add(self, master: str, peer: str) -> None:
+        self._ask(master, f"+{peer}", options_of(peer, self.members[peer].dc))
+
+    def do_remove(self, master: str, peer: str) -> None:
+        self._ask(master, f"-{peer}", options_of(peer))
+
+    def _ask(self, master: str, name: str, options: dict[str, str]) -> None:
+        self.asked[name] = replace(self._transaction(name), kind=Kind.CONFIG, options=options)
+        self.do_submit(master, name)
+
     # --- what comes of it -----------------------------------------------------------------------------
 
     def state(self) -> str:
@@ -161,7 +193,7 @@ class Scenario:
         waiting = sorted(pair for name in core.queue._first for pair in core.queue.pairs(name))
         shown = [self._name(p) if core.queue.transaction(p) else f"({self._name(p)})" for p in waiting]
         line = f"{member.name} agreed: {agreed} | incoming: {' '.join(shown) or '-'}"
-        if asks := sorted(core._asks):
+        if asks := sorted(core.asks):
             line += f" | asks: {' '.join(asks)}"
         line += self._standing(member)
         ignored = ", ".join(f"{name} x{count}" for name, count in sorted(core.ignored.items()))
@@ -171,13 +203,21 @@ class Scenario:
         """Where it stands, if that is not where all began."""
         core = member.core
         standing = core.standing
-        said = f" | view {core.view.epoch}: {' '.join(core.view.members)}" if core.view.epoch > 1 else ""
+        said = f" | view {core.view.epoch}: {_members(core.view)}" if core.view.epoch > 1 else ""
+        if core.view.peers:
+            said += f" of {_names(core.view.peers)}"
+        if core.view.before:
+            said += f", before {_names(core.view.before)}"
+        if core.is_blank:
+            said += " | blank"
+        if standing.outside:
+            said += " | outside"
         if standing.given_up:
             said += f" | gave up: {' '.join(standing.given_up)}"
         if standing.joining is not None:
-            said += f" | asks into: {' '.join(standing.joining.members)}"
+            said += f" | asks into: {_members(standing.joining)}"
         if standing.ballot is not None and standing.ballot.epoch > core.view.epoch:
-            said += f" | voted for: {' '.join(standing.ballot.members)}"
+            said += f" | voted for: {_members(standing.ballot)}"
         return said
 
     def _names(self, pairs: object) -> str:
@@ -197,7 +237,17 @@ class Scenario:
     def _transaction(self, name: str) -> Transaction:
         digest = blake2b(name.encode(), digest_size=32).digest()
         self.names[digest[:16]] = name
+        if name in self.asked:
+            return self.asked[name]
         return Transaction(id=digest[:16], digest=digest)
+
+
+def _names(peers: Iterable[Peer]) -> str:
+    return " ".join(peer.node for peer in peers)
+
+
+def _members(view: View) -> str:
+    return " ".join(f"{name}*" if name in view.blank else name for name in view.members)
 
 
 def _follows(one: str, other: str) -> bool:

@@ -45,7 +45,7 @@ def kind_of(error: AssertionError) -> str:
 
 
 def _breaks(world: World, story: Sequence[Event], what: str) -> bool:
-    again = World(world.masters, limits=world.limits, lag=world.lag)
+    again = World(world.masters, limits=world.limits, lag=world.lag, newcomers=world.newcomers)
     again.transactions = world.transactions
     try:
         for event in story:

@@ -16,9 +16,10 @@ from quadlog.compare.history import touches
 from quadlog.compare.runs import Runs, differences
 from quadlog.compare.verify import count, verify
 from quadlog.core import signature
-from quadlog.core.model import GENESIS, Effect, Outcome
+from quadlog.core.model import GENESIS
+from quadlog.core.records import Effect, Outcome
 from quadlog.errors import StateError, Unavailable, UserError
-from tests.core.test_consumers import TERM, effects_topic, fence
+from tests.core.topics import TERM, effects_topic, fence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

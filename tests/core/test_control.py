@@ -18,7 +18,8 @@ from quadlog.core.control import (
     check,
     options_of,
 )
-from quadlog.core.model import GENESIS, Kind, LoggedEntry
+from quadlog.core.model import GENESIS, Kind
+from quadlog.core.records import LoggedEntry
 from quadlog.errors import Forbidden, SyntaxRefused, TooLarge, Unsupported, UserError
 
 SHAPE = "<urn:S> <http://www.w3.org/ns/shacl#targetNode> <urn:a> ."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from quadlog.core.model import START, Heartbeat, Point, WorkerState
-from quadlog.master.crew import SINK_MS, Crew, Worker
+from quadlog.core.model import START, Point
+from quadlog.core.records import Heartbeat, WorkerState
+from quadlog.master.crew import ASK_AGAIN_MS, SINK_MS, Crew, Worker
 
 TIMEOUT = 2000.0
 
@@ -76,3 +77,18 @@ def test_why_not() -> None:
         "is stopping",
     ]
     assert [crew.silent_in(worker, 2500) for worker in crew.all()] == [-500, 1000, -500]
+
+
+def test_a_worker_is_asked_to_evaluate_once_a_while_in_each_term() -> None:
+    crew = crew_of(beat("a", index=3), beat("b", index=4))
+    asked = [crew.to_appoint(moment, term) for moment, term in ((0, b"one"), (ASK_AGAIN_MS - 1, b"one"))]
+    assert [worker and worker.beat.worker for worker in asked] == ["b", None]
+    again = [crew.to_appoint(moment, b"two") for moment in (1, 2, ASK_AGAIN_MS, 1 + ASK_AGAIN_MS)]
+    assert [worker and worker.beat.worker for worker in again] == ["b", None, None, "b"]
+
+
+def test_it_is_news_who_begins_and_who_ends_to_evaluate() -> None:
+    crew = crew_of(beat("a"), beat("b", evaluating=True))
+    said = [beat("a"), beat("a", evaluating=True), beat("a", evaluating=True), beat("b"), beat("c")]
+    assert [crew.hear(one, 1) for one in said] == [False, True, False, True, False]
+    assert crew.hear(beat("d", evaluating=True), 1)

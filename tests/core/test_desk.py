@@ -2,111 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-import pytest
-
-from quadlog.core.messages import Save
 from quadlog.core.model import (
-    GENESIS,
-    Entry,
-    Kind,
-    Pair,
-    Payload,
-    Transaction,
     body_hash,
-    chain_hash,
-    first_view,
-    payload_digest,
 )
 from quadlog.errors import KeyReused, Rejected
 from quadlog.master.desk import Answer, Desk, TxState, Waiter
-from quadlog.store import MasterStore, Taken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-def payload_of(number: int, body: bytes, created: int = 0) -> Payload:
-    digest = payload_digest(origin="m1", created=created, media_type="text", traceparent="", body=body)
-    return Payload(
-        transaction=Transaction(id=number.to_bytes(16, "big"), digest=digest),
-        origin="m1",
-        origin_dc="dc1",
-        created=created,
-        media_type="text",
-        body=body,
-    )
-
-
-@dataclass
-class Log:
-    """A store and the entries that were saved in it, one after the other."""
-
-    store: MasterStore
-    index: int = 0
-    chain: bytes = GENESIS
-    payloads: dict[tuple[bytes, bytes], Payload] = field(default_factory=dict)
-
-    def agree(self, payload: Payload, rejected: dict[int, str] | None = None) -> Entry:
-        """Save an entry as the node does."""
-        pair = Pair(self.index + 1, *payload.transaction.key)
-        previous, self.chain = self.chain, chain_hash(self.chain, payload.transaction, pair.timestamp)
-        self.index += 1
-        entry = Entry(
-            index=self.index,
-            pair=pair,
-            kind=Kind.TX,
-            options={},
-            previous=previous,
-            chain=self.chain,
-            view=first_view(["m1"]),
-        )
-        self.payloads[payload.transaction.key] = payload
-        save = Save(
-            counter=self.index,
-            sequence=self.index,
-            acquired=(),
-            enqueued=(),
-            dequeued=(),
-            entries=(entry,),
-            released=(),
-        )
-        taken = Taken(positions={}, effects=(0, 0), rejected=rejected or {})
-        self.store.save(save, payloads=self.payloads, taken=taken, unneeded=())
-        return entry
-
-
-@dataclass
-class Client:
-    """Somebody who waits."""
-
-    body: bytes
-    told: list[Answer | Exception] = field(default_factory=list)
-
-    @property
-    def waiter(self) -> Waiter:
-        return Waiter(body_hash=body_hash(self.body), tell=self.told.append)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    store = MasterStore(tmp_path)
-    yield Log(store)
-    store.close()
-
-
-@pytest.fixture
-def desk(log: Log) -> Desk:
-    return Desk(log.store)
-
-
-def agree(log: Log, desk: Desk, payload: Payload) -> Entry:
-    entry = log.agree(payload)
-    desk.agreed([entry], log.payloads)
-    return entry
+from tests.core.desks import Client, Log, agree, payload_of
 
 
 def test_an_answer_comes_when_it_is_agreed_decided_and_applied(log: Log, desk: Desk) -> None:
@@ -241,3 +142,5 @@ def test_a_read_shows_what_was_acknowledged_before_the_last_start(log: Log) -> N
     assert (desk.settled, desk.shown) == (900, 1000)
     desk.settle(decided=1200, applied=1100)
     assert desk.shown == 1100
+    desk.go_back(700)
+    assert desk.shown == 700, "what was decided behind it is decided anew"

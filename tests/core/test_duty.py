@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumers.effects import EffectsLedger
-from quadlog.core.model import (
-    GENESIS,
-    Entry,
-    Handover,
-    Heartbeat,
-    Kind,
-    Pair,
-    Point,
-    WorkerState,
-    first_view,
-    hash_of,
-)
+from consumers.effects_ledger import EffectsLedger
+from quadlog.core.model import GENESIS, Entry, Held, Kind, Pair, Point, first_view, hash_of
+from quadlog.core.records import Handover, Heartbeat, WorkerState
 from quadlog.master.crew import Crew
 from quadlog.master.duty import AGAIN_MS, LONGEST_MS, UNHEARD_MS, Duty, move_of
 
 DCS = ["dc1", "dc2", "dc3"]
-FIRST = Handover(index=0, term=hash_of(b"the view"), dc="dc1")
+VIEW = first_view({"m1": "dc1", "m2": "dc2", "m3": "dc3"})
+FIRST = Handover(index=0, term=VIEW.id, dc="dc1")
 TIMEOUT = 2000.0
 
 
@@ -34,8 +25,10 @@ class Rig:
         self.said: list[Handover] = []
         self.asked: list[Handover] = []
         self.proposed: list[tuple[Handover, str]] = []
+        self.others: dict[str, list[Held]] = {}
         self.duty = Duty(
             dc=dc,
+            view=VIEW,
             dcs=dcs,
             agreed=FIRST,
             ledger=self.ledger,
@@ -56,7 +49,7 @@ class Rig:
     def tend(self, *moments: float, last_index: int = 1) -> int:
         """How many proposals there are after these moments."""
         for moment in moments:
-            self.duty.tend(moment, last_index=last_index)
+            self.duty.tend(moment, last_index=last_index, is_whole=True, others=self.others)
         return len(self.proposed)
 
 
@@ -100,6 +93,19 @@ def test_only_who_has_it_gives_it_away() -> None:
     """Somebody else cannot tell a dead evaluator from one that is busy."""
     assert Rig("dc2").tend(0, UNHEARD_MS, LONGEST_MS) == 0
     assert Rig(dcs=["dc1"]).tend(0, UNHEARD_MS, LONGEST_MS) == 0, "and there is somebody to take it"
+
+
+def test_what_the_home_has_not_copied_is_not_left_behind() -> None:
+    """It counts here, is evaluated again elsewhere, and the two may differ: nothing would ever fit here again."""
+    rig = Rig("dc2")
+    rig.ledger.duty = replace(FIRST, index=4, term=hash_of(b"4"), dc="dc2")
+    rig.duty.agreed, rig.ledger.index = rig.ledger.duty, 6
+    rig.duty._decided = 6
+    for said in ([], [Held(GENESIS, 5)], [Held(hash_of(b"another view"), 9)]):
+        rig.others = {"dc1": said, "dc3": [Held(GENESIS, 6)]}
+        assert rig.tend(0, UNHEARD_MS, 2 * UNHEARD_MS, last_index=7) == 0
+    rig.others = {"dc1": [Held(GENESIS, 5), Held(GENESIS, 6)]}
+    assert rig.tend(3 * UNHEARD_MS, last_index=7) == 1
 
 
 def test_a_move_counts_if_it_moves_the_newest() -> None:

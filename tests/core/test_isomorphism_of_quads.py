@@ -19,11 +19,16 @@ def ring(size: int, name: str) -> str:
     return "".join(f"_:{name}{n} <urn:p> _:{name}{(n + 1) % size} ." for n in range(size))
 
 
+def all_to_all(size: int, name: str) -> str:
+    return "".join(f"_:{name}{n} <urn:p> _:{name}{m} ." for n in range(size) for m in range(size))
+
+
 SAME = {
     "ground": ("<urn:a> <urn:p> 1, 'x'@EN", "<urn:a> <urn:p> 'x'@EN, 1"),
     "labels": ("_:a <urn:p> _:b . _:b <urn:q> 1", "_:b <urn:p> _:a . _:a <urn:q> 1"),
     "rings": (ring(6, "a") + ring(3, "b"), ring(3, "x") + ring(6, "y")),
     "many alike": ("".join(f"_:a{n} <urn:p> 1 ." for n in range(20)), "[] <urn:p> 1 ." * 20),
+    "all to all": (all_to_all(14, "a"), all_to_all(14, "b")),
     "triple terms": ("_:a <urn:p> <<( _:a <urn:p> _:b )>>", "_:b <urn:p> <<( _:b <urn:p> _:a )>>"),
     "graphs": (
         "GRAPH <urn:g> { _:a <urn:p> 1 } _:a <urn:p> 2 .",

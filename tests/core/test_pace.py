@@ -47,6 +47,17 @@ def test_news_is_posted_at_once_and_the_next_after_the_window() -> None:
     assert [at for at in range(501, 600) if post_at(master, at)] == [508]
 
 
+def test_whom_a_master_does_not_hear_it_says_once_and_at_once() -> None:
+    master = make("m1")
+    assert post_at(master, 0)
+    said: list[tuple[int, tuple[str, ...]]] = []
+    for at in range(1, 900):
+        master.unheard = ("dc2",) if at >= 100 else ()
+        if post := post_at(master, at):
+            said.append((at, post.unheard))
+    assert said == [(100, ("dc2",))]
+
+
 def test_one_post_answers_however_much_came_in() -> None:
     master = make("m1")
     assert post_at(master, 0)

@@ -9,10 +9,10 @@ from quadlog.compare.revert import Since, inverse_of, left_as_they_are
 from quadlog.core.operations import DeleteData, InsertData
 from quadlog.core.patch import parse_patch
 from tests.core.test_compare import effect
-from tests.core.test_consumers import effects_topic, fence
+from tests.core.topics import effects_topic, fence
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
 
 NEW = '_:b1 <urn:p> "_:no" .'
 OLD = "<urn:s> <urn:p> <<( _:b2 <urn:p> _:b3 )>> <urn:g> ."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,23 @@ def test_what_is_wrong_is_named_with_its_file(tmp_path: Path) -> None:
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"dc: .*; .*kafka: "):
         load(tmp_path, MASTER.replace('dc = "dc1"', "").replace('kafka = "broker:9092"', ""))
+
+
+@pytest.mark.parametrize(
+    ("lag", "idle"), [("2.9", "1"), ("0.5", "1"), ("30", "10.1"), ("nan", "1"), ("-inf", "1")]
+)
+def test_nobody_is_given_up_before_another_way_is_tried(tmp_path: Path, lag: str, idle: str) -> None:
+    with pytest.raises(SetupError, match=r"max-peer-lag") as error:
+        load(tmp_path, QUADLOG_MAX_PEER_LAG=lag, QUADLOG_IDLE_ROUND=idle)
+    if lag == "2.9":
+        assert "Set it to 5 or more, or leave it out" in str(error.value)
+
+
+@pytest.mark.parametrize(("lag", "idle"), [("3", "1"), ("30", "10"), ("inf", "60")])
+def test_who_is_silent_may_be_given_up(tmp_path: Path, lag: str, idle: str) -> None:
+    assert load(tmp_path).max_peer_lag == inf
+    settings = load(tmp_path, QUADLOG_MAX_PEER_LAG=lag, QUADLOG_IDLE_ROUND=idle)
+    assert settings.max_peer_lag == float(lag)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

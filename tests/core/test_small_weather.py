@@ -43,12 +43,20 @@ class SmallWeather(RuleBasedStateMachine):
     def turn(self, member: str, dies_at: int) -> None:
         self.play("turn", member, number=dies_at)
 
+    @rule(member=names)
+    def lose(self, member: str) -> None:
+        self.play("lose", member)
+
     @rule(member=names, other=names, newest=st.booleans())
     def hear(self, member: str, other: str, newest: bool) -> None:  # noqa: FBT001
         posts = self.world.members[other].posts
         if posts and member != other:
             known = self.world.members[member].core.members.get(other)
-            unheard = [n for n, post in enumerate(posts) if known is None or post.sequence > known.heard]
+            unheard = [
+                number
+                for number, post in enumerate(posts)
+                if known is None or (post.incarnation, post.sequence) > (known.incarnation, known.heard)
+            ]
             if unheard:
                 self.play("hear", member, other, unheard[-1 if newest else 0])
 
@@ -76,12 +84,13 @@ class SmallWeather(RuleBasedStateMachine):
 
     @invariant()
     def one_log_is_a_prefix_of_the_other_in_a_view(self) -> None:
-        members = list(self.world.members.values())
-        for one in members:
-            for other in members:
-                if one.core.view == other.core.view:
-                    both = min(len(one.disk.log), len(other.disk.log))
-                    assert not both or one.disk.log[both - 1].point == other.disk.log[both - 1].point
+        """As saved: a core may have installed a view, and not saved yet that its log is another one."""
+        disks = [member.disk for member in self.world.members.values()]
+        for one in disks:
+            for other in disks:
+                if (one.standing and one.standing.view) == (other.standing and other.standing.view):
+                    both = min(len(one.log), len(other.log))
+                    assert not both or one.log[both - 1].point == other.log[both - 1].point
 
 
 SmallWeather.TestCase.settings = settings(

@@ -59,17 +59,23 @@ class WhatAllCanSee(Safety):
         pass
 
 
+class Careless(Member):
+    """It does not sync."""
+
+    def _disk(self) -> Disk:
+        return Unsynced()
+
+
 class Unpowered(World):
     """Each crash is a power cut."""
 
+    member_of = Careless
     lost = 0
 
-    def __init__(self, masters: Mapping[str, str], *, limits: Limits, lag: float) -> None:
-        super().__init__(masters, limits=limits, lag=lag)
+    def __init__(self, masters: Mapping[str, str], *, limits: Limits, lag: float, newcomers: int = 0) -> None:
+        super().__init__(masters, limits=limits, lag=lag, newcomers=newcomers)
         self.safety = WhatAllCanSee(limits, self.is_majority)
         self.random = random.Random(0)
-        for member in self.members.values():
-            member.disk = Unsynced()
 
     def restart(self, member: Member, at: float) -> None:
         assert isinstance(member.disk, Unsynced)

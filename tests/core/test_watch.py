@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from consumers.effects import EffectsLedger
+from consumers.effects_ledger import EffectsLedger
 from quadlog.core.messages import Now
-from quadlog.core.model import GENESIS, Effect, Heartbeat, Outcome, Point, Scrub, WorkerState
+from quadlog.core.model import GENESIS, Point
+from quadlog.core.records import Effect, Heartbeat, Outcome, Scrub, WorkerState
 from quadlog.envelope import text_id
 from quadlog.master.crew import Crew, Door, Worker, Wrong
 from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, SOW_MS, Hands, Watch
-from tests.core.test_consumers import effects_topic, fence, seed, topic_with
 from tests.core.test_crew import beat as any_beat
+from tests.core.topics import effects_topic, fence, seed, topic_with
 
 if TYPE_CHECKING:
     from quadlog.ports import Record
@@ -160,7 +161,7 @@ def test_what_is_forgotten_is_not_guessed() -> None:
 def test_a_wrong_worker_does_not_evaluate() -> None:
     cluster = Cluster(effect(1))
     cluster.beat(replace(beat("a", 1, signature=9), evaluating=True), beat("b", 0))
-    appointed = cluster.crew.to_appoint(cluster.now)
+    appointed = cluster.crew.to_appoint(cluster.now, b"t")
     assert appointed is not None
     assert appointed.beat.worker == "b"
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.weather import Weather, limits_of
+from tests.core.coverage import FAULTS, STEPS
+from tests.core.sim import some
 
 
-@pytest.mark.parametrize("first", range(0, 80, 10))
+@pytest.mark.parametrize("first", range(0, 80, 20))
 def test_weather(first: int) -> None:
-    for seed in range(first, first + 10):
-        weather = Weather(seed, limits=limits_of(seed))
-        try:
-            weather.run()
-        except AssertionError as error:
-            error.add_note(f"Weather({seed}, limits=limits_of({seed})).run()")
-            raise
+    report = some(range(first, first + 20))
+    assert report.failure == "", report.failure
+    assert report.seeds == 20
+    faults, steps = zip(*report.met, strict=True)
+    assert (set(faults), set(steps)) == (set(FAULTS), set(STEPS))
 
 
 def test_one_master_alone() -> None:
-    for seed in range(20):
-        Weather(seed, masters=1, limits=limits_of(seed)).run()
+    report = some(range(20), masters=1)
+    assert report.failure == "", report.failure
+    assert report.seeds == 20
+    assert report.met["crash", "add"] > 0

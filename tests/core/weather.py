@@ -3,44 +3,33 @@
 Masters of several data centres, with clocks of their own that jump, post to topics that others read late,
 twice or in leaps. Links are cut, one way too; who hears a post passes it on where it is not heard. Payloads
 arrive late or not at all; clients try the same id at several masters; a process may be stopped for a while,
-hear nothing, or die before any single effect.
+hear nothing, die before any single effect, or lose its disk. Masters are added and removed meanwhile.
 
-Safety is asserted after every step (`safety`); liveness once the weather clears, and of each side of a cut.
+What lies between them is in `links`, how posts come in `delivery`.  Safety is asserted after every step (`safety`);
+liveness once the weather clears, and of each side of a cut.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
-import time
-from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from hashlib import blake2b
-from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from quadlog.core.model import Transaction
-from tests.core.shrink import shrunk
+from quadlog.core.electorate import options_of
+from quadlog.core.model import Kind, Transaction
+from tests.core.coverage import Coverage
+from tests.core.delivery import Delivery
+from tests.core.links import Links
 from tests.core.world import TINY, USUAL, Event, World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from quadlog.core.messages import Limits, Save
     from tests.core.cluster import Logged, Member
 
 CLEAR = 400
 """Rounds after which everything must be agreed once nothing fails any more."""
-RECENT = 60
-"""Steps for which a fault counts as near, in the table of what was covered."""
-FAULTS = (
-    *("split", "pair cut", "one way", "relay", "late payload", "leap"),
-    *("repeat", "crash", "stall", "clock", "retry", "join", "dry", "deaf"),
-)
-STEPS = ("collect", "add", "give up", "ask to join", "vote", "install", "give way")
-SHARE = 20
-"""Seeds that a process takes at once."""
 
 
 class Weather:
@@ -60,37 +49,44 @@ class Weather:
             for number, name in enumerate(names)
         }
         self.lag = chance.choice((400.0, 1000.0, 2500.0)) * (4 if limits is TINY else 1)
-        self.leaps = chance.choice((0.0, 0.05, 0.3))
-        """How often a reader misses all posts but the newest."""
+        leaps = chance.choice((0.0, 0.05, 0.3))
         self.skews = chance.choice(((0,), (0, -40, 60), (0, -3000, 7_200_000, -7_200_000)))
-        self.world = self.world_of(placed, limits=limits, lag=self.lag)
+        will = random.Random(f"{seed}/peers")
+        newcomers = will.choice((0, 0, 1, 2)) if masters is None else 0
+        for number in range(count + 1, count + 1 + newcomers):
+            placed[f"m{number}"] = f"dc{will.randint(1, centres + 1)}"
+        self.restless = will.choice((0.0, 0.002, 0.01)) if masters is None else 0.0
+        """How often somebody asks to add or to remove a peer."""
+        self._will = will
+        self.world = self.world_of(placed, limits=limits, lag=self.lag, newcomers=newcomers)
         self.masters, self.members = placed, list(self.world.members.values())
-        self.covered: Counter[tuple[str, str]] = Counter()
-        self.events = 0
+        self.coverage = Coverage()
         self.at = 5000.0
-        self.cut: set[tuple[str, str]] = set()
-        """(from, to): what is said in the one is not heard in the other."""
-        self.dry: set[tuple[str, str]] = set()
-        """(from, to): posts are heard, payloads do not come."""
-        self.deaf = ""
-        """Of all masters this one alone hears nothing, not even what is said beside it."""
+        self.links = Links(placed.values())
+        self.delivery = Delivery(
+            self.world.members,
+            self.links,
+            chance=chance,
+            leaps=leaps,
+            coverage=self.coverage,
+            hear=lambda reader, sender, number: self._play("hear", reader, sender.name, number),
+        )
         self._slower = 10 if limits is TINY else 1
-        self._near: dict[str, int] = {}
         self._stopped: dict[str, float] = {}
-        self._read: dict[tuple[str, str], int] = {}
-        self._relayed: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
-        self._read_relayed: dict[tuple[str, str], int] = {}
         self._numbers: dict[tuple[bytes, bytes], int] = {}
         self._standing = {member.name: member.core.standing for member in self.members}
         for member in self.members:
             self._watch(member)
             self._set_clock(member)
+        self._fate = random.Random(f"{seed}/disks")
+        self.fragile = self._fate.choice((0.0, 0.0003, 0.002))
+        """How often a master loses its disk, if it may; hundreds of times as often when the wind turns."""
 
     def _watch(self, member: Member) -> None:
         def saved(save: Save, lost: Sequence[Logged]) -> None:
             self.world.safety.saved(member, save, lost)
             if save.entries:
-                self._cover("add")
+                self.coverage.reach("add")
 
         member.saved = saved
 
@@ -99,39 +95,66 @@ class Weather:
     def run(self) -> None:
         """Bad weather, then clear."""
         for _ in range(self.random.randint(1, 6)):
-            self._turn_the_wind()
+            self.change()
             for _ in range(self.random.randint(50, 1500)):
                 self.step()
-        if self.random.random() < 0.25 and not self.deaf:
+        if self.random.random() < 0.25 and not self.links.deaf:
             self._leave_the_sides_alone()
         self._clear()
 
-    def _turn_the_wind(self) -> None:
-        """Which links are cut from now on."""
-        chance, centres = self.random, sorted(set(self.masters.values()))
-        self.cut, self.dry, self.deaf = set(), set(), ""
-        if chance.random() < 0.1:
-            self.deaf = chance.choice(self.members).name
-        if len(centres) < 2:
+    def change(self) -> None:
+        """The wind turns, or somebody forgets."""
+        if self._slower == 1 and self._fate.random() < 200 * self.fragile:
+            self._forget()
+        elif self._slower == 1 and self._will.random() < 50 * self.restless:
+            self._reorganise()
+        else:
+            self.links.turn(self.random, [member.name for member in self.members])
+
+    def _forget(self) -> None:
+        """Some go on by themselves; then one of them loses its disk, and meets those who were not there alone."""
+        chance, centres = self._fate, self.links.centres
+        if len(centres) < 3:
             return
-        if chance.random() < 0.15:
-            dry = chance.choice(centres)
-            self.dry = {(other, dry) for other in centres if other != dry}
-        kind = chance.random()
-        if 0.25 <= kind < 0.6:
-            one, other = chance.sample(centres, 2)
-            self.cut = {(one, other)} if kind < 0.4 else {(one, other), (other, one)}
-        elif kind >= 0.6:
-            left = set(chance.sample(centres, chance.randrange(1, len(centres))))
-            self.cut = {(a, b) for a, b in permutations(centres, 2) if (a in left) != (b in left)}
+        self.links.dry, self.links.deaf, self._stopped = set(), "", {}
+        left = set(chance.sample(centres, len(centres) // 2 + 1))
+        some = self._go_on(left)
+        lost = chance.choice(some)
+        self._lose_disk(lost)
+        self._go_on(set(centres) - left | {lost.dc})
+
+    def _reorganise(self) -> None:
+        """A majority changes the peers while the others are not there; then one of these meets some of it alone."""
+        chance, centres = self._will, self.links.centres
+        self.links.dry, self.links.deaf, self._stopped = set(), "", {}
+        left = set(chance.sample(centres, len(centres) // 2 + 1))
+        self._go_on(left)
+        others = [centre for centre in centres if centre not in left]
+        self._go_on({*others, chance.choice(sorted(left))})
+
+    def _go_on(self, centres: set[str]) -> list[Member]:
+        """Those of some data centres hear each other alone for a while, and are given something to do."""
+        self.links.part(centres)
+        some = [member for member in self.members if member.dc in centres]
+        for _ in range(30):
+            if self._fate.random() < 0.2:
+                self._submit(self._fate.choice(some))
+            if self._will.random() < 10 * self.restless:
+                self._ask(self._will.choice(some))
+            self._round()
+        return some
 
     def step(self) -> None:
         """One event."""
-        self.events += 1
+        self.coverage.events += 1
         self.at += self.random.random() * 20
         member = self.random.choice(self.members)
+        if self._will.random() < self.restless:
+            self._ask(member)
+        if self._fate.random() < self.fragile:
+            self._lose_disk(member)
         if self._stopped.get(member.name, 0.0) > self.at:
-            self._note("stall")
+            self.coverage.note("stall")
             return
         self._do(member)
         self._note_standing(member)
@@ -141,16 +164,11 @@ class Weather:
         if chance < 0.05:
             self._submit(member)
         elif chance < 0.053 and self._numbers:
-            self._note("retry")
+            self.coverage.note("retry")
             last = len(self._numbers) - 1
             self._play("submit", member, number=self.random.randint(max(0, last - 2), last))
-        elif chance < 0.0545:
-            self._play("restart", member)
-            self._note_crash(member)
-        elif chance < 0.0555:
-            self._set_clock(member)
         elif chance < 0.056:
-            self._stopped[member.name] = self.at + self.random.random() * 2 * self.lag
+            self._fail(member, chance)
         elif chance < 0.17:
             self._acquire(member)
         elif chance < 0.20:
@@ -158,42 +176,78 @@ class Weather:
         elif chance < 0.45:
             self._turn(member)
         elif others := [m for m in self.members if m is not member]:
-            self._deliver(self.random.choice(others), member)
+            self.delivery.deliver(self.random.choice(others), member)
+
+    def _fail(self, member: Member, chance: float) -> None:
+        """What happens to a process, its clock and its disk."""
+        if chance < 0.0545:
+            self._play("restart", member)
+            self._note_crash(member)
+        elif chance < 0.0555:
+            self._set_clock(member)
+        else:
+            self._stopped[member.name] = self.at + self.random.random() * 2 * self.lag
 
     def _play(self, what: str, member: Member, other: str = "", number: int = 0) -> None:
         self.world.play(Event(self.at, what, member.name, other, number))
 
     def _submit(self, member: Member) -> None:
+        """A client gives it a transaction, if it takes one."""
+        if member.core.is_peer:
+            self._play("submit", member, number=self._made(Kind.TX))
+
+    def _ask(self, member: Member) -> None:
+        """An operator asks to add or to remove a peer, whoever it is."""
+        view = member.core.view
+        if member.core.is_peer and (self.world.is_majority(view) or self._will.random() < 0.1):
+            self.coverage.note("peers")
+            other = self._will.choice(self.members)
+            is_there = other.name in self.world.names_of(view)
+            options = options_of(other.name, "" if is_there else other.dc)
+            self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
+
+    def _made(self, kind: Kind, options: dict[str, str] | None = None) -> int:
+        """A new transaction's number."""
         number = len(self._numbers)
         digest = blake2b(f"{self.seed}/{number}".encode(), digest_size=32).digest()
-        transaction = Transaction(id=digest[:16], digest=digest)
+        transaction = Transaction(id=digest[:16], digest=digest, kind=kind, options=options or {})
         self.world.transactions.append(transaction)
         self._numbers[transaction.key] = number
-        self._play("submit", member, number=number)
+        return number
 
     def _acquire(self, member: Member) -> None:
         """A payload that another data centre in reach has, or another master of this one has written."""
         for other in self.random.sample(self.members, len(self.members)):
-            if (other.dc, member.dc) in self.dry:
-                self._note("dry")
-            elif self._is_heard(other.dc, member.dc):
+            if (other.dc, member.dc) in self.links.dry:
+                self.coverage.note("dry")
+            elif self.links.is_heard(other.dc, member.dc):
                 missing = next((key for key in reversed(other.kafka) if key not in member.told), None)
                 if missing is not None:
                     self._play("acquire", member, number=self._numbers[missing])
                     return
 
     def _set_clock(self, member: Member) -> None:
-        self._note("clock")
+        self.coverage.note("clock")
         self._play("clock", member, number=self.random.choice(self.skews) + self.random.randint(-50, 50))
 
     def _follow(self, member: Member) -> None:
         joining = member.core.standing.joining
         if joining is None:
             return
-        reach = [m for m in self.members if m.name in joining.members and self._is_heard(m.dc, member.dc)]
+        reach = [
+            m for m in self.members if m.name in joining.members and self.links.is_heard(m.dc, member.dc)
+        ]
         if reach:
-            self._note("join")
+            self.coverage.note("join")
             self._play("follow", member, self.random.choice(reach).name, self.random.randint(1, 60))
+
+    def _lose_disk(self, member: Member) -> None:
+        """What its data centre's Kafka has stays; all that others said is read again."""
+        before = member.losses
+        self._play("lose", member)
+        if member.losses > before:
+            self.coverage.note("lost disk")
+            self.delivery.begin_again(member)
 
     def _turn(self, member: Member) -> None:
         dies = self.random.random() < 0.01
@@ -202,87 +256,24 @@ class Weather:
             self._note_crash(member)
 
     def _note_crash(self, member: Member) -> None:
-        """What it had read and not saved it reads again."""
-        self._note("crash")
-        for other in self.members:
-            at = self._read.get((member.name, other.name), 0)
-            self._read[member.name, other.name] = max(0, at - self.random.randrange(40))
-
-    def _is_heard(self, source: str, reader: str) -> bool:
-        return (source, reader) not in self.cut
-
-    def _deliver(self, sender: Member, reader: Member) -> None:
-        """The next post, or in a leap the newest; now and then an old one again.  Then what others pass on."""
-        if reader.name == self.deaf:
-            self._note("deaf")
-            return
-        if not self._is_heard(sender.dc, reader.dc):
-            self._note_cut(sender, reader)
-            return
-        at = self._read.get((reader.name, sender.name), 0)
-        if at < len(sender.posts):
-            if self.random.random() < self.leaps:
-                at = len(sender.posts) - 1
-                self._note("leap")
-            self._read[reader.name, sender.name] = at + 1
-            self._hear(reader, sender, at)
-            if any(not self._is_heard(sender.dc, dc) for dc in self.masters.values()):
-                self._relayed[reader.name].append((sender.name, at))
-        elif at and self.random.random() < 0.05:
-            self._note("repeat")
-            self._hear(reader, sender, self.random.randrange(at))
-        passed_on = self._relayed[sender.name]
-        at = self._read_relayed.get((reader.name, sender.name), 0)
-        if at < len(passed_on):
-            self._read_relayed[reader.name, sender.name] = at + 1
-            name, number = passed_on[at]
-            if name != reader.name:
-                self._note("relay")
-                self._hear(reader, self.world.members[name], number)
-
-    def _hear(self, reader: Member, sender: Member, number: int) -> None:
-        self._play("hear", reader, sender.name, number)
-        self._cover("collect")
-        if any(pair.key not in reader.told for pair in sender.posts[number].queue):
-            self._note("late payload")
-
-    # --- what was covered ---------------------------------------------------------------------------
-
-    def _note(self, fault: str) -> None:
-        self._near[fault] = self.events
-
-    def _note_cut(self, sender: Member, reader: Member) -> None:
-        both = self._is_heard(reader.dc, sender.dc)
-        self._note("one way" if both else "pair cut" if len(self.cut) == 2 else "split")
-
-    def _cover(self, step: str) -> None:
-        for fault, at in self._near.items():
-            if self.events - at <= RECENT:
-                self.covered[fault, step] += 1
+        self.coverage.note("crash")
+        self.delivery.go_back(member)
 
     def _note_standing(self, member: Member) -> None:
         """What changed in where it stands."""
-        before, after = self._standing[member.name], member.core.standing
-        if before is after:
-            return
-        self._standing[member.name] = after
-        if len(after.given_up) > len(before.given_up):
-            self._cover("give up")
-        if after.joining is not None and before.joining is None:
-            self._cover("ask to join")
-        if after.ballot != before.ballot:
-            self._cover("vote")
-        if before.view != after.view:
-            self._cover("give way" if after.view.parent != before.view.id else "install")
+        before, self._standing[member.name] = self._standing[member.name], member.core.standing
+        self.coverage.stands(before, member.core.standing)
 
     # --- liveness -----------------------------------------------------------------------------------
 
     def _leave_the_sides_alone(self) -> None:
         """Nothing fails any more but what is cut: each side goes on by itself, with all that is in it."""
-        sides = self._sides()
-        if self.dry or sides is None:
+        parts = self.links.sides()
+        if self.links.dry or parts is None:
             return
         self._stopped = {}
+        sides = [[member for member in self.members if member.dc in part] for part in parts]
+        sides = [side for side in sides if not all(member.core.is_blank for member in side)]
         for _ in range(CLEAR * self._slower):
             self._round()
             if all(self._goes_on(side) for side in sides):
@@ -291,20 +282,16 @@ class Weather:
         message = f"a side does not go on: {[[member.name for member in side] for side in sides]}, {views}"
         raise AssertionError(message)
 
-    def _sides(self) -> list[list[Member]] | None:
-        """Who hears whom, if that is clear: each link is cut both ways, and nobody is between two sides."""
-        centres = sorted(set(self.masters.values()))
-        reach = {a: frozenset(b for b in centres if not {(a, b), (b, a)} & self.cut) for a in centres}
-        if any((b, a) not in self.cut for a, b in self.cut):
-            return None
-        if any(reach[a] != reach[b] for a in centres for b in reach[a]):
-            return None
-        sides = sorted(set(reach.values()), key=sorted)
-        return [[member for member in self.members if member.dc in side] for side in sides]
-
     def _goes_on(self, side: list[Member]) -> bool:
-        names = tuple(sorted(member.name for member in side))
-        return all(member.core.view.members == names and not len(member.core.queue) for member in side)
+        """Those of it that its strongest master takes for peers are in one view, and nothing waits."""
+        peers = self._peers_of(side)
+        names = tuple(sorted(member.name for member in peers))
+        return all(member.core.view.members == names and not len(member.core.queue) for member in peers)
+
+    def _peers_of(self, side: list[Member]) -> list[Member]:
+        strongest = max(side, key=lambda member: member.core.standing.rank)
+        names = self.world.names_of(strongest.core.view)
+        return [member for member in side if member.name in names]
 
     def _round(self) -> None:
         """All turn, and hear all that they can."""
@@ -315,26 +302,20 @@ class Weather:
             self._follow(member)
         for reader in self.members:
             for sender in self.members:
-                if sender is not reader and self._is_heard(sender.dc, reader.dc):
-                    self._hear_all(reader, sender)
+                if sender is not reader:
+                    self.delivery.deliver_all(sender, reader)
 
     def _acquire_all(self, member: Member) -> None:
         for other in self.members:
-            if self._is_heard(other.dc, member.dc):
+            if self.links.is_heard(other.dc, member.dc):
                 for number in sorted(self._numbers[key] for key in other.kafka.keys() - member.told):
-                    self.events += 1
+                    self.coverage.events += 1
                     self._play("acquire", member, number=number)
-
-    def _hear_all(self, reader: Member, sender: Member) -> None:
-        at = self._read.get((reader.name, sender.name), 0)
-        self._read[reader.name, sender.name] = len(sender.posts)
-        for number in range(at, len(sender.posts)):
-            self.events += 1
-            self._play("hear", reader, sender.name, number)
 
     def _clear(self) -> None:
         """All is heard by all, at once."""
-        self.cut, self.dry, self.deaf, self._stopped = set(), set(), "", {}
+        self.links.heal()
+        self._stopped = {}
         for _ in range(CLEAR * self._slower):
             self._round()
             if self._is_done():
@@ -342,107 +323,31 @@ class Weather:
         self._check_the_end()
 
     def _is_done(self) -> bool:
-        ends = {member.disk.log[-1].point if member.disk.log else None for member in self.members}
+        peers = self._peers_of(self.members)
+        ends = {member.disk.log[-1].point if member.disk.log else None for member in peers}
+        names = {member.name for member in peers}
         return (
             len(ends) == 1
-            and len(self.members[0].disk.log) == len(self._numbers)
-            and all(set(member.core.view.members) == set(self.masters) for member in self.members)
+            and self._must_be_there(peers) <= peers[0].disk.ids
+            and all(set(member.core.view.members) == names for member in peers)
+            and not any(member.core.view.blank or member.core.view.before for member in peers)
+            and not any(member.core.is_peer for member in self.members if member not in peers)
         )
+
+    def _must_be_there(self, peers: list[Member]) -> set[bytes]:
+        """All that these were given, or a majority agreed on.  What only others were given may go with them."""
+        given = {key for member in peers for key in member.mine}
+        settled = {name for _, name in self.world.safety.settled.values()}
+        return settled | {t.id for t in self.world.transactions if t.kind is Kind.TX and t.key in given}
 
     def _check_the_end(self) -> None:
-        logs = [[entry.pair.id for entry in member.disk.log] for member in self.members]
+        peers = self._peers_of(self.members)
+        logs = [[entry.pair.id for entry in member.disk.log] for member in peers]
         views = [(member.core.view.epoch, member.core.view.members) for member in self.members]
         assert all(log == logs[0] for log in logs), f"not converged: {[len(log) for log in logs]}, {views}"
-        assert sorted(logs[0]) == sorted(t.id for t in self.world.transactions), (
-            f"lost or doubled: {len(logs[0])} of {len(self._numbers)}, {views}"
-        )
+        assert len(logs[0]) == len(set(logs[0])), f"doubled: {len(logs[0])}, {views}"
+        lost = self._must_be_there(peers) - set(logs[0])
+        assert not lost, f"lost: {len(lost)} of {len(self._numbers)}, {views}"
         assert self._is_done(), f"not all are in one view: {views}"
         for index, (_, name) in self.world.safety.settled.items():
-            assert logs[0][index - 1] == name, f"what a majority had agreed on at {index} moved"
-
-
-# --- many runs ----------------------------------------------------------------------------------------------
-
-
-class Report(NamedTuple):
-    """What came of some seeds."""
-
-    seeds: int
-    events: int
-    covered: Counter[tuple[str, str]]
-    failure: str
-    """Of the first that failed."""
-
-
-def limits_of(seed: int) -> Limits:
-    """Every fifth run posts three pairs at a time: it takes longer."""
-    return TINY if seed % 5 == 4 else USUAL
-
-
-def some(first: int, until: float, *, shrinks: bool) -> Report:
-    """Some seeds in turn, or fewer if it is late."""
-    events, covered = 0, Counter[tuple[str, str]]()
-    for seed in range(first, first + SHARE):
-        if time.monotonic() > until:
-            return Report(seed - first, events, covered, "")
-        weather = Weather(seed, limits=limits_of(seed))
-        try:
-            weather.run()
-        except AssertionError as error:
-            return Report(seed - first, events, covered, failed(weather, error, shrinks=shrinks))
-        events += weather.events
-        covered += weather.covered
-    return Report(SHARE, events, covered, "")
-
-
-def failed(weather: Weather, error: AssertionError, *, shrinks: bool) -> str:
-    """Which seed, why, and the shortest story that was found of it."""
-    said = f"{type(error).__name__}: {error}\nWeather({weather.seed}, limits=limits_of({weather.seed})).run()"
-    story = shrunk(weather.world, error) if shrinks else ""
-    return f"{said}\n{story}" if story else said
-
-
-def _reports(firsts: Iterable[int], until: float, *, processes: int, shrinks: bool) -> Iterator[Report]:
-    if processes == 1:
-        yield from (some(first, until, shrinks=shrinks) for first in firsts)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        futures = [pool.submit(some, first, until, shrinks=shrinks) for first in firsts]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def main(*, first: int, seeds: int, seconds: float, processes: int, shrink: bool) -> int:
-    """`make sim`: seeds in turn, until there were so many, or for so long; a failing one replays exactly."""
-    started = time.monotonic()
-    until = started + seconds
-    covered = Counter[tuple[str, str]]()
-    passed = events = 0
-    for report in _reports(range(first, first + seeds, SHARE), until, processes=processes, shrinks=shrink):
-        if report.failure:
-            print(report.failure)
-            return 1
-        passed += report.seeds
-        events += report.events
-        covered += report.covered
-    took = time.monotonic() - started
-    print(" " * 13 + "".join(f"{step:>12}" for step in STEPS))
-    for fault in FAULTS:
-        print(f"{fault:12} " + "".join(f"{covered[fault, step]:12,}" for step in STEPS))
-    print(f"{passed} passed, 0 failed: {events:,} events in {took:.0f} s, {events / took * 60:,.0f} a minute")
-    return 0
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="The agreement in bad weather.")
-    parser.add_argument("--first", type=int, default=0, metavar="SEED")
-    parser.add_argument("--seeds", type=int, default=2000)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no seed after this")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--shrink", action=argparse.BooleanOptionalAction, default=True, help="look for a short story"
-    )
-    sys.exit(main(**vars(parser.parse_args())))
+            assert logs[0][index - 1 : index] == [name], f"what a majority had agreed on at {index} moved"

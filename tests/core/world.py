@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.messages import Limits, Pace
+from quadlog.core.model import Peer
 from tests.core.cluster import CrashError, Member
 from tests.core.safety import Safety
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
-    from quadlog.core.model import Transaction
+    from quadlog.core.model import Transaction, View
 
 TINY = Limits(post=3, turn=2, snapshot_every=7, near=2)
 """Nearly every post leaves pairs out, ADD stops all the time, and snapshots are common."""
@@ -25,7 +26,7 @@ class Event(NamedTuple):
 
     at: float
     what: str
-    """submit, acquire, turn, restart, hear, follow or clock."""
+    """submit, ask, acquire, turn, restart, lose, hear, follow or clock."""
     member: str
     other: str = ""
     """Whose post or log it is."""
@@ -36,11 +37,13 @@ class Event(NamedTuple):
         """As a line of a story."""
         said = {
             "submit": f"is given t{self.number}",
+            "ask": f"is asked by t{self.number} to change {self.other}",
             "acquire": f"acquires t{self.number}",
             "turn": "takes its turn"
             if self.number < 0
             else f"takes its turn and dies at effect {self.number}",
             "restart": "dies and starts again",
+            "lose": "loses its disk and starts again",
             "hear": f"hears post {self.number} of {self.other}",
             "follow": f"reads {self.number} entries of {self.other} beside",
             "clock": f"has a clock that is wrong by {self.number} ms",
@@ -51,18 +54,28 @@ class Event(NamedTuple):
 class World:
     """All that is there, without chance: what happens is told it."""
 
-    def __init__(self, masters: Mapping[str, str], *, limits: Limits, lag: float) -> None:
-        """Nothing has happened.  `masters`: the data centre of each."""
-        self.masters, self.limits, self.lag = dict(masters), limits, lag
+    member_of: type[Member] = Member
+
+    def __init__(self, masters: Mapping[str, str], *, limits: Limits, lag: float, newcomers: int = 0) -> None:
+        """Nothing has happened.  `masters`: the data centre of each; so many, the last ones, are no peers yet."""
+        self.masters, self.limits, self.lag, self.newcomers = dict(masters), limits, lag, newcomers
+        names = list(masters)
+        peers = {name: masters[name] for name in names[: len(names) - newcomers]}
+        self.peers = tuple(sorted(Peer(name, dc) for name, dc in peers.items()))
+        """Of the settings."""
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
         pace = Pace(lag=lag, idle=lag / 4)
         self.members = {
-            name: Member(name, masters, limits=limits, pace=pace, kafka=kafka[dc])
+            name: self.member_of(
+                name,
+                peers | {name: dc},
+                limits=limits,
+                pace=pace,
+                kafka=kafka[dc],
+                joins=name not in peers,
+            )
             for name, dc in masters.items()
         }
-        sizes = Counter(masters.values())
-        self._shares = {name: Fraction(1, sizes[dc]) for name, dc in masters.items()}
-        self._centres = len(sizes)
         self.safety = Safety(limits, self.is_majority)
         self.transactions: list[Transaction] = []
         self.told: list[Event] = []
@@ -75,9 +88,47 @@ class World:
         """Check all that it saves."""
         member.saved = lambda save, lost: self.safety.saved(member, save, lost)
 
-    def is_majority(self, names: Sequence[str]) -> bool:
-        """Whether these masters are more than half of the data centres."""
-        return 2 * sum(self._shares[name] for name in names) > self._centres
+    def is_majority(self, view: View) -> bool:
+        """Whether those in it that are not blank are more than half of the data centres, by all that it names."""
+        return all(share > Fraction(1, 2) for share in self._shares(view, set(view.members) - view.blank))
+
+    def names_of(self, view: View) -> set[str]:
+        """Who may be a member, or might before an undecided change."""
+        return {peer.node for peer in (*(view.peers or self.peers), *view.before)}
+
+    def _shares(self, view: View, names: Collection[str]) -> list[Fraction]:
+        """Which part of all data centres these are, by what the view says of the peers, and of those before."""
+        known = [view.peers or self.peers, *([view.before] if view.before else [])]
+        return [_share(peers, names) for peers in known]
+
+    def is_blank(self, member: Member) -> bool:
+        """Whether it lost its disk, and what it saved since does not say that it was let in where half of all vouch."""
+        if not member.losses and not member.joins:
+            return False
+        view = member.disk.standing.view if member.disk.standing is not None else None
+        return view is None or (
+            min(self._shares(view, set(view.members) - view.blank)) < Fraction(1, 2)
+            and (not view.members or member.name in view.blank)
+        )
+
+    def may_lose_disk(self, member: Member) -> bool:
+        """Whether without it at least half of the data centres remember, by whatever peers anybody knows.
+
+        So no majority is blank at once, and who is counts as blank until it was let in.
+        """
+        others = [one.name for one in self.members.values() if one is not member and not self.is_blank(one)]
+        return all(_share(peers, others) >= Fraction(1, 2) for peers in self._known_peers())
+
+    def _known_peers(self) -> set[tuple[Peer, ...]]:
+        """All that anybody takes for the peers, or may soon."""
+        known = {self.peers}
+        for member in self.members.values():
+            for standing in (member.disk.standing, member.core.standing):
+                if standing is not None:
+                    views = [standing.view, standing.ballot, standing.joining]
+                    known |= {peers for view in views if view for peers in (view.peers, view.before)}
+                    known |= {*standing.changes}
+        return known - {()}
 
     def play(self, event: Event) -> None:
         """Let it happen, and check what came of it; what cannot happen does not."""
@@ -91,6 +142,11 @@ class World:
             member.submit(transaction, event.at)
             after = member.core.queue.pairs(transaction.id)
             self.safety.submitted(member, [pair for pair in after if pair not in before])
+
+    def _ask(self, member: Member, event: Event) -> None:
+        """An operator asks to add or to remove a peer."""
+        if event.number < len(self.transactions):
+            member.submit(self.transactions[event.number], event.at)
 
     def _acquire(self, member: Member, event: Event) -> None:
         transaction = self.transactions[event.number]
@@ -119,6 +175,10 @@ class World:
         self.restart(member, event.at)
         self.safety.kept(member)
 
+    def _lose(self, member: Member, event: Event) -> None:
+        if self.may_lose_disk(member):
+            member.lose_disk(event.at)
+
     def restart(self, member: Member, at: float) -> None:
         """Its process dies and starts again."""
         member.restart(at)
@@ -137,3 +197,10 @@ class World:
 
     def _clock(self, member: Member, event: Event) -> None:
         member.skew = event.number
+
+
+def _share(peers: tuple[Peer, ...], names: Collection[str]) -> Fraction:
+    """Which part of all data centres these are; each counts with the share of its masters."""
+    sizes = Counter(peer.dc for peer in peers)
+    counted = sum((Fraction(1, sizes[peer.dc]) for peer in peers if peer.node in names), Fraction(0))
+    return counted / len(sizes)

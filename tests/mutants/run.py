@@ -33,6 +33,15 @@ WEATHER_S = 60
 SURVIVES_S = 15
 """After which one that is expected to survive is believed."""
 TIMEOUT = 240
+MISSPELT = (
+    "AttributeError",
+    "NameError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "SyntaxError",
+    "IndentationError",
+)
+"""Of a mutant that names what is not there: it says nothing of its rule."""
 
 
 def main(names: list[str]) -> int:
@@ -67,7 +76,7 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
                 )
             path.write_text(text.replace(edit["old"], edit["new"]))
         seconds = WEATHER_S if mutant["expect"] == "dies" else SURVIVES_S
-        weather = ["-m", "tests.core.weather", "--seconds", str(seconds), "--processes", "1", "--no-shrink"]
+        weather = ["-m", "tests.core.sim", "--seconds", str(seconds), "--processes", "1", "--no-shrink"]
         weather += ["--first", str(mutant.get("first", 0))]
         for command in (SCENARIOS, weather):
             done = subprocess.run(
@@ -81,7 +90,7 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
             if done.returncode != 0:
                 said = f"{done.stdout}\n{done.stderr}"
                 errors = re.findall(r"^(?:E +)?(?:quadlog[.\w]*\.)?(\w*Error.*)$", said, re.MULTILINE)
-                if done.returncode != 1 or not errors:
+                if done.returncode != 1 or not errors or errors[0].startswith(MISSPELT):
                     sys.exit(f"{mutant['name']}: the tests did not run:\n{said}")
                 seed = re.search(r"Weather\((\d+)", said)
                 return (

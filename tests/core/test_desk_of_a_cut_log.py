@@ -1,0 +1,79 @@
+"""The desk where the log is cut: nobody is told an index that is void.  On a real store."""
+
+from __future__ import annotations
+
+from quadlog.core.messages import Save
+from quadlog.errors import KeyReused, Unavailable
+from quadlog.master.desk import Answer, Desk, TxState, TxStatus
+from quadlog.store import Taken
+from tests.core.desks import Client, Log, agree, give_way, payload_of
+
+
+def test_what_was_settled_on_a_branch_that_is_cut_waits_again(log: Log, desk: Desk) -> None:
+    """It was told its index already; whoever asks now is not told that any more."""
+    one, two = payload_of(1, b"a"), payload_of(2, b"b")
+    agree(log, desk, one)
+    agree(log, desk, two)
+    desk.settle(decided=2, applied=2)
+    entries = give_way(log, 1, [payload_of(7, b"x"), payload_of(8, b"y")], [two])
+    desk.cut(1, waits=two.transaction.id.__eq__, dequeued=[])
+    assert desk.state_of(one.transaction.id, queued=False).state is TxState.APPLIED
+    assert desk.state_of(two.transaction.id, queued=True) == TxStatus(state=TxState.PENDING)
+    status = desk.state_of(entries[0].pair.id, queued=False)
+    assert (status.state, status.index, status.chain) == (TxState.PENDING, 2, entries[0].chain)
+    assert (desk.settled, desk.shown) == (1, 1)
+    late = Client(b"b")
+    assert desk.wait(two.transaction.id, late.waiter)
+    log.index, log.chain = 3, entries[-1].chain
+    again = agree(log, desk, two)
+    desk.settle(decided=4, applied=4)
+    assert late.told == [Answer(index=4, chain=again.chain)]
+
+
+def test_who_waits_for_what_is_elsewhere_now_is_told_where(log: Log, desk: Desk) -> None:
+    """Agreed here and there, or waiting here and agreed there; with another body the key was used before."""
+    agree(log, desk, payload_of(9, b"z"))
+    one, two, three = payload_of(1, b"a"), payload_of(2, b"b"), payload_of(3, b"c")
+    clients = [Client(b"a"), Client(b"b"), Client(b"c"), Client(b"other")]
+    for payload, client in zip([one, two, three, three], clients, strict=True):
+        desk.wait(payload.transaction.id, client.waiter)
+    agree(log, desk, one)
+    agree(log, desk, two)
+    entries = give_way(log, 1, [payload_of(8, b"y"), three, one], [two])
+    desk.cut(1, waits=two.transaction.id.__eq__, dequeued=[three.transaction.id])
+    desk.settle(decided=4, applied=4)
+    assert clients[0].told == [Answer(index=4, chain=entries[2].chain)]
+    assert clients[1].told == [], "it waits again"
+    assert clients[2].told == [Answer(index=3, chain=entries[1].chain)]
+    assert [type(told) for told in clients[3].told] == [KeyReused]
+
+
+def test_a_control_entry_ends_with_its_branch_and_whoever_waits_is_told(log: Log, desk: Desk) -> None:
+    """Agreed or waiting: only transactions are submitted anew."""
+    agreed, waiting, early = payload_of(1, b"a"), payload_of(2, b"b"), payload_of(3, b"c")
+    clients = [Client(b"a"), Client(b"b"), Client(b"c")]
+    for payload, client in zip([agreed, waiting, early], clients, strict=True):
+        desk.wait(payload.transaction.id, client.waiter)
+    agree(log, desk, agreed)
+    give_way(log, 0, [payload_of(8, b"y")], [])
+    desk.cut(0, waits=lambda _: False, dequeued=[waiting.transaction.id])
+    assert [[type(told) for told in client.told] for client in clients] == [[Unavailable], [Unavailable], []]
+    assert desk.state_of(agreed.transaction.id, queued=False).state is TxState.UNKNOWN
+    assert desk.state_of(early.transaction.id, queued=False).state is TxState.PENDING, "it is on its way"
+
+
+def test_a_rejection_that_is_void_is_told_to_nobody(log: Log, desk: Desk) -> None:
+    """Effects went back: the entry is decided anew.  Also before that is saved, and after a restart."""
+    payload = payload_of(1, b"a")
+    agree(log, desk, payload)
+    log.agree(payload_of(2, b"b"), rejected={1: "it was wrong there", 2: "so was this"})
+    desk.settle(decided=2, applied=2)
+    assert desk.state_of(payload.transaction.id, queued=False).state is TxState.REJECTED
+    desk.go_back(0)
+    assert desk.state_of(payload.transaction.id, queued=False).state is TxState.PENDING
+    nothing = Save(counter=9, sequence=9, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, back=desk.back)
+    log.store.save(nothing, payloads={}, taken=taken, unneeded=())
+    desk.saved()
+    desk.settle(decided=2, applied=2)
+    assert desk.state_of(payload.transaction.id, queued=False).state is TxState.APPLIED

@@ -1,0 +1,314 @@
+"""Where the copying of effects begins, of topics as they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, Self
+
+import pytest
+
+from consumers.effects import EffectsConsumer
+from producers.effects import EffectsMirror, EffectsProducer
+from quadlog.core.model import GENESIS, START, Point, first_view
+from quadlog.core.records import Effect, Handover, Rewind, Term
+from quadlog.envelope import EPOCH, HANDOVER, INDEX, MIRRORED
+from quadlog.errors import StateError, Unavailable
+from quadlog.master import sources
+from quadlog.master.copying import Found, Part, Source, Wanted
+from quadlog.master.joining import Forked, Joined
+from quadlog.master.sources import Sources
+from quadlog.ports import Record
+from tests.core.topics import Topic, cut_behind, effect, fence, forked, topic_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from quadlog.core.records import LoggedEntry
+
+KAFKAS = {"dc1": "k1", "dc2": "k2", "dc3": "k3"}
+
+
+class World:
+    """Three data centres' effects; dc2 asks where to begin."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.topics = {dc: Topic() for dc in KAFKAS}
+        self.looked_back: list[int] = []
+        monkeypatch.setattr(sources, "end_of", self._end_of)
+        monkeypatch.setattr(sources, "last_records", self._last_records)
+        monkeypatch.setattr(sources, "WINDOW", 4)
+        self.sources = Sources("main", dc="dc2", kafka_of=KAFKAS)
+
+    def _records(self, kafka: str) -> list[Record]:
+        return self.topics[f"dc{kafka[1:]}"].records
+
+    def _end_of(self, kafka: str, topic: str, *, count: int, timeout: float) -> tuple[int, list[Record]]:
+        del topic, timeout
+        records = self._records(kafka)
+        return len(records), records[-count:]
+
+    def _last_records(self, kafka: str, topic: str, *, count: int, timeout: float) -> Iterator[Record]:
+        del topic, timeout
+        self.looked_back.append(count)
+        return iter(self._records(kafka)[-count:])
+
+    def evaluate(self, dc: str, *indexes: int, attempt: int = 1, fenced: bool = True) -> None:
+        """A worker there takes over and says effects."""
+        producer = EffectsProducer(self.topics[dc], "effects", "w1", dc)
+        if fenced:
+            producer.fence(fence(attempt), at=0)
+        for index in indexes:
+            producer.say(effect(index, attempt=attempt), at=0)
+
+    def copy(self, of: str, into: str, start: int = 0, *, count: int = 1000, epoch: int = 1) -> None:
+        mirror = EffectsMirror(self.topics[into], "effects", "m")
+        for record in self.topics[of].records[start : start + count]:
+            mirror.copy(record, origin=of, epoch=epoch)
+
+    def find(self, dc: str, part: Part, *, index: int, epoch: int = 1, terms: tuple[Term, ...] = ()) -> Found:
+        source = Source(dc=dc, part=part, epoch=epoch)
+        return self.sources._find(Wanted(source=source, terms=terms, index=index, heard=0))
+
+    def decided(self, dc: str) -> list[int]:
+        """What counts there."""
+        consumer = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0)
+        heard = (consumer.hear(record) for record in self.topics[dc].records)
+        return [said.index for said in heard if isinstance(said, Effect)]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_a_copy_goes_on_where_it_ended(world: World) -> None:
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc2", count=3)
+    assert world.find("dc1", Part.HOME, index=2) == Found(
+        source=Source(dc="dc1", part=Part.HOME, epoch=1), offset=3
+    )
+
+
+def test_by_another_way_and_back_nothing_is_missed_and_little_comes_twice(world: World) -> None:
+    """dc1 is out of reach from dc2 for a while; dc3 has a copy with one record more before it."""
+    world.topics["dc3"].produce("effects", key=b"", values=[b"of another program"], headers=[])
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc2", count=3)
+    world.copy("dc1", "dc3")
+    found = world.find("dc3", Part.COPY, index=2)
+    assert (found.offset, found.fork) == (4, None)
+    world.copy("dc3", "dc2", 4)
+    assert world.decided("dc2") == [1, 2, 3]
+
+    world.evaluate("dc1", 4, 5, attempt=2)
+    world.copy("dc1", "dc3", 4)
+    world.copy("dc3", "dc2", 5, count=2)
+    assert world.find("dc3", Part.COPY, index=4).offset == 7, "it goes on in the same topic"
+    back = world.find("dc1", Part.HOME, index=4)
+    assert back.offset == 6, "not behind the last copy of dc1's own, which is long ago"
+    before = len(world.topics["dc2"].records)
+    world.copy("dc1", "dc2", 6)
+    assert len(world.topics["dc2"].records) == before + 1
+    assert world.decided("dc2") == [1, 2, 3, 4, 5]
+
+
+def test_who_copies_the_home_may_be_behind(world: World) -> None:
+    """It begins with what is there; what is here already comes twice, and is void."""
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc2")
+    world.copy("dc1", "dc3", count=3)
+    found = world.find("dc3", Part.COPY, index=3)
+    assert found.offset == 3
+    world.copy("dc1", "dc3", 3)
+    world.evaluate("dc1", 4, attempt=2)
+    world.copy("dc1", "dc3", 4)
+    world.copy("dc3", "dc2", 3)
+    assert world.decided("dc2") == [1, 2, 3, 4]
+
+
+def test_the_own_workers_effects_do_not_hold_it_up(world: World) -> None:
+    """While this data centre has the duty the own topic is ahead of all copies, and its end is never heard."""
+    world.evaluate("dc1", 1, 2)
+    world.copy("dc1", "dc2")
+    world.copy("dc1", "dc3")
+    world.evaluate("dc2", *range(3, 400), attempt=2)
+    world.copy("dc2", "dc1", 3, count=50)
+    world.copy("dc1", "dc3", 3)
+    assert world.find("dc3", Part.COPY, index=399).offset == len(world.topics["dc3"].records)
+
+
+def test_it_is_looked_back_as_far_as_it_takes(world: World) -> None:
+    world.evaluate("dc1", *range(1, 41))
+    world.copy("dc1", "dc3")
+    world.copy("dc1", "dc2", count=11)
+    assert world.find("dc3", Part.COPY, index=10).offset == 11
+    assert world.looked_back == [4, 16, 64]
+
+
+def test_before_anything_was_decided_all_is_copied(world: World) -> None:
+    assert world.find("dc3", Part.COPY, index=0).offset == 0
+    world.evaluate("dc1", 1)
+    world.copy("dc1", "dc3")
+    assert world.find("dc3", Part.COPY, index=0).offset == 0
+
+
+def test_in_a_view_whose_handover_is_here_another_way_is_found_by_index(world: World) -> None:
+    """Else terms tell, and the own topic goes back first."""
+    known = (Term(4, b"4" * 32, 1),)
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc3", epoch=4)
+    world.copy("dc1", "dc2", epoch=4, count=3)
+    found = world.find("dc3", Part.COPY, index=2, epoch=4, terms=known)
+    assert (found.offset, found.fork) == (3, None)
+    assert world.find("dc3", Part.COPY, index=2, epoch=5, terms=known).offset is None, (
+        "no handover of it there"
+    )
+
+
+def test_before_the_handover_is_here_a_copy_goes_on_where_it_ended(world: World) -> None:
+    """Behind a rewind the terms are still the old ones, and would have this topic go back again."""
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc2", count=2, epoch=4)
+    assert world.find("dc1", Part.HOME, index=1, epoch=4).offset == 2
+
+
+def test_a_new_home_finds_by_index_what_it_lacks(world: World) -> None:
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc3")
+    world.copy("dc1", "dc2", count=2)
+    assert world.find("dc3", Part.REST, index=1, epoch=4).offset == 2
+
+
+@pytest.mark.parametrize("copied", [0, 1, 2], ids=["from the fork on", "on the way", "up to there"])
+def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int) -> None:
+    """dc1 gave way once, behind effect 3; dc2 parted from it before that, behind effect 1."""
+    world.evaluate("dc1", 1, 2, 3, 4, 5)
+    mirror = EffectsMirror(world.topics["dc1"], "effects", "m")
+    mirror.rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0), at=0)
+    terms = (Term(3, b"3" * 32, 3),)
+    mirror.hand_over(Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0)
+    world.copy("dc1", "dc2", count=2)
+    world.copy("dc1", "dc2", 2, count=copied, epoch=3)
+    source = Source(dc="dc1", part=Part.HOME, epoch=3)
+    found = world.sources._find(
+        Wanted(source=source, terms=(), index=1, heard=len(world.topics["dc2"].records))
+    )
+    assert found == Found(source=source, offset=2 + copied, fork=None if copied else 1, void=((4, 6),))
+
+
+def test_what_another_program_wrote_is_passed_over(world: World) -> None:
+    """Also where its headers have our names."""
+    strange = [(INDEX, b"2"), (MIRRORED, b"seven"), (EPOCH, b"none"), (HANDOVER, b"0")]
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc2", count=3)
+    for dc in ("dc1", "dc2"):
+        world.topics[dc].produce("effects", key=b"7", values=[b"of another program"], headers=strange)
+    assert world.find("dc1", Part.HOME, index=2).offset == 3
+    assert world.find("dc1", Part.DUTY, index=2).offset == 3
+    assert world.find("dc1", Part.REST, index=2).offset == 3, "only ours say an index"
+
+
+class Answers:
+    """What is told to whoever asked."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self.forked: list[Forked] = []
+        self.located: list[Handover] = []
+        self.regained: list[Sequence[LoggedEntry]] = []
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("no broker"), StateError("its records were deleted"), KeyError("?")]
+)
+def test_whatever_goes_wrong_is_answered(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Who is not answered never asks again: neither the effects nor the log of a stronger side would be read."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(sources, "end_of", fail)
+    monkeypatch.setattr(sources, "last_records", fail)
+    those, told = Sources("main", dc="dc2", kafka_of=KAFKAS), Answers()
+    wanted = Wanted(source=Source(dc="dc1", part=Part.HOME, epoch=1), terms=(), index=0, heard=0)
+    joined = Joined(view=first_view({"m1": "dc1"}), own=START, dc="dc1")
+    asyncio.run(those.find(wanted, told.found.append))
+    asyncio.run(those.fork(joined, lambda _: None, told.forked.append))
+    asyncio.run(those.locate(Handover(index=7, term=GENESIS, dc="dc1"), told.located.append))
+    assert told.found == [Found(source=wanted.source, offset=None)]
+    assert told.forked == [Forked(joined=joined, fork=None)]
+    assert told.located == [], "it is asked again by itself"
+
+
+def test_one_look_at_a_time_for_each_handover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked once a second, and fails after five: the threads that look would all be taken."""
+    looks, those, told = [0], Sources("main", dc="dc2", kafka_of=KAFKAS), Answers()
+    looking, ended = threading.Event(), threading.Event()
+
+    def slow(*_: object, **__: object) -> tuple[int, list[Record]]:
+        looks[0] += 1
+        looking.set()
+        assert ended.wait(60)
+        return 9, []
+
+    async def ask() -> None:
+        asked = Handover(index=7, term=GENESIS, dc="dc1")
+        first = asyncio.ensure_future(those.locate(asked, told.located.append))
+        await asyncio.to_thread(looking.wait, 60)
+        again = [asyncio.ensure_future(those.locate(asked, told.located.append)) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        ended.set()
+        await asyncio.gather(first, *again)
+        assert (looks, [found.start for found in told.located]) == ([1], [9])
+        await those.locate(asked, told.located.append)
+
+    monkeypatch.setattr(sources, "end_of", slow)
+    asyncio.run(ask())
+    assert (looks, len(told.located)) == ([2], 2), "later it is looked for again"
+
+
+def test_a_log_is_searched_for_the_fork_without_being_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entries hold their payloads, and there may be any number of them."""
+    own, theirs = forked(300, at=20)
+    records, living, most = topic_of(theirs), [0], [0]
+
+    class Counted(bytes):
+        def __new__(cls, value: bytes) -> Self:
+            living[0] += 1
+            most[0] = max(most[0], living[0])
+            return super().__new__(cls, value)
+
+        def __del__(self) -> None:
+            living[0] -= 1
+
+    def passing(kafka: str, topic: str, *, count: int, timeout: float) -> Iterator[Record]:
+        del kafka, topic, timeout
+        for record in records[-count:]:
+            yield replace(record, value=Counted(record.value))
+
+    monkeypatch.setattr(sources, "last_records", passing)
+    joined = Joined(view=first_view({"m1": "dc1"}), own=Point(300, own[-1].chain), dc="dc1")
+    those = Sources("main", dc="dc2", kafka_of=KAFKAS)
+    assert those._fork(joined, lambda index: own[index - 1].chain) == (Point(20, own[19].chain), 20)
+    assert most[0] <= 3
+
+
+@pytest.mark.parametrize("room", [2_000_000, 900_000])
+def test_what_a_cut_has_made_void_is_found_behind_it(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """Whole, and no more of it than may be under way."""
+    own, branch = forked(8, at=6, epoch=1)
+    own = [replace(entry, body=b"x" * 600_000) for entry in own]
+    strange = Record("agreed", 0, b"k", b"of another program", [])
+    records = [*topic_of(own), strange, *topic_of([*branch[6:], cut_behind(own[1], 5)])]
+    monkeypatch.setattr(sources, "FLYING_BYTES", room)
+    monkeypatch.setattr(sources, "end_of", lambda *_, **__: (len(records), []))
+    monkeypatch.setattr(sources, "backwards", lambda *_, **__: reversed(records))
+    monkeypatch.setattr(sources, "PATIENCE_S", 0.0)
+    chains = {entry.index: entry.chain for entry in own}
+    those, told = Sources("main", dc="dc2", kafka_of=KAFKAS), Answers()
+    asyncio.run(those.regain(3, chains.get, told.regained.append))
+    asyncio.run(those.regain(9, chains.get, told.regained.append))
+    count = 3 if room > 1_200_000 else 1
+    assert told.regained == [own[2 : 2 + count], ()]

@@ -1,0 +1,78 @@
+"""Where one master stands, as the others' posts say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quadlog.core.member import Member
+from quadlog.core.model import NOWHERE, OF_A_BRANCH, START, Held, Post, Rank, Standing, View, first_view
+from quadlog.core.presence import NOBODY
+from quadlog.core.views import Views
+
+MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"}
+OWN = replace(first_view(MASTERS), epoch=3, members=("m4",))
+ASKED = View(epoch=2, members=("m1", "m3"), home="dc1")
+OTHER = View(epoch=4, members=("m2",), home="dc2")
+
+
+def posted(node: str, view: View, *, effects: Held = NOWHERE) -> Member:
+    """A master whose last word is said in a view."""
+    member = Member(bytes(16))
+    rank = Rank(2, 2, view.members)
+    post = Post(
+        node=node,
+        incarnation=bytes(16),
+        sequence=1,
+        view=view,
+        base=START,
+        counter=1,
+        queue=(),
+        rank=rank,
+        effects=effects,
+    )
+    member.hear(post, post.base)
+    member.understand(post, ())
+    return member
+
+
+@pytest.mark.parametrize("parent", [ASKED, OWN], ids=["let in", "a member"])
+def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: View) -> None:
+    """It stood still for ever: it neither followed that view nor voted for another one (seen in the weather)."""
+    elected = View(epoch=5, members=("m1", "m3", "m4"), parent=parent.id, home="dc1")
+    views = Views("m4", MASTERS, Standing(view=OWN, ballot=elected, joining=OTHER), lag=100.0, near=10)
+    members = {"m1": posted("m1", elected), "m2": posted("m2", OTHER)}
+    for member in members.values():
+        assert member.said is not None
+        views.hear(member.said, 1.0)
+    assert views.tend(members, NOBODY, 2.0)
+    assert views.standing.joining == (elected if parent is ASKED else None)
+    assert not views.tend(members, NOBODY, 3.0), "and stays with it"
+
+
+@pytest.mark.parametrize("own", [NOWHERE, OF_A_BRANCH])
+@pytest.mark.parametrize("other", [NOWHERE, OF_A_BRANCH])
+def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(own: Held, other: Held) -> None:
+    """Who gave way with the last view has not copied them yet when the home that brought them is gone."""
+    view = View(epoch=4, members=("m1", "m2", "m3"), home="dc2")
+    views = Views("m1", MASTERS, Standing(view=view, given_up=("m2",)), lag=100.0, near=10)
+    views.know_effects(own)
+    members = {"m3": posted("m3", view, effects=other)}
+    assert members["m3"].said is not None
+    views.hear(members["m3"].said, 1.0)
+    assert views.vote(members, 0, 2.0)
+    ballot = views.standing.ballot
+    assert ballot is not None
+    assert ballot.members == ("m1", "m3")
+    assert ballot.home == ("dc3" if (own, other) == (OF_A_BRANCH, NOWHERE) else "dc1")
+
+
+def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
+    elected = View(epoch=5, members=("m1", "m3", "m4"), parent=ASKED.id, home="dc1")
+    views = Views("m4", MASTERS, Standing(view=OWN, ballot=elected, joining=ASKED), lag=100.0, near=10)
+    members = {"m1": posted("m1", elected)}
+    assert members["m1"].said is not None
+    views.hear(members["m1"].said, 1.0)
+    assert not views.tend(members, NOBODY, 2.0)
+    assert views.standing.joining == ASKED
