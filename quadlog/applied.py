@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core import signature
-from quadlog.core.model import GENESIS
+from quadlog.core.model import GENESIS, START, Point
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
+
+
+class InAgreed(NamedTuple):
+    """A place in the agreed topic, and what has to be known of all before it to hear on from there."""
+
+    offset: int = 0
+    last: Point = START
+    """The newest entry before it."""
+    epoch: int = 1
+    """Of the newest cut before it, or of that entry."""
+
+
+class InEffects(NamedTuple):
+    """A place in the effects topic, and what has to be known of all before it to hear on from there."""
+
+    offset: int = 0
+    order: tuple[int, int] = (1, 0)
+    """Of the newest handover before it."""
+    rewound: int = 1
+    """Epoch of the newest rewind before it; 1: there was none."""
+
+
+_BEGINNING: Final = InEffects()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,44 +51,78 @@ class Applied:
     attempt: int = 0
     handover: int = 0
     """Index of the entry that gave the term; 0: the view did."""
+    handover_epoch: int = 1
+    """Of the view that the term is of."""
+    rewound: int = 1
+    """Epoch of the newest rewind before `effects_offset`; 1: there was none."""
+    epoch: int = 1
+    """Of the newest cut before `agreed_offset`, or of the entry there."""
+    heard: Point | None = None
+    """The newest entry before `agreed_offset`, where that is not the one applied: the store has gone back."""
+
+    @property
+    def point(self) -> Point:
+        """Of the entry applied last."""
+        return Point(self.index, self.chain)
+
+    @property
+    def in_agreed(self) -> InAgreed:
+        """From where on the agreed topic is to be heard."""
+        return InAgreed(self.agreed_offset, self.heard or self.point, self.epoch)
+
+    @property
+    def in_effects(self) -> InEffects:
+        """From where on the effects topic is to be heard."""
+        return InEffects(self.effects_offset, (self.handover_epoch, self.handover), self.rewound)
 
     @staticmethod
-    def after(
-        effect: Effect, *, agreed_offset: int = 0, effects_offset: int = 0, handover: int = 0
-    ) -> Applied:
-        """What a store has applied with this effect; the offsets are those behind the records."""
+    def after(effect: Effect, agreed: InAgreed | None = None, effects: InEffects = _BEGINNING) -> Applied:
+        """What a store has applied with this effect, and where it hears on."""
+        point = Point(effect.index, effect.entry_chain)
+        agreed = agreed or InAgreed(last=point)
         return Applied(
             index=effect.index,
             chain=effect.entry_chain,
             effects_chain=effect.chain,
             signature=int.from_bytes(effect.signature_after, "big"),
             quads=effect.quads,
-            agreed_offset=agreed_offset,
-            effects_offset=effects_offset,
+            agreed_offset=agreed.offset,
+            effects_offset=effects.offset,
             term=effect.term,
             attempt=effect.attempt,
-            handover=handover,
+            handover=effects.order[1],
+            handover_epoch=effects.order[0],
+            rewound=effects.rewound,
+            epoch=agreed.epoch,
+            heard=None if agreed.last == point else agreed.last,
         )
 
     def encode(self) -> str:
         """One line of text, short: oxigraph's dictionary keeps every string for ever.
 
-        >>> Applied.decode(Applied(index=7, chain=b"x").encode()) == Applied(index=7, chain=b"x")
+        >>> applied = Applied(index=7, chain=b"x", heard=Point(9, b"y"))
+        >>> Applied.decode(applied.encode()) == applied
         True
         """
-        numbers = (
-            self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt, self.handover
-        )  # fmt: skip
-        total = self.signature.to_bytes(32, "big")
-        texts = (b64encode(v).decode() for v in (total, self.chain, self.effects_chain, self.term))
-        return ",".join((*map(str, numbers), *texts))
+        numbers = [
+            self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt, self.handover,
+            self.handover_epoch, self.rewound, self.epoch,
+        ]  # fmt: skip
+        values = [self.signature.to_bytes(32, "big"), self.chain, self.effects_chain, self.term]
+        if self.heard is not None:
+            numbers.append(self.heard.index)
+            values.append(self.heard.chain)
+        return ",".join((*map(str, numbers), *(b64encode(value).decode() for value in values)))
 
     @staticmethod
     def decode(text: str) -> Applied:
-        """The inverse of ``encode``; stores of earlier versions know of no handover."""
-        numbers, values = text.split(",")[:-4], text.split(",")[-4:]
-        index, quads, agreed_offset, effects_offset, attempt, *handover = map(int, numbers)
-        total, chain, effects_chain, term = map(b64decode, values)
+        """The inverse of ``encode``; stores of earlier versions know of no views, or of no handover either."""
+        words = text.split(",")
+        has_gone_back = len(words) > _WORDS
+        texts = 5 if has_gone_back else 4
+        index, quads, agreed_offset, effects_offset, attempt, *more = map(int, words[:-texts])
+        total, chain, effects_chain, term, *heard = map(b64decode, words[-texts:])
+        handover, handover_epoch, rewound, epoch, *heard_index = (*more, *_FIRST_VIEW[len(more) :])
         return Applied(
             index=index,
             chain=chain,
@@ -76,5 +133,15 @@ class Applied:
             effects_offset=effects_offset,
             term=term,
             attempt=attempt,
-            handover=handover[0] if handover else 0,
+            handover=handover,
+            handover_epoch=handover_epoch,
+            rewound=rewound,
+            epoch=epoch,
+            heard=Point(heard_index[0], heard[0]) if has_gone_back else None,
         )
+
+
+_WORDS: Final = 13
+"""In the text of a store that has not gone back."""
+_FIRST_VIEW: Final = (0, 1, 1, 1)
+"""Handover, its epoch, the newest rewind and the newest cut, where nothing is said of them."""

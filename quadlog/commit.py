@@ -96,6 +96,13 @@ def in_pieces(net: Net) -> Iterator[UpdateText]:
         yield UpdateText.of(Net(quads, {}))
 
 
+def updates_of(net: Net) -> tuple[UpdateText, Iterator[UpdateText] | None]:
+    """An update that makes it and may take in more; of a large one, such an update without it, and its pieces."""
+    if net.is_one_update:
+        return UpdateText.of(net), None
+    return UpdateText(), in_pieces(net)
+
+
 @dataclass(slots=True, kw_only=True)
 class UpdateText:
     """Collects one update: first quads go, then others come, then graphs."""

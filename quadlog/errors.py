@@ -19,6 +19,7 @@
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             the operator's to mend, before anything runs
     └── StateError             what is on disk or in Kafka contradicts itself
+        └── ForeignRecord      a record of another program's in a topic of ours: passed over
 
 ``definite`` says whether the caller may take it that nothing was changed.
 """
@@ -144,6 +145,10 @@ class SetupError(QuadlogError):
 
 class StateError(QuadlogError):
     """What is stored contradicts itself or the log; the process stops rather than guess."""
+
+
+class ForeignRecord(StateError):
+    """A record in a topic of ours that another program wrote, or no record at all."""
 
 
 def error_named(name: str) -> type[QuadlogError]:

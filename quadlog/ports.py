@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
+
+from quadlog.errors import ForeignRecord
 
 Headers = list[tuple[str, bytes]]
 """Kafka record headers, in order."""
@@ -28,6 +30,23 @@ class Record:
             if key == name:
                 newest = value
         return newest
+
+    def number(self, name: str) -> int | None:
+        """The newest value of a header that says a number.
+
+        Raises:
+            ForeignRecord: it says something else.
+
+        """
+        value = self.header(name)
+        try:
+            return None if value is None else int(value)
+        except ValueError:
+            raise self.foreign(f"its header {name} is no number") from None
+
+    def foreign(self, why: str) -> ForeignRecord:
+        """What is raised where a record is none of ours."""
+        return ForeignRecord(f"{self.topic} at {self.offset}: {why}; does another program write there?")
 
 
 Acked = Callable[[int], None]
@@ -58,3 +77,7 @@ class Outlet(Protocol):
 
 Hear = Callable[[str, Sequence[Record]], None]
 """Called with a tail's name and its next records, in topic order; on the tail's thread."""
+
+
+Backwards = Callable[[str, int], Iterator[Record]]
+"""The records of a topic before an offset, the newest first, as far back as the topic goes."""

@@ -11,8 +11,6 @@ graph (``journal.py``), reads are kept out by a gate (``gate.py``), and ``open``
 
 from __future__ import annotations
 
-import threading
-import time
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -20,64 +18,43 @@ from typing import TYPE_CHECKING
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from quadlog.commit import UpdateText, in_pieces, net_of
-from quadlog.core import signature
+from quadlog.commit import net_of, updates_of
 from quadlog.core.control import Control, ControlChange, after
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
-from quadlog.gate import Gate
+from quadlog.halves import Begun
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.quaddir import FILES, copy_name, new_reserved_graph, open_locked, reserved_graph
-from quadlog.quadquery import run_query, solutions_of
-from quadlog.quadview import Visible
+from quadlog.stored import APPLIED, CONTROL, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from pyoxigraph import DefaultGraph
-
-    from quadlog.commit import Net
-    from quadlog.core.effect import Change, NamedGraph
+    from quadlog.commit import UpdateText
+    from quadlog.core.effect import Change
     from quadlog.core.lines import Lines
-    from quadlog.core.operations import DeletePattern, Where
-    from quadlog.core.template import Row, Term
-    from quadlog.hiding import Dataset
-    from quadlog.quadquery import Answer
-    from quadlog.quadview import Settle
 
 __all__ = ["Applied", "QuadStore"]
 
-_APPLIED = NamedNode("urn:quadlog:applied")
-_BEGUN = NamedNode("urn:quadlog:begun")
-_CONTROL = NamedNode("urn:quadlog:control")
-_OWN = frozenset((_APPLIED, _CONTROL))
-# Lines handed over at once; iterating over quads holds the GIL, for some 5 ms a chunk.
-_CHUNK = 5_000
 
-
-class QuadStore:
-    """A worker's quads with the applied state; a ``State`` of ``quadlog.core.effect``.
+class QuadStore(Stored):
+    """A worker's quads with the applied state.
 
     One thread applies and anticipates; any number may query.
     """
 
     def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
         """Use ``open``."""
+        super().__init__(store, reserved)
         self.controls: Mapping[str, Control] = {}
         """Those of the applied state, by name and in the order of names.  Replaced as a whole: any thread may look."""
-        self._store = store
         self._path = path
-        self._reserved = reserved
         self._applied = applied
         self._ahead: dict[Quad, int] = {}
         """Records of what was anticipated, with their numbers."""
         self._number = 0
-        self._begun: dict[Quad, int] = {}
-        """Say that a batch is made in pieces, of which not all are there, and up to which index it goes."""
-        self._commits = threading.Lock()
-        self.gate = Gate()
-        """Every read passes it: closed while there is anything that was anticipated."""
+        self._begun = Begun(reserved)
 
     @classmethod
     def open(cls, path: Path) -> QuadStore:
@@ -98,7 +75,7 @@ class QuadStore:
     @classmethod
     def _opened(cls, path: Path, store: Store) -> QuadStore:
         reserved = reserved_graph(path, store)
-        found = list(store.quads_for_pattern(reserved, _APPLIED, None, reserved))
+        found = list(store.quads_for_pattern(reserved, APPLIED, None, reserved))
         match found:
             case []:
                 applied = Applied()
@@ -108,14 +85,12 @@ class QuadStore:
             case _:
                 raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
         opened = cls(store, reserved, applied, path)
-        begun = store.quads_for_pattern(_BEGUN, _APPLIED, None, reserved)
-        opened._begun = {quad: _last_of(quad) for quad in begun}
-        if opened._begun:
+        if opened._begun.find(store):
             opened.gate.shut()
         records = store.quads_for_pattern(None, JOURNAL, None, reserved)
         opened._ahead = {record: number_of(record) for record in records}
         opened.take_back(list(opened._ahead))
-        opened.controls = after({}, map(_change_of, store.quads_for_pattern(None, _CONTROL, None, reserved)))
+        opened.controls = after({}, map(_change_of, store.quads_for_pattern(None, CONTROL, None, reserved)))
         return opened
 
     @property
@@ -127,6 +102,16 @@ class QuadStore:
     def is_ahead(self) -> bool:
         """Whether anything stands in the store that is not applied."""
         return bool(self._ahead) or bool(self._begun)
+
+    @property
+    def half_made(self) -> int:
+        """Up to which index there may be parts of what is not applied yet; 0: of nothing."""
+        return self._begun.half_made
+
+    @property
+    def half_undone(self) -> bool:
+        """Whether parts are gone of what is applied: the way back has to be gone to its end."""
+        return self._begun.half_undone
 
     @property
     def name(self) -> str:
@@ -169,12 +154,6 @@ class QuadStore:
             return self._applied
 
     @classmethod
-    def read_copy(cls, path: Path) -> QuadStore:
-        """What `copy` made, to be read only."""
-        store = Store.read_only(str(path / FILES))
-        return cls(store, reserved_graph(path, store), Applied(), path)
-
-    @classmethod
     def adopt(cls, path: Path, applied: Applied) -> None:
         """Make pyoxigraph's files in this directory, which know of no log, a store that says what is applied."""
         store = open_locked(path)
@@ -193,16 +172,16 @@ class QuadStore:
         """Make consecutive changes, of quads and of controls, and say so, in one atomic update; a large one in several.
 
         Trusts its caller that the changes are exact and that ``applied`` tells their result,
-        together with what the records ``anticipated`` stand for: that stays.
+        together with what the records ``anticipated`` stand for: that stays.  Where that is no later state, they
+        undo what was applied since, and all that is half made.
         """
-        update = UpdateText()
+        back = applied.index <= self._applied.index
+        assert back or not self.half_undone, "what is half undone is undone before anything else is applied"
         held = after(self.controls, controls) if controls else self.controls
-        net = net_of(changes)
-        if net.is_one_update:
-            update.add(net)
-        else:
-            self._make_in_pieces(net, applied.index)
-        made = [quad for quad, last in self._begun.items() if last <= applied.index]
+        update, pieces = updates_of(net_of(changes))
+        if pieces:
+            self._make_in_pieces(pieces, self._begun.mark(applied.index, back=back))
+        made = self._begun.whole_at(applied.index, back=back)
         self._replace(
             update,
             [
@@ -218,24 +197,22 @@ class QuadStore:
             with within(Failpoint.WITHIN_APPLY):
                 self._store.update(text, custom_functions=functions)
             self._applied, self.controls = applied, held
-            for quad in made:
-                del self._begun[quad]
+            self._begun.forget(made)
         if anticipated or made:
             self._forget(anticipated)
 
-    def _make_in_pieces(self, net: Net, last: int) -> None:
+    def _make_in_pieces(self, pieces: Iterable[UpdateText], mark: Quad) -> None:
         """Make what is no single update, behind a quad that says so: what a crash leaves is made again, and not read.
 
-        1. No read begins.  2. Say that it begins, and that it is whole with the entry ``last``: after a crash the
+        1. No read begins.  2. Say that it begins, and with which entry it is whole, or undone: after a crash the
         log may come in other batches.  3. All pieces, each an atomic update.  4. The caller says the end.
         """
         self.gate.shut()
         with self._commits:
-            begun = Quad(_BEGUN, _APPLIED, Literal(str(last)), self._reserved)
-            self._store.add(begun)
-            self._begun[begun] = last
-            for update in in_pieces(net):
-                self._carry_out(update)
+            self._store.add(mark)
+            self._begun.note(mark)
+            for piece in pieces:
+                self._carry_out(piece)
 
     def _carry_out(self, update: UpdateText) -> None:
         """In one atomic update, but for graphs that no text can drop: again and again it comes to the same."""
@@ -248,9 +225,7 @@ class QuadStore:
         if those is others:
             return []
         found = (control for name, control in those.items() if others.get(name) != control)
-        return [
-            Quad(self._reserved, _CONTROL, Literal(control.encode()), self._reserved) for control in found
-        ]
+        return [Quad(self._reserved, CONTROL, Literal(control.encode()), self._reserved) for control in found]
 
     def anticipate(self, changes: Sequence[Change], lines: Sequence[Lines]) -> list[Quad]:
         """Make consecutive changes, `lines` in text, with records that can take them back.
@@ -258,11 +233,9 @@ class QuadStore:
         In one update; of large ones the records first.  The caller has closed the gate.
         """
         records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
-        net, update = net_of(lines), UpdateText()
-        if net.is_one_update:
-            update.add(net)
+        update, pieces = updates_of(net_of(lines))
         self._replace(update, (), records)
-        for each in chain([update], () if net.is_one_update else in_pieces(net)):
+        for each in chain([update], pieces or ()):
             self._carry_out(each)
         self._ahead.update((record, self._number + n) for n, record in enumerate(records))
         self._number += len(records)
@@ -272,11 +245,9 @@ class QuadStore:
         """Undo what the newest records stand for, or all; the records go last, if not all in one update."""
         records = list(self._ahead) if records is None else records
         if records:
-            net, update = undoing(records), UpdateText()
-            if net.is_one_update:
-                update.add(net)
+            update, pieces = updates_of(undoing(records))
             self._replace(update, records, ())
-            for each in chain(() if net.is_one_update else in_pieces(net), [update]):
+            for each in chain(pieces or (), [update]):
                 self._carry_out(each)
         self._forget(records)
 
@@ -294,105 +265,10 @@ class QuadStore:
             if triples:
                 texts[str(self._reserved)] = triples
 
-    def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
-        """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""
-        return solutions_of(self._store, where, reserved=self._reserved, functions=functions)
-
-    def visible(self, settle: Settle) -> Visible:
-        """What an entry's controls see: with what was anticipated, without what is reserved."""
-        return Visible(self._store, self._reserved, settle)
-
-    def query(
-        self,
-        text: str,
-        *,
-        accept: str = "*/*",
-        base_iri: str | None = None,
-        dataset: Dataset | None = None,
-        triples: int | None = None,
-    ) -> Answer:
-        """Begin to answer a SPARQL query; updates are Forbidden, wrong syntax is SyntaxRefused.
-
-        The answer is of this moment, however much later it is written out.  One of more than ``triples``
-        is QueryStopped.
-        """
-        return run_query(
-            self._store,
-            text,
-            reserved=self._reserved,
-            gate=self.gate,
-            accept=accept,
-            base_iri=base_iri,
-            dataset=dataset,
-            commits=self._commits,
-            triples=triples,
-        )
-
-    def contains(self, quad: Quad) -> bool:
-        """Whether the quad is there."""
-        return quad in self._store
-
-    def has_graph(self, graph: NamedGraph) -> bool:
-        """Whether the named graph exists, with quads or empty."""
-        return self._store.contains_named_graph(graph)
-
-    def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
-        """The quads of a graph."""
-        return self._store.quads_for_pattern(None, None, None, graph)
-
-    def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
-        """The quads that fit, but for those of the reserved graph."""
-        quads = self._store.quads_for_pattern(
-            pattern.subject, pattern.predicate, pattern.object, pattern.graph
-        )
-        return (quad for quad in quads if quad.graph_name != self._reserved)
-
-    def graphs(self) -> Iterator[NamedGraph]:
-        """All named graphs but the reserved one."""
-        return (graph for graph in self._store.named_graphs() if graph != self._reserved)
-
-    def lines(self) -> Iterator[str]:
-        """The line of every quad and every empty graph, as the signature has them, as of this moment."""
-        with self.gate.reading(), self._commits:
-            quads = self._store.quads_for_pattern(None, None, None, None)
-            empty = [graph for graph in self.graphs() if next(self.quads_in(graph), None) is None]
-        return self._lines(quads, empty)
-
-    def _lines(self, quads: Iterator[Quad], empty: list[NamedGraph]) -> Iterator[str]:
-        for quad in quads:
-            if quad.graph_name != self._reserved or quad.predicate not in _OWN:
-                yield signature.quad_line(quad)
-        yield from map(signature.empty_graph_line, empty)
-
-    def dump(self) -> Generator[bytes]:
-        """N-Quads in chunks, with comments that name the empty graphs, as of this moment; for one thread."""
-        return _chunks(self.lines())
-
-    def recount(self) -> tuple[int, int]:
-        """Signature and number of quads, from what is stored."""
-        total = quads = 0
-        for number, line in enumerate(self.lines()):
-            total += signature.digest(line)
-            quads += not line.startswith("#")
-            if number % _CHUNK == 0:
-                time.sleep(0)
-        return total % (1 << 256), quads
-
     def close(self) -> None:
         """Flush, and let go of the directory."""
         self._store.flush()
         del self._store
-
-
-def _chunks(lines: Iterator[str]) -> Generator[bytes]:
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == _CHUNK:
-            yield "\n".join((*chunk, "")).encode()
-            chunk.clear()
-    if chunk:
-        yield "\n".join((*chunk, "")).encode()
 
 
 def _change_of(quad: Quad) -> ControlChange:
@@ -402,12 +278,5 @@ def _change_of(quad: Quad) -> ControlChange:
     return ControlChange(name=control.name, control=control)
 
 
-def _last_of(begun: Quad) -> int:
-    """The entry with which what was begun is whole."""
-    if not isinstance(begun.object, Literal):
-        raise StateError(f"not the beginning of a change: {begun}")
-    return int(begun.object.value)
-
-
 def _applied_quad(reserved: NamedNode, applied: Applied) -> Quad:
-    return Quad(reserved, _APPLIED, Literal(applied.encode()), reserved)
+    return Quad(reserved, APPLIED, Literal(applied.encode()), reserved)

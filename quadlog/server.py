@@ -49,7 +49,9 @@ class Server:
         self._reason: str | None = None
         self._is_left = False
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._started = threading.Event()
+        self._early: list[Callable[[], Coroutine[Any, Any, None]]] | None = []
+        """What is to run once it serves; None: it does."""
+        self._lock = threading.Lock()
 
     def run(self, app: Any, *, beside: Sequence[Beside] = ()) -> int:  # noqa: ANN401 - any ASGI application
         """Serve `app`, and run what is `beside` it until then.  0 when told to stop, 1 when failed."""
@@ -71,8 +73,11 @@ class Server:
         return 0 if self._reason is None else 1
 
     async def _serve(self, server: uvicorn.Server, beside: Sequence[Beside]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._started.set()
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            early, self._early = self._early or [], None
+        for make in early:
+            self.call_soon(make)
         _name_threads()
         _collect_seldom()
         sys.setswitchinterval(SWITCH_S)
@@ -105,16 +110,26 @@ class Server:
             self._uvicorn.should_exit = True
 
     def call_soon(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a coroutine on the server's loop, from any thread, once it serves."""
-        if not self._started.is_set() or self._loop is None or self._loop.is_closed():
+        """Run a coroutine on the server's loop, from any thread, once it serves; not after its end."""
+        with self._lock:
+            if self._early is not None:
+                self._early.append(make)
+                return
+        if self._loop is None or self._loop.is_closed():
             return
 
         def begin() -> None:
             task = asyncio.ensure_future(make())
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._done)
 
         self._loop.call_soon_threadsafe(begin)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for it: what failed is asked for again, and the log tells why it had to be."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("what another thread asked for failed", exc_info=error)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from math import inf
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import (
     BaseModel,
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MIB = 1024 * 1024
+
+LEAST_LAG: Final = 3
+"""Idle rounds that `max-peer-lag` may last at least: who is out of reach is noticed after two and a half, and then
+heard by way of another data centre."""
+ADVISED_LAG: Final = 5
+"""Idle rounds with which a slow link, or a busy machine, does not make it a split."""
 
 
 def _listed(value: object) -> object:
@@ -135,6 +142,9 @@ class MasterSettings(NodeSettings):
     """Seconds after which a write that is not decided yet is answered with 503 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
+    max_peer_lag: Annotated[float, Field(gt=0)] = inf
+    """Seconds without a word from a peer after which it is given up: each side then goes on by itself.  None at all:
+    nobody is.  At least `LEAST_LAG` idle rounds."""
     idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
     read_consistency: Consistency = Consistency.SESSION
@@ -151,6 +161,17 @@ class MasterSettings(NodeSettings):
         ids = [self.node_id, *(peer.id for peer in self.peer.values())]
         if len(set(ids)) != len(ids):
             message = f"every master needs an id of its own, got {sorted(ids)}"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _nobody_is_given_up_too_soon(self) -> Self:
+        if self.max_peer_lag < LEAST_LAG * self.idle_round:
+            message = (
+                f"max-peer-lag ({self.max_peer_lag:g} s) has to be at least {LEAST_LAG} times idle-round"
+                f" ({self.idle_round:g} s): who is heard by way of another data centre would be given up before that is"
+                f" begun. Set it to {ADVISED_LAG * self.idle_round:g} or more, or leave it out: then nobody is given up"
+            )
             raise ValueError(message)
         return self
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quadlog.core.model import Standing, View
+from quadlog.core.model import Peer, Returned, Standing, View
 
 
 def pack_standing(standing: Standing) -> bytes:
     """As JSON.
 
-    >>> view = View(epoch=2, members=("m1", "m2"), parent=bytes(32))
-    >>> standing = Standing(view=view, ballot=view, promise=2, given_up=("m2",))
+    >>> view = View(epoch=2, members=("m1", "m2"), parent=bytes(32), home="dc1")
+    >>> back = View(epoch=3, members=("m1", "m2"), returned=(Returned("m2", bytes(16), blank=True),))
+    >>> standing = Standing(view=view, ballot=back, promise=2, given_up=("m2",), newest=(("m2", bytes(16)),))
+    >>> unpack_standing(pack_standing(standing)) == standing
+    True
+    >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
+    >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
+    >>> standing = Standing(view=view, changes=(peers[1:],), outside=True)
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """
@@ -23,12 +29,15 @@ def pack_standing(standing: Standing) -> bytes:
             "promise": standing.promise,
             "joining": standing.joining and _packed(standing.joining),
             "given_up": standing.given_up,
+            "newest": [(name, incarnation.hex()) for name, incarnation in standing.newest],
+            "changes": standing.changes,
+            "outside": standing.outside,
         }
     ).encode()
 
 
 def unpack_standing(value: bytes) -> Standing:
-    """What was packed."""
+    """What was packed.  Earlier versions knew of one incarnation of each master, and of one set of peers."""
     said = json.loads(value)
     return Standing(
         view=_unpacked(said["view"]),
@@ -36,13 +45,32 @@ def unpack_standing(value: bytes) -> Standing:
         promise=said["promise"],
         joining=said["joining"] and _unpacked(said["joining"]),
         given_up=tuple(said["given_up"]),
+        newest=tuple((name, bytes.fromhex(value)) for name, value in said.get("newest", ())),
+        changes=tuple(_peers(peers) for peers in said.get("changes", ())),
+        outside=said.get("outside", False),
     )
 
 
-def _packed(view: View) -> tuple[int, tuple[str, ...], str]:
-    return view.epoch, view.members, view.parent.hex()
+def _packed(view: View) -> tuple[Any, ...]:
+    returned = [(one.node, one.incarnation.hex(), one.blank) for one in view.returned]
+    return view.epoch, view.members, view.parent.hex(), view.home, returned, view.peers, view.before
 
 
 def _unpacked(value: Any) -> View:  # noqa: ANN401 - JSON
-    epoch, members, parent = value
-    return View(epoch=epoch, members=tuple(members), parent=bytes.fromhex(parent))
+    epoch, members, parent, home, *later = value
+    returned, peers, before = (*later, (), (), ())[:3]
+    return View(
+        epoch=epoch,
+        members=tuple(members),
+        parent=bytes.fromhex(parent),
+        home=home,
+        returned=tuple(
+            Returned(node, bytes.fromhex(incarnation), blank) for node, incarnation, blank in returned
+        ),
+        peers=_peers(peers),
+        before=_peers(before),
+    )
+
+
+def _peers(value: Any) -> tuple[Peer, ...]:  # noqa: ANN401 - JSON
+    return tuple(Peer(node, dc) for node, dc in value)

@@ -1,13 +1,15 @@
 """RocksDB stops here: what a master must remember.
 
-    meta        counter, sequence, incarnation, standing, effects, duty, seed; positions in topics (``at:`` + topic)
+    meta        counter, sequence, incarnation, standing, cut, reached, effects, duty, seed; topics' positions
+                (``at:`` + topic)
     queue       pair -> nothing                        the incoming queue
-    payloads    id + digest -> payload                 what waits, and what the agreed topic has not got yet
+    payloads    id + digest -> payload                 what waits, what the agreed topic has not got yet, and what
+                                                       may have to wait again
     log         index -> chain + pair                  the synchronised queue, without bodies
     ids         id -> index + hash of the body         for ever
     rejected    index -> reason
 
-Numbers are big-endian: RocksDB iterates keys as bytes.
+What is read of another side's log stands beside: see `quadlog.beside`.
 """
 
 from __future__ import annotations
@@ -21,26 +23,31 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
 
-from quadlog import codec
+from quadlog import beside, codec
+from quadlog.clock import wall
+from quadlog.core.incarnations import CHANCE_BYTES, new_incarnation
 from quadlog.core.messages import POST_LIMIT, Durable
-from quadlog.core.model import START, Handover, Pair, Point, Seed
+from quadlog.core.model import HASH_SIZE, START, Pair, Point
+from quadlog.core.records import Cut, Handover, Reached, Seed, Term
 from quadlog.errors import SetupError
+from quadlog.failpoints import Failpoint, visit
+from quadlog.rows import ID, INDEX, LOGGED, PAIR, logged_from, newest
 from quadlog.standing import pack_standing, unpack_standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from quadlog.core.messages import Save
+    from quadlog.core.messages import Adopted, Save
     from quadlog.core.model import Payload, Standing
 
-FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected")
+FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *beside.FAMILIES)
 
-_INDEX: Final = struct.Struct(">Q")
-_PAIR: Final = struct.Struct(">Q16s32s")
-_LOGGED: Final = struct.Struct(">32sQ16s32s")
-_ID: Final = struct.Struct(">Q16s")
-_EFFECTS: Final = struct.Struct(">QQ")
+NOWHERE: Final = Reached()
+"""Nothing of the agreed topic was taken in."""
+
+_EFFECTS: Final = struct.Struct(">QQQ")
+_REACHED: Final = struct.Struct(f">QQQQ{HASH_SIZE}s")
 
 
 class Payloads(Protocol):
@@ -57,21 +64,30 @@ class Taken:
 
     positions: Mapping[str, int]
     """Topic to the offset where a restart has to read on."""
-    effects: tuple[int, int]
-    """Index and attempt of the last effect heard."""
+    effects: tuple[int, int, int]
+    """Index and attempt of the last effect heard, and epoch of the newest rewind."""
     rejected: Mapping[int, str]
     """Index to reason, of rejections heard."""
+    back: int | None = None
+    """Index behind which rejections that were saved are void; None: all count."""
     seed: Seed | None = None
     """What the log begins with, if it was heard."""
     duty: tuple[Handover, Handover] | None = None
     """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
+    reached: Reached = NOWHERE
+    """How far the agreed topic was followed, and holds the log as it is then: a cut goes back to there."""
 
 
 class MasterStore:
     """The durable half of a master.  Written by one thread; read by any."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, before: Callable[[], bytes | None] = lambda: None) -> None:
         """Open or make the store in `path`.
+
+        Args:
+            path: a directory.
+            before: asked where the store is new; the incarnation that this master's own topics know of it, if any:
+                then an earlier disk was lost.
 
         Raises:
             SetupError: another process holds it, or it cannot be made.
@@ -97,7 +113,9 @@ class MasterStore:
         }
         self.rounds = 0
         """Saved since the start."""
-        self.incarnation: Final = self._incarnation()
+        self.incarnation: Final = self._incarnation(before)
+        self.beside: Final = beside.Beside(self._families, self._handles, self._write)
+        """What is read of a stronger side's log."""
 
     def close(self) -> None:
         """Release the directory."""
@@ -106,12 +124,15 @@ class MasterStore:
             family.close()
         self._db.close()
 
-    def _incarnation(self) -> bytes:
+    def _incarnation(self, before: Callable[[], bytes | None]) -> bytes:
         known: bytes | None = self._families["meta"].get(b"incarnation")
         if known is None:
-            known = secrets.token_bytes(16)
+            lost = before()
+            known = new_incarnation(lost, wall(), secrets.token_bytes(CHANCE_BYTES))
             batch = WriteBatch(raw_mode=True)
             batch.put(b"incarnation", known, self._handles["meta"])
+            if lost is not None:
+                batch.put(b"blank", b"", self._handles["meta"])
             self._write(batch)
         return known
 
@@ -136,42 +157,63 @@ class MasterStore:
             save: what the agreement asks for.
             payloads: at least those that `save` acquired or appended.
             taken: what was heard up to now.
-            unneeded: keys of payloads whose entries the agreed topic has, or that nobody will ask for.
+            unneeded: keys of payloads whose entries the agreed topic has and that are cut no more, or that nobody
+                will ask for.
 
         """
         batch = WriteBatch(raw_mode=True)
-        meta, queue, stored, log, ids, rejected = (self._handles[name] for name in FAMILIES)
-        self._put_agreement(batch, save)
+        self._put_agreement(batch, save, taken)
+        self._put_taken(batch, save, taken)
+        queue, stored, log, ids = (self._handles[name] for name in ("queue", "payloads", "log", "ids"))
+        for transaction in save.acquired:
+            batch.put(b"".join(transaction.key), codec.pack_payload(payloads[transaction.key]), stored)
+        for pair in save.enqueued:
+            batch.put(PAIR.pack(*pair), b"", queue)
+        for pair in save.dequeued:
+            batch.delete(PAIR.pack(*pair), queue)
+        for entry in save.entries:
+            pair = entry.pair
+            batch.put(INDEX.pack(entry.index), LOGGED.pack(entry.chain, *pair), log)
+            batch.put(pair.id, ID.pack(entry.index, payloads[pair.key].body_hash), ids)
+        self.beside.release(batch, map(b"".join, unneeded))
+        self._write(batch)
+        if save.adopted is not None:
+            visit(Failpoint.ADOPTED)
+            self.beside.adopted(save.adopted.last.index)
+        else:
+            self.beside.settle_some()
+        self.rounds += 1
+
+    def _put_agreement(self, batch: WriteBatch, save: Save, taken: Taken) -> None:
+        """Where this master stands; if it gives way, the other log."""
+        meta = self._handles["meta"]
+        batch.put(b"counter", INDEX.pack(save.counter), meta)
+        batch.put(b"sequence", INDEX.pack(save.sequence), meta)
+        if save.standing is not None:
+            batch.put(b"standing", pack_standing(save.standing), meta)
+        if save.adopted is not None:
+            batch.put(b"cut", codec.encode_cut(_cut_of(save, save.adopted, taken.reached.held)), meta)
+            self.beside.adopt(batch, save.adopted)
+
+    def _put_taken(self, batch: WriteBatch, save: Save, taken: Taken) -> None:
+        """What was heard.  Rejections of entries that are cut with this batch are forgotten."""
+        meta, rejected = self._handles["meta"], self._handles["rejected"]
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
+        reached = taken.reached
+        end = reached.end
+        packed = _REACHED.pack(reached.offset, reached.held, reached.epoch, end.index, end.chain)
+        batch.put(b"reached", packed, meta)
         if taken.duty is not None:
             batch.put(b"duty", _packed(taken.duty), meta)
         if taken.seed is not None:
             batch.put(b"seed", codec.encode_seed(taken.seed), meta)
         for topic, offset in taken.positions.items():
-            batch.put(b"at:" + topic.encode(), _INDEX.pack(offset), meta)
+            batch.put(b"at:" + topic.encode(), INDEX.pack(offset), meta)
+        if taken.back is not None:
+            batch.delete_range(INDEX.pack(taken.back + 1), beside.BEHIND_ALL, rejected)
         for index, reason in taken.rejected.items():
-            batch.put(_INDEX.pack(index), reason.encode(), rejected)
-        for transaction in save.acquired:
-            batch.put(b"".join(transaction.key), codec.pack_payload(payloads[transaction.key]), stored)
-        for pair in save.enqueued:
-            batch.put(_PAIR.pack(*pair), b"", queue)
-        for pair in save.dequeued:
-            batch.delete(_PAIR.pack(*pair), queue)
-        for entry in save.entries:
-            pair = entry.pair
-            batch.put(_INDEX.pack(entry.index), _LOGGED.pack(entry.chain, *pair), log)
-            batch.put(pair.id, _ID.pack(entry.index, payloads[pair.key].body_hash), ids)
-        for key in unneeded:
-            batch.delete(b"".join(key), stored)
-        self._write(batch)
-        self.rounds += 1
-
-    def _put_agreement(self, batch: WriteBatch, save: Save) -> None:
-        meta = self._handles["meta"]
-        batch.put(b"counter", _INDEX.pack(save.counter), meta)
-        batch.put(b"sequence", _INDEX.pack(save.sequence), meta)
-        if save.standing is not None:
-            batch.put(b"standing", pack_standing(save.standing), meta)
+            if save.adopted is None or index <= save.adopted.kept:
+                batch.put(INDEX.pack(index), reason.encode(), rejected)
 
     @property
     def synced_writes(self) -> int:
@@ -184,7 +226,8 @@ class MasterStore:
     # --- reading ------------------------------------------------------------------------------------
 
     def durable(self) -> Durable:
-        """What the agreement goes on from."""
+        """What the agreement goes on from.  Of the thread that writes, like `kept`."""
+        self.beside.settle()
         tail = list(self._tail())
         queue = cast("Iterator[bytes]", self._families["queue"].keys())
         logged = {pair.id for _, pair in tail}
@@ -193,9 +236,10 @@ class MasterStore:
             counter=self._number(b"counter"),
             sequence=self._number(b"sequence"),
             last=tail[-1][0] if tail else START,
-            queue=tuple(Pair(*_PAIR.unpack(key)) for key in queue),
+            queue=tuple(Pair(*PAIR.unpack(key)) for key in queue),
             acquired=[t for t in acquired if t.id not in self],
             standing=self._standing(),
+            blank=self._families["meta"].get(b"blank") is not None,
             tail=tail,
         )
 
@@ -205,39 +249,27 @@ class MasterStore:
 
     def _number(self, key: bytes) -> int:
         value = cast("Any", self._families["meta"].get(key))
-        return 0 if value is None else int(_INDEX.unpack(value)[0])
+        return 0 if value is None else int(INDEX.unpack(value)[0])
 
     def _tail(self) -> Iterator[tuple[Point, Pair]]:
         log = self._families["log"]
-        newest = cast("Any", next(iter(log.keys(backwards=True)), None))
-        if newest is None:
-            return
-        first = max(1, _INDEX.unpack(newest)[0] - POST_LIMIT + 1)
-        items = cast("Iterator[tuple[bytes, bytes]]", log.items(from_key=_INDEX.pack(first)))
-        for key, value in items:
-            chain, *pair = _LOGGED.unpack(value)
-            yield Point(_INDEX.unpack(key)[0], chain), Pair(*pair)
+        return logged_from(log, max(1, newest(log) - POST_LIMIT + 1))
 
     def __contains__(self, transaction_id: object) -> bool:
         """Is a transaction of this id synchronised?"""
-        return isinstance(transaction_id, bytes) and self._families["ids"].get(transaction_id) is not None
+        return isinstance(transaction_id, bytes) and self.logged(transaction_id) is not None
 
     def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
         """Index of a synchronised transaction, and the hash of its body."""
-        value = cast("Any", self._families["ids"].get(transaction_id))
-        return None if value is None else _ID.unpack(value)
+        return self.beside.logged(transaction_id)
 
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
         """Chain hash and pair of the entry at an index."""
-        value: bytes | None = self._families["log"].get(_INDEX.pack(index))
-        if value is None:
-            return None
-        chain, *pair = _LOGGED.unpack(value)
-        return chain, Pair(*pair)
+        return self.beside.entry(index)
 
     def payload(self, key: tuple[bytes, bytes]) -> Payload | None:
         """A payload that waits, or whose entry is not published yet."""
-        value: bytes | None = self._families["payloads"].get(b"".join(key))
+        value = self.beside.payload(b"".join(key))
         return None if value is None else codec.unpack_payload(value)
 
     def payloads(self) -> Iterator[Payload]:
@@ -245,20 +277,44 @@ class MasterStore:
         values = cast("Iterator[bytes]", self._families["payloads"].values())
         return map(codec.unpack_payload, values)
 
+    def kept(self) -> list[tuple[int, tuple[bytes, bytes]]]:
+        """Indexes and keys of entries whose payload is here, in order."""
+        self.beside.settle()
+        found: list[tuple[int, tuple[bytes, bytes]]] = []
+        for key in cast("Iterator[bytes]", self._families["payloads"].keys()):
+            transaction_id, digest = key[:16], key[16:]
+            if logged := self.logged(transaction_id):
+                found.append((logged[0], (transaction_id, digest)))
+        return sorted(found)
+
     def position(self, topic: str) -> int | None:
         """Up to which offset a topic was taken in."""
         value: bytes | None = self._families["meta"].get(b"at:" + topic.encode())
-        return None if value is None else int(_INDEX.unpack(value)[0])
+        return None if value is None else int(INDEX.unpack(value)[0])
 
-    def effects(self) -> tuple[int, int]:
-        """Index and attempt of the last effect that was heard when it was saved last."""
-        value = cast("Any", self._families["meta"].get(b"effects"))
-        return (0, 0) if value is None else _EFFECTS.unpack(value)
+    def effects(self) -> tuple[int, int, int]:
+        """Index and attempt of the last effect that was heard when it was saved last, and the newest rewind's epoch."""
+        value: bytes = self._families["meta"].get(b"effects") or b""
+        return _EFFECTS.unpack(value.ljust(_EFFECTS.size, b"\0"))  # earlier versions knew of no rewinds
 
     def duty(self) -> tuple[Handover, Handover] | None:
         """Who is to evaluate: as agreed, and as the effects heard tell; None before anything was saved."""
         value: bytes | None = self._families["meta"].get(b"duty")
         return None if value is None else _unpacked(value)
+
+    def cut(self) -> Cut | None:
+        """Where the log was cut last, as the agreed topic is told; None: it never was."""
+        value: bytes | None = self._families["meta"].get(b"cut")
+        said = None if value is None else codec.decode(value)
+        return said if isinstance(said, Cut) else None
+
+    def reached(self) -> Reached | None:
+        """How far the agreed topic was followed; None: nothing was saved, or by an earlier version."""
+        value: bytes | None = self._families["meta"].get(b"reached")
+        if value is None:
+            return None
+        offset, held, epoch, index, chain = _REACHED.unpack(value)
+        return Reached(offset, Point(index, chain), epoch, held)
 
     def seed(self) -> Seed | None:
         """What the log begins with; None: it was not heard of."""
@@ -268,17 +324,48 @@ class MasterStore:
 
     def rejection(self, index: int) -> str | None:
         """Why the entry at an index was rejected, if it was."""
-        value: bytes | None = self._families["rejected"].get(_INDEX.pack(index))
+        value: bytes | None = self._families["rejected"].get(INDEX.pack(index))
         return None if value is None else value.decode()
 
 
+def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
+    """What the agreed topic is told of an adoption."""
+    assert save.standing is not None, "who gives way installs a view with it"
+    view, chain = save.standing.view, adopted.branch.chain_at(held)
+    assert chain is not None, "the topic holds no more than there is"
+    return Cut(epoch=view.epoch, lineage=view.id, index=held, chain=chain)
+
+
 def _packed(duties: Iterable[Handover]) -> bytes:
-    return json.dumps([(duty.index, duty.term.hex(), duty.dc, duty.start) for duty in duties]).encode()
+    return json.dumps(
+        [
+            {
+                "index": duty.index,
+                "term": duty.term.hex(),
+                "dc": duty.dc,
+                "start": duty.start,
+                "epoch": duty.epoch,
+                "terms": [(term.epoch, term.id.hex(), term.after) for term in duty.terms],
+            }
+            for duty in duties
+        ]
+    ).encode()
 
 
 def _unpacked(value: bytes) -> tuple[Handover, Handover]:
-    agreed, heard = (
-        Handover(index=index, term=bytes.fromhex(term), dc=dc, start=start[0] if start else 0)
-        for index, term, dc, *start in json.loads(value)  # earlier versions did not know where a term begins
-    )
+    agreed, heard = map(_handover, json.loads(value))
     return agreed, heard
+
+
+def _handover(said: Any) -> Handover:  # noqa: ANN401 - JSON
+    if isinstance(said, list):  # earlier versions knew of one view only, or not where a term begins
+        names = ("index", "term", "dc", "start")
+        said = dict(zip(names, cast("list[int | str]", said), strict=False))
+    return Handover(
+        index=said["index"],
+        term=bytes.fromhex(said["term"]),
+        dc=said["dc"],
+        start=said.get("start", 0),
+        epoch=said.get("epoch", 1),
+        terms=tuple(Term(epoch, bytes.fromhex(name), after) for epoch, name, after in said.get("terms", ())),
+    )

@@ -6,7 +6,16 @@ brokers.
 
 from quadlog.broker.admin import Admin
 from quadlog.broker.outlet import KafkaOutlet
-from quadlog.broker.reading import BEGINNING, END, beginning_of, end_of, last, last_records
+from quadlog.broker.reading import (
+    BEGINNING,
+    END,
+    backwards,
+    beginning_of,
+    end_of,
+    last,
+    last_records,
+    records_between,
+)
 from quadlog.broker.tail import KafkaTail
 
 __all__ = [
@@ -15,8 +24,10 @@ __all__ = [
     "Admin",
     "KafkaOutlet",
     "KafkaTail",
+    "backwards",
     "beginning_of",
     "end_of",
     "last",
     "last_records",
+    "records_between",
 ]

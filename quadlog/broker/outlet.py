@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from confluent_kafka import KafkaError, Producer
 
 from quadlog.broker.connection import COMMON
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from quadlog.ports import Acked, Headers
 
+
+log = structlog.get_logger()
 
 BUFFER: Final = 256 * 1024 * 1024
 """Bytes that may wait for the broker; above it whoever has more to say waits."""
@@ -139,9 +142,13 @@ class KafkaOutlet:
 
     def _poll(self) -> None:
         turns, told = Turns(most_ms=5, each_ms=0.2), 0
-        while not self._closing.is_set():
-            turns.gather(told)
-            told = self._producer.poll(0.2)
+        try:
+            while not self._closing.is_set():
+                turns.gather(told)
+                told = self._producer.poll(0.2)
+        except Exception as error:  # of who was told: without this thread nobody hears of an acknowledgement
+            log.exception("an acknowledgement could not be taken")
+            self._failed(f"an acknowledgement could not be taken: {error}")
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

@@ -37,6 +37,11 @@ def last(count: int) -> int:
     return _TAIL_BASE - count
 
 
+_IN_PARTS: Final = {"queued.min.messages": 2 * BATCH, "fetch.queue.backoff.ms": 10}
+"""What is read ahead of a topic, and how soon more of it is asked for then.  All topics of a consumer stand in one
+line: with librdkafka's 100,000 a post waits for seconds behind the effects that a data centre is catching up with."""
+
+
 @contextmanager
 def reading(bootstrap: str, client: str) -> Generator[Consumer, None, None]:
     """A consumer without a group, closed at the end."""
@@ -49,6 +54,7 @@ def reading(bootstrap: str, client: str) -> Generator[Consumer, None, None]:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": False,
+            **_IN_PARTS,
         }
     )
     try:
@@ -139,17 +145,78 @@ def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.
     """
     with reading(bootstrap, "quadlog-look-back") as consumer:
         low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
-        at = max(low, high - count)
-        if at < high:
-            consumer.assign([TopicPartition(topic, 0, at)])
-        heard_at = time.monotonic()
-        while at < high:
-            for record in batch(consumer, timeout=0.5):
-                at, heard_at = record.offset + 1, time.monotonic()
+        yield from _passing_by(consumer, topic, max(low, high - count), high, timeout)
+
+
+def records_between(
+    bootstrap: str, topic: str, start: int, end: int, *, timeout: float = 15.0
+) -> Generator[Record]:
+    """The records of a topic from the offset `start` on and before `end`, one after the other.
+
+    Raises:
+        Unavailable: nothing came within `timeout` seconds.
+
+    """
+    with reading(bootstrap, "quadlog-read-on") as consumer:
+        low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
+        yield from _passing_by(consumer, topic, max(low, start), min(high, end), timeout)
+
+
+def _passing_by(consumer: Consumer, topic: str, at: int, end: int, timeout: float) -> Generator[Record]:
+    if at < end:
+        consumer.assign([TopicPartition(topic, 0, at)])
+    heard_at = time.monotonic()
+    while at < end:
+        for record in batch(consumer, timeout=0.5):
+            at, heard_at = record.offset + 1, time.monotonic()
+            if record.offset < end:
                 yield record
-            if time.monotonic() - heard_at > timeout:
-                message = f"{topic} did not go on at offset {at} of {high} within {timeout:.0f} s"
-                raise Unavailable(message)
+        if time.monotonic() - heard_at > timeout:
+            message = f"{topic} did not go on at offset {at} of {end} within {timeout:.0f} s"
+            raise Unavailable(message)
+
+
+WINDOW: Final = 64
+"""Records that are read at first on the way back; then twice as many each time, as long as they are small."""
+WINDOW_BYTES: Final = 8 * 1024 * 1024
+"""Of values in one window, about: all of it is in memory."""
+
+
+def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) -> Generator[Record]:
+    """The records of a topic before the offset `end`, the newest first, as far back as it goes.
+
+    Raises:
+        Unavailable: nothing came within `timeout` seconds.
+
+    """
+    with reading(bootstrap, "quadlog-way-back") as consumer:
+        low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
+        end, count = min(end, high), WINDOW
+        while end > low:
+            start = max(low, end - count)
+            records = _window(consumer, topic, start, end, timeout)
+            yield from reversed(records)
+            size = sum(len(record.value) for record in records)
+            count = max(1, min(2 * count, count * WINDOW_BYTES // max(size, 1)))
+            end = start
+
+
+def _window(consumer: Consumer, topic: str, start: int, end: int, timeout: float) -> list[Record]:
+    """The records from `start` on and before `end`."""
+    consumer.assign([TopicPartition(topic, 0, start)])
+    records: list[Record] = []
+    heard_at = time.monotonic()
+    while len(records) < end - start:
+        for record in batch(consumer, timeout=0.5):
+            heard_at = time.monotonic()
+            if start <= record.offset < end:  # it reads on beyond
+                records.append(record)
+        if time.monotonic() - heard_at > timeout:
+            message = (
+                f"{topic} did not go on at offset {start + len(records)} of {end} within {timeout:.0f} s"
+            )
+            raise Unavailable(message)
+    return records
 
 
 def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
