@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from quadlog.errors import Unavailable
-from quadlog.failpoints import Failpoint, visit
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from consumers.effects import EffectsLedger
-    from quadlog.core.model import Handover
-    from quadlog.master.copies import Copies
+    from quadlog.core.model import Held, View
+    from quadlog.core.records import Handover
+    from quadlog.master.copying import Copying
     from quadlog.master.crew import Crew
     from quadlog.master.duty import Duty
     from quadlog.master.intake import Intake
     from quadlog.master.lead import Lead
     from quadlog.master.scribe import Scribe
-    from quadlog.ports import Record
 
 log = structlog.get_logger()
 
@@ -30,20 +26,25 @@ LOOK_MS: Final = 250.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """What taking over needs of the world."""
+class Scene:
+    """What there is to be seen at a look.  Times are steady milliseconds."""
 
-    appoint: Callable[[str, Handover], None]
-    """Asks the worker at a URL to evaluate, in a term."""
-    mirrored: Callable[[str], int]
-    """Offset of the record in this topic that the own topic's last copy of one is of, -1 if it is not known;
-    Unavailable if Kafka does not tell."""
-    settle: Callable[[], None]
-    """Waits until all that was said is acknowledged."""
-    read: Callable[[str, int], None]
-    """Has a topic of a peer read from an offset on, again or for the first time."""
-    leave: Callable[[str], None]
-    """Has a topic of a peer read no more."""
+    view: View
+    """Installed here."""
+    is_voting: bool
+    """Whether a vote was cast for another one, that is not installed yet."""
+    heard_at: Mapping[str, float]
+    """When other masters were heard last."""
+    last_index: int
+    """Of the last agreed entry."""
+    effects_heard: int
+    """Offset behind the last record of the own effects that was heard."""
+    is_of_a_branch: bool
+    """Whether the own effects are not those of the log: nobody is to go on behind them."""
+    effects_of: Mapping[str, Iterable[Held]]
+    """Of the other data centres of the view what their masters' last posts say."""
+    ways: Mapping[str, Sequence[str]]
+    """By way of which data centres those are heard of that are out of reach."""
 
 
 class Chores:
@@ -57,110 +58,75 @@ class Chores:
         *,
         lead: Lead,
         scribe: Scribe,
-        copies: Copies,
+        copying: Copying,
         duty: Duty,
-        ledger: EffectsLedger,
         crew: Crew,
         peers: Mapping[str, Intake],
-        sources: Mapping[str, int],
-        others: Mapping[str, str],
-        reach: Reach,
+        read: Callable[[str, int], None],
+        appoint: Callable[[str, Handover, int], None],
     ) -> None:
         """Begin by standing by.
 
         Args:
             lead: whose turn it is.
             scribe: writes the agreed topic.
-            copies: of effects.
+            copying: of effects.
             duty: which data centre evaluates.
-            ledger: how far effects are heard and copied.
             crew: the workers here.
             peers: payloads topics of other data centres.
-            sources: topics that effects are copied from, and the offset of the last record that was.
-            others: in the home the effects topic of each other data centre, copied from while the duty is there.
-            reach: what taking over needs.
+            read: has a payloads topic of a peer read from an offset on, again.
+            appoint: asks the worker at a URL to evaluate, in a term, behind the cut of an epoch.
 
         """
         self.scribe: Final = scribe
         self.leads = False
-        self.copies: Final = copies
+        self.copying: Final = copying
         self.duty: Final = duty
-        self._lead, self._ledger, self._crew = lead, ledger, crew
-        self._peers, self._reach = peers, reach
+        self._lead, self._crew = lead, crew
+        self._peers, self._read, self._appoint = peers, read, appoint
         self._looked_at = float("-inf")
-        self._copied, self._others = dict(sources), others
-        self._rewound: set[str] = set()
-        self._followed = ledger.duty
 
-    def tend(self, heard_at: Mapping[str, float], moment: float, *, last_index: int) -> None:
-        """See now and then whose turn it is, and that a worker evaluates.
-
-        Args:
-            heard_at: when other masters were heard last.
-            moment: milliseconds of the steady clock, as those.
-            last_index: of the last agreed entry.
-
-        """
+    def tend(self, scene: Callable[[], Scene], moment: float) -> None:
+        """See now and then whose turn it is, what is to be copied, and that a worker evaluates."""
         if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
-        mine = self._lead.is_mine(heard_at, moment)
+        there = scene()
+        mine = self._lead.is_mine(there.heard_at, moment)
         if mine != self.leads:
             self._change(mine=mine)
         if not self.leads:
             return
-        self.duty.tend(moment, last_index=last_index)
-        if self.duty.is_here and (worker := self._crew.to_appoint(moment)):
+        is_whole = self.copying.tend(
+            there.view,
+            moment,
+            is_held=there.is_voting,
+            heard=there.effects_heard,
+            others=there.effects_of,
+            ways=there.ways,
+        )
+        self.duty.tend(
+            moment,
+            last_index=there.last_index,
+            is_whole=is_whole and not (there.is_voting or there.is_of_a_branch),
+            others=there.effects_of,
+        )
+        if self.duty.is_here and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):
             log.info("asking a worker to evaluate", worker=worker.beat.worker)
-            self._reach.appoint(worker.beat.url, self.duty.agreed)
+            self._appoint(worker.beat.url, self.duty.agreed, self.scribe.newest_cut)
+
+    def look_soon(self) -> None:
+        """Something changed: the next look is due."""
+        self._looked_at = float("-inf")
 
     def _change(self, *, mine: bool) -> None:
-        """Take over, or stand by.  What cannot be taken over now is tried again at the next look."""
-        if mine and self._lead.has_company:
-            try:
-                self._take_up_copying()
-            except Unavailable as error:
-                log.warning("cannot take over yet", reason=str(error))
-                return
+        """Take over, or stand by."""
         log.info("leads its data centre" if mine else "stands by", unsaid=len(self.scribe))
         self.leads = mine
         self.scribe.lead(mine=mine)
-
-    def _take_up_copying(self) -> None:
-        """What the other master heard and did not copy is read again, from where its copies end."""
-        for topic in self._copied:
-            # Nothing was to be copied before the term began; of the home's topic, where the duty is here, nothing
-            # before the handover.
-            begins = self._ledger.duty.start if self._others else self._ledger.duty_at
-            self._copied[topic] = max(self._reach.mirrored(topic), begins - 1)
-            self._rewound.add(topic)
-            self._reach.read(topic, self._copied[topic] + 1)
+        if not mine:
+            self.copying.stop()
+            return
         for topic, intake in self._peers.items():
             if intake.awaited is not None:
-                self._reach.read(topic, intake.awaited)
-
-    def follow(self, duty: Handover) -> None:
-        """In the home: read the effects of the data centre that has the duty now, and of no other."""
-        if duty is self._followed:
-            return
-        self._followed = duty
-        source = self._others.get(duty.dc)
-        for topic in [known for known in self._copied if self._others and known != source]:
-            del self._copied[topic]
-            self._reach.leave(topic)
-        if source is not None and source not in self._copied:
-            self._copied[source] = duty.start - 1
-            self._reach.read(source, duty.start)
-
-    def copy(self, record: Record) -> None:
-        """A record of a source: into the own topic, once, in order."""
-        topic, offset = record.topic, record.offset
-        if not self.leads or topic not in self._copied or offset <= self._copied[topic]:
-            return
-        if topic in self._rewound and offset > self._copied[topic] + 1:
-            return  # read before the topic was rewound: it comes again
-        self._rewound.discard(topic)
-        if self.copies.wants(record):
-            self.copies.send(record)
-            visit(Failpoint.HALF_MIRROR, self._reach.settle)
-        self._copied[topic] = offset
+                self._read(topic, intake.awaited)

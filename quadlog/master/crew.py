@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import WorkerState
+from quadlog.core.records import WorkerState
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Heartbeat
+    from quadlog.core.records import Heartbeat
     from quadlog.master.alarms import AlarmName
 
 ASK_AGAIN_MS: Final = 1000.0
@@ -69,15 +69,19 @@ class Crew:
         self._workers: dict[str, Worker] = {}
         self.seed: bytes | None = None
         """Signature of what the log begins with, if that is not the empty state."""
-        self._asked_at = float("-inf")
+        self.rewound: tuple[int, int] = (0, 0)
+        """Epoch of the newest rewind, and index of the last effect that it left."""
+        self._asked_at, self._asked_in = float("-inf"), b""
 
-    def hear(self, beat: Heartbeat, now: float) -> None:
-        """Note a heartbeat."""
+    def hear(self, beat: Heartbeat, now: float) -> bool:
+        """Note a heartbeat; whether its worker has begun to evaluate with it, or ended."""
         known = self._workers.get(beat.worker)
+        is_news = beat.evaluating is not (known is not None and known.beat.evaluating)
         if known is None:
             self._workers = {**self._workers, beat.worker: Worker(beat, now)}
         else:
             known.beat, known.heard_at, known.door = beat, now, Door.UNKNOWN
+        return is_news
 
     def dismiss(self, name: str, now: float) -> None:
         """Forget a worker that is down; heard again, it is one of them again."""
@@ -95,13 +99,23 @@ class Crew:
 
     def is_live(self, worker: Worker, now: float) -> bool:
         """Does it say that it serves, and lately?"""
-        is_serving = worker.beat.state is WorkerState.SERVING and not self.lacks_seed(worker.beat)
-        return is_serving and now - worker.heard_at <= self._timeout
+        beat = worker.beat
+        is_serving = beat.state is WorkerState.SERVING and not self.lacks_seed(beat)
+        return is_serving and not self.goes_back(beat) and now - worker.heard_at <= self._timeout
 
     def lacks_seed(self, beat: Heartbeat) -> bool:
         """Is a worker's store not made of what the log begins with?  It may not have heard of that yet."""
         is_other = self.seed is not None and beat.applied.index == 0 and beat.signature != self.seed
         return is_other or beat.state is WorkerState.STARTING
+
+    def goes_back(self, beat: Heartbeat) -> bool:
+        """Has a worker applied what was rewound, and is on its way back?"""
+        epoch, stays = self.rewound
+        return beat.epoch < epoch and beat.applied.index > stays
+
+    def is_going_back(self, worker: Worker, now: float) -> bool:
+        """Is it there, and on its way back?"""
+        return self.goes_back(worker.beat) and now - worker.heard_at <= self._timeout
 
     def is_starting(self, worker: Worker, now: float) -> bool:
         """Is it there, and waits for the seed?"""
@@ -111,6 +125,8 @@ class Crew:
         """How it is, in one word."""
         if self.is_starting(worker, now):
             return "starting"
+        if self.is_going_back(worker, now):
+            return "going back"
         if not self.is_live(worker, now):
             return "down"
         return "serving" if worker.wrong is None else "quarantined"
@@ -121,7 +137,10 @@ class Crew:
 
     def applied(self) -> int:
         """The highest index that a worker has applied whose state is right as far as is known."""
-        return max((worker.beat.applied.index for worker in self.all() if worker.wrong is None), default=0)
+        right = (
+            worker.beat for worker in self.all() if worker.wrong is None and not self.goes_back(worker.beat)
+        )
+        return max((beat.applied.index for beat in right), default=0)
 
     def silent_in(self, worker: Worker, now: float) -> float:
         """Milliseconds after which it counts as down if nothing more is heard of it."""
@@ -146,16 +165,19 @@ class Crew:
             return f"is quarantined: {worker.wrong.reason}"
         if self.is_starting(worker, now):
             return "lacks the seed that the log begins with"
+        if self.goes_back(worker.beat):
+            return "goes back to where its data centre's history parts from the one it joined"
         if worker.beat.state is not WorkerState.SERVING:
             return f"is {worker.beat.state.value.lower()}"
         if not self.is_live(worker, now):
             return f"is down: last heard of {(now - worker.heard_at) / 1000:.1f} s ago"
         return f"is at index {worker.beat.applied.index}, behind {at_least}"
 
-    def to_appoint(self, now: float) -> Worker | None:
-        """The worker to be asked to evaluate, if none does: the furthest one."""
+    def to_appoint(self, now: float, term: bytes) -> Worker | None:
+        """The worker to be asked to evaluate in a term, if none does: the furthest one."""
         live = self.live(now)
-        if not live or any(worker.beat.evaluating for worker in live) or now - self._asked_at < ASK_AGAIN_MS:
+        is_asked = term == self._asked_in and now - self._asked_at < ASK_AGAIN_MS
+        if not live or any(worker.beat.evaluating for worker in live) or is_asked:
             return None
-        self._asked_at = now
+        self._asked_at, self._asked_in = now, term
         return max(live, key=lambda worker: worker.beat.applied.index)

@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import KeyReused, Rejected
+from quadlog.errors import KeyReused, Rejected, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from quadlog.core.model import Entry
     from quadlog.store import MasterStore, Payloads
+
+
+ENDED: Final = (
+    "what this would have changed stood on a branch of the log that gave way to another data centre's; nothing was"
+    " changed, try again"
+)
 
 
 class TxState(StrEnum):
@@ -60,11 +66,14 @@ class Desk:
     def __init__(self, store: MasterStore, *, decided_before: int = 0) -> None:
         """`store` knows what is agreed for ever; effects up to `decided_before` were here before the start."""
         self._store: Final = store
-        self._decided_before: Final = decided_before
+        self._decided_before = decided_before
         self._waiting: dict[bytes, list[Waiter]] = {}
-        self._agreed: dict[int, tuple[Answer, list[Waiter]]] = {}
+        self._agreed: dict[int, tuple[bytes, Answer, list[Waiter]]] = {}
+        """By index: id, where it is, and who waits."""
         self.rejected: dict[int, str] = {}
         """Rejections that are not saved yet."""
+        self.back: int | None = None
+        """Saved rejections behind this index are void; None: all count."""
         self.settled = 0
         """Up to this index effects are here, and applied by a worker of this data centre."""
         self.decided = 0
@@ -95,7 +104,8 @@ class Desk:
             return is_new
         index, body_hash = known
         entry = self._store.entry(index)
-        self._await(Answer(index=index, chain=entry[0] if entry else b""), body_hash, [waiter])
+        answer = Answer(index=index, chain=entry[0] if entry else b"")
+        self._await(transaction_id, answer, body_hash, [waiter])
         self._answer_settled()
         return False
 
@@ -104,7 +114,7 @@ class Desk:
         waiters = self._waiting.get(transaction_id)
         if waiters is None:
             known = self._store.logged(transaction_id)
-            waiters = self._agreed[known[0]][1] if known and known[0] in self._agreed else []
+            waiters = self._agreed[known[0]][2] if known and known[0] in self._agreed else []
         if waiter in waiters:
             waiters.remove(waiter)
         if not self._waiting.get(transaction_id) and queued:
@@ -116,12 +126,14 @@ class Desk:
             waiters = self._waiting.pop(entry.pair.id, None)
             if waiters:
                 answer = Answer(index=entry.index, chain=entry.chain)
-                self._await(answer, payloads[entry.pair[1:]].body_hash, waiters)
+                self._await(entry.pair.id, answer, payloads[entry.pair[1:]].body_hash, waiters)
 
-    def _await(self, answer: Answer, body_hash: bytes, waiters: Sequence[Waiter]) -> None:
+    def _await(
+        self, transaction_id: bytes, answer: Answer, body_hash: bytes, waiters: Sequence[Waiter]
+    ) -> None:
         same = [waiter for waiter in waiters if waiter.body_hash == body_hash]
         if same:
-            self._agreed.setdefault(answer.index, (answer, []))[1].extend(same)
+            self._agreed.setdefault(answer.index, (transaction_id, answer, []))[2].extend(same)
         for waiter in waiters:
             if waiter.body_hash != body_hash:
                 message = "this Idempotency-Key was used with another body; use a new key for a new update"
@@ -135,15 +147,54 @@ class Desk:
             self.settled = settled
             self._answer_settled()
 
+    def go_back(self, index: int) -> None:
+        """Effects are here up to `index` only, and what was decided behind it is decided anew."""
+        self.decided, self.settled = min(self.decided, index), min(self.settled, index)
+        self._decided_before = min(self._decided_before, index)
+        self.rejected = {at: reason for at, reason in self.rejected.items() if at <= index}
+        self.back = index if self.back is None else min(self.back, index)
+
+    def saved(self) -> None:
+        """The store has what was rejected, and nothing that is void."""
+        self.rejected, self.back = {}, None
+
+    def cut(self, index: int, *, waits: Callable[[bytes], bool], dequeued: Iterable[bytes]) -> None:
+        """The log is another one behind an entry, and saved: what was agreed there is elsewhere, or waits again.
+
+        Args:
+            index: of the last entry that stayed.
+            waits: whether a transaction of this id is in the incoming queue.
+            dequeued: ids of what did, and may be in the log or nowhere now: control entries end with their branch.
+
+        """
+        self.go_back(index)
+        ended = {transaction_id for transaction_id in dequeued if not waits(transaction_id)}
+        for at in sorted(at for at in self._agreed if at > index):
+            transaction_id, _, waiters = self._agreed.pop(at)
+            self._waiting.setdefault(transaction_id, []).extend(waiters)
+            if not waits(transaction_id):
+                ended.add(transaction_id)
+        for transaction_id in list(self._waiting):
+            if known := self._store.logged(transaction_id):
+                at, body_hash = known
+                entry = self._store.entry(at)
+                answer = Answer(index=at, chain=entry[0] if entry else b"")
+                self._await(transaction_id, answer, body_hash, self._waiting.pop(transaction_id))
+            elif transaction_id in ended:
+                for waiter in self._waiting.pop(transaction_id):
+                    waiter.tell(Unavailable(ENDED))
+
     def _answer_settled(self) -> None:
         for index in sorted(index for index in self._agreed if index <= self.settled):
-            answer, waiters = self._agreed.pop(index)
+            _, answer, waiters = self._agreed.pop(index)
             reason = self._reason(index)
             for waiter in waiters:
                 waiter.tell(answer if reason is None else Rejected(reason))
 
     def _reason(self, index: int) -> str | None:
-        return self.rejected.get(index) or self._store.rejection(index)
+        if reason := self.rejected.get(index):
+            return reason
+        return None if self.back is not None and index > self.back else self._store.rejection(index)
 
     def state_of(self, transaction_id: bytes, *, queued: bool) -> TxStatus:
         """What is known of a transaction; `queued`: it is in the incoming queue.
@@ -156,7 +207,9 @@ class Desk:
             return TxStatus(state=TxState.PENDING if pending else TxState.UNKNOWN)
         index = known[0]
         entry = self._store.entry(index)
-        chain = entry[0] if entry else None
+        if entry is None or entry[1].id != transaction_id:  # the log was cut in between
+            return TxStatus(state=TxState.PENDING)
+        chain = entry[0]
         reason = self._reason(index)
         # Applied: whoever is told so may read it here.
         visible = TxState.APPLIED if index <= self.settled else TxState.PENDING

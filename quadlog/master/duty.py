@@ -1,32 +1,36 @@
 """The duty: which data centre evaluates.
 
-It begins in the *home* of the effects, the data centre of the lowest member id, whose effects topic all others
-copy.  When no worker is left there to evaluate, its master proposes an EVALUATOR entry that names the next data
-centre.  Once that is agreed, the home's master looks where the effects of that data centre end, and writes a
-handover into the home's topic: of what stands behind it only effects of the new term count, in every copy.  Then a
-worker there takes over, and the home copies what it says, from where it looked on.
+A view gives it to its *home*, the data centre whose effects topic all others copy: a handover says so there, once
+the home has all effects that any data centre of the view has.  When no worker is left there to evaluate, its master
+proposes an EVALUATOR entry that names the next data centre.  Once that is agreed, the home's master looks where the
+effects of that data centre end, and writes a handover into the home's topic: of what stands behind it only effects of
+the new term count, in every copy.  Then a worker there takes over, and the home copies what it says, from where it
+looked on.
 
 The handover is the one place where one term ends and the next begins, so an evaluator of the old term may wake up
 whenever it likes.  Only the data centre that has the duty proposes to give it away: a peer cannot tell a dead
-evaluator from one that is busy with a large update.
+evaluator from one that is busy with a large update.  It waits until the home has copied all that was evaluated here.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from quadlog.clock import wall
-from quadlog.core.model import Handover, Kind, Payload, Transaction, payload_digest
+from quadlog.core.model import Kind, Payload, Transaction, payload_digest
+from quadlog.core.records import Handover, Term
 from quadlog.failpoints import Failpoint, visit
+from quadlog.master.lineage import follows, is_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
-    from consumers.effects import EffectsLedger
-    from quadlog.core.model import Entry
+    from consumers.effects_ledger import EffectsLedger
+    from quadlog.core.model import Entry, Held, View
     from quadlog.master.crew import Crew
 
 log = structlog.get_logger()
@@ -50,7 +54,8 @@ class Duty:
         self,
         *,
         dc: str,
-        dcs: Sequence[str],
+        view: View,
+        dcs: Iterable[str],
         agreed: Handover,
         ledger: EffectsLedger,
         crew: Crew,
@@ -62,7 +67,8 @@ class Duty:
 
         Args:
             dc: this data centre.
-            dcs: all of them, the home first.
+            view: installed here.
+            dcs: its data centres.
             agreed: the newest that is agreed.
             ledger: follows the home's effects.
             crew: the workers here.
@@ -72,11 +78,12 @@ class Duty:
 
         """
         self.agreed = agreed
-        self._dc, self._dcs, self._ledger, self._crew = dc, dcs, ledger, crew
+        self._dc, self._ledger, self._crew = dc, ledger, crew
         self._locate, self._hand_over, self._propose = locate, hand_over, propose
         self._said_at = self._proposed_at = float("-inf")
         self._lone_since: float | None = None
         self._decided, self._moves = ledger.index, 0
+        self.install(view, dcs)
 
     @property
     def is_here(self) -> bool:
@@ -87,6 +94,21 @@ class Duty:
     def _is_heard(self) -> bool:
         return self._ledger.duty.term == self.agreed.term
 
+    def install(self, view: View, dcs: Iterable[str]) -> None:
+        """A view was installed: its home has the duty, whoever had it before.
+
+        Args:
+            view: that one.
+            dcs: its data centres.
+
+        """
+        self._view, self._dcs = view, [view.home, *sorted(set(dcs) - {view.home})]
+        if self.agreed.epoch != view.epoch:
+            self.agreed = Handover(index=0, term=view.id, dc=view.home, epoch=view.epoch)
+            self._said_at = self._proposed_at = float("-inf")
+            self._lone_since, self._moves = None, 0
+            log.info("a view has the duty", dc=view.home, epoch=view.epoch)
+
     def note(self, entries: Iterable[Entry]) -> None:
         """Entries are agreed.  A move counts if it moves what is the newest then: two masters may propose at once."""
         for entry in entries:
@@ -94,27 +116,36 @@ class Duty:
                 continue
             dc, term = entry.options.get("dc", ""), entry.options.get("term", "")
             if dc in self._dcs and term == self.agreed.term.hex():
-                self.agreed = Handover(index=entry.index, term=entry.chain, dc=dc)
+                self.agreed = Handover(index=entry.index, term=entry.chain, dc=dc, epoch=self.agreed.epoch)
                 self._moves += 1
                 self._said_at = self._proposed_at = float("-inf")
                 log.info("another data centre is to evaluate", dc=dc, index=entry.index)
 
-    def tend(self, moment: float, *, last_index: int) -> None:
+    def tend(
+        self, moment: float, *, last_index: int, is_whole: bool, others: Mapping[str, Iterable[Held]]
+    ) -> None:
         """Say and propose what there is to be said; for the master that leads.
 
         Args:
             moment: now.
             last_index: of the last agreed entry.
+            is_whole: whether all effects are here behind which the view's own term begins.
+            others: of the other data centres of the view what their masters' posts say of effects.
 
         """
         if not self._is_heard:
-            if self._dc == self._dcs[0] and moment - self._said_at >= AGAIN_MS:
+            is_due = self._dc == self._dcs[0] and moment - self._said_at >= AGAIN_MS
+            if is_due and (is_whole or is_of(self._ledger.duty.terms, self._view)):
                 self._said_at = moment
                 if self.agreed.dc == self._dc:
                     self.located(self.agreed)
                 else:
                     self._locate(self.agreed)
-        elif self._is_lost(moment, last_index) and moment - self._proposed_at >= LONGEST_MS:
+        elif (
+            self._is_lost(moment, last_index)
+            and self._is_copied(others)
+            and moment - self._proposed_at >= LONGEST_MS
+        ):
             self._proposed_at = moment
             following = self._dcs[(self._dcs.index(self._dc) + 1) % len(self._dcs)]
             log.warning("no worker is left here to evaluate", next=following)
@@ -124,7 +155,21 @@ class Duty:
         """It is known where the effects of the data centre end that has the duty from now on: say so."""
         if handover.term == self.agreed.term and not self._is_heard:
             visit(Failpoint.BEFORE_HANDOVER)
-            self._hand_over(handover)
+            terms, view = self._ledger.duty.terms, self._view
+            if not is_of(terms, view):
+                terms = (*terms, Term(view.epoch, view.id, self._ledger.index))
+            self._hand_over(replace(handover, terms=terms))
+
+    def _is_copied(self, others: Mapping[str, Iterable[Held]]) -> bool:
+        """Whether the home has all effects that are here.
+
+        What it lacks would be evaluated again elsewhere, and count here all the same: nothing here stands between them
+        and the handover.
+        """
+        home, index = self._dcs[0], self._ledger.index
+        return home == self._dc or any(
+            follows(there, self._view) and there.index >= index for there in others.get(home, ())
+        )
 
     def _is_lost(self, moment: float, last_index: int) -> bool:
         """Is there something to evaluate, and nobody here for long enough?"""

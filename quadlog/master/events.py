@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from quadlog.master.copying import Found
+from quadlog.master.joining import Forked
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from quadlog.core.model import Handover, Payload
+    from quadlog.core.model import Payload
+    from quadlog.core.records import Cut, Handover, LoggedEntry, Place
     from quadlog.master.desk import Waiter
     from quadlog.ports import Record
 
@@ -49,9 +53,10 @@ class Mirrored:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The agreed topic holds all entries up to this one."""
+    """An entry or a cut is in the agreed topic, where no other master writes."""
 
-    index: int
+    place: Place | Cut
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,13 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
+class Regained:
+    """Entries that only the agreed topic still has, behind a cut: the one that was looked for, and what follows it."""
+
+    entries: Sequence[LoggedEntry]
+
+
+@dataclass(frozen=True, slots=True)
 class Dismissed:
     """An operator says that a worker will not come back."""
 
@@ -80,4 +92,17 @@ class Stop:
     """The process ends."""
 
 
-Event: TypeAlias = Offered | Left | Durable | Mirrored | Published | Told | Located | Dismissed | Stop
+Event: TypeAlias = (
+    Offered
+    | Left
+    | Durable
+    | Mirrored
+    | Published
+    | Told
+    | Located
+    | Found
+    | Forked
+    | Regained
+    | Dismissed
+    | Stop
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from quadlog.master.passed import PassedOver
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection, Container, Mapping
 
     from consumers.payloads import PayloadsConsumer
     from quadlog.core.model import Payload
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 class Intake:
     """One payloads topic: the own one, or a peer's that is mirrored.
 
-    Its position is the offset below which nothing is half heard and nothing that was produced
-    because of it (or, in the own topic, by this master) still lacks its acknowledgement.
+    Its position is the offset below which nothing is half heard, nothing that was produced because of it (or, in the
+    own topic, by this master) still lacks its acknowledgement, and no copy was passed over whose original is not here.
     """
 
     def __init__(
@@ -28,6 +30,8 @@ class Intake:
         *,
         is_own: bool = False,
         alone_from: int | None = None,
+        dc: str = "",
+        originals: Mapping[str, Intake] | None = None,
     ) -> None:
         """Go on from a saved position.
 
@@ -37,6 +41,8 @@ class Intake:
             is_own: this data centre's own topic.
             alone_from: of the own topic, where only this master writes to it: its end at the start.  From
                 there on it is not heard; acknowledgements tell of what is new.
+            dc: of a peer's topic, its data centre.
+            originals: of a peer's topic, where the originals of the copies in it are taken in, by data centre.
 
         """
         self._consumer = consumer
@@ -44,10 +50,23 @@ class Intake:
         self._whole = self._began = self._written = position
         self._flying: deque[int] = deque()
         self._awaited: dict[tuple[bytes, bytes], int] = {}
+        self.dc: Final = dc
+        self._originals: Mapping[str, Intake] = {} if originals is None else originals
+        self._origins: Collection[str] = {dc}
+        self._passed: dict[str, PassedOver] = {}
+        self._again: int | None = None
+        """From where on it is to be read again, until that begins."""
 
     @property
     def position(self) -> int:
         """Where a restart has to read on."""
+        needed = [place for origin in self._passed if (place := self._passed_from(origin)) is not None]
+        again = [] if self._again is None else [self._again]
+        return min(self.taken, *needed, *again) if needed or again else self.taken
+
+    @property
+    def taken(self) -> int:
+        """Below it all payloads are here that are taken from this topic."""
         return min((self._whole, *self._awaited.values(), *islice(self._flying, 1)))
 
     @property
@@ -71,10 +90,40 @@ class Intake:
     def hear(self, record: Record) -> Payload | None:
         """The payload that is whole with this record."""
         self._began = min(self._whole, record.offset)  # its first chunk is not before
+        if self._again is not None and record.offset <= self._again:
+            self._again = None
+        if self._originals and (place := self._consumer.passes_over(record)) is not None:
+            self._pass_over(record, *place)
         payload = self._consumer.hear(record)
         if self._consumer.between:
             self._whole = record.offset + 1
         return payload
+
+    def _pass_over(self, record: Record, origin: str, offset: int) -> None:
+        if origin in self._originals:  # else it is this data centre's own
+            self._passed.setdefault(origin, PassedOver()).note(record.offset, offset)
+
+    def _passed_from(self, origin: str) -> int | None:
+        """From where on there are copies of this data centre's payloads whose originals are not here."""
+        return self._passed[origin].first(self._originals[origin].taken)
+
+    def take_from(self, origins: Collection[str]) -> int | None:
+        """Take from now on the payloads of these data centres' clients out of a peer's topic.
+
+        Returns:
+            where it has to be read again from: copies that may be needed were passed over; None: none were.
+
+        """
+        if origins == self._origins:
+            return None
+        added = set(origins) - set(self._origins)
+        self._origins = origins
+        self._consumer.take_from(origins)
+        places = [self._passed_from(origin) for origin in added if origin in self._passed]
+        for origin in added:
+            self._passed.pop(origin, None)
+        self._again = min((place for place in places if place is not None), default=self._again)
+        return self._again
 
     def sent(self) -> None:
         """Something was produced that is to be acknowledged: because of what was heard last, or to this topic."""

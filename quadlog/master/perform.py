@@ -9,7 +9,7 @@ from quadlog.failpoints import Failpoint, visit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.core.messages import Ready, Save
+    from quadlog.core.messages import Adopted, Ready, Save
     from quadlog.core.model import Entry, Post
 
 
@@ -19,6 +19,7 @@ def perform(
     save: Callable[[Save], None],
     publish: Callable[[Entry], None],
     post: Callable[[Post], None],
+    cut: Callable[[Adopted], None] | None = None,
     settle: Callable[[], None] | None = None,
 ) -> None:
     """Durable first, then said.
@@ -31,7 +32,9 @@ def perform(
     # 1. Make it durable: returns when it is synced.
     save(ready.save)
     visit(Failpoint.AFTER_PERSIST)
-    # 2. Say what is synchronised.
+    # 2. Say what is synchronised: first where the log was cut, and what was taken for it.
+    if cut is not None and ready.save.adopted is not None:
+        cut(ready.save.adopted)
     for number, entry in enumerate(ready.entries, start=1):
         publish(entry)
         if number == len(ready.entries) // 2:
@@ -41,3 +44,5 @@ def perform(
         visit(Failpoint.BEFORE_POST)
         post(ready.post)
         visit(Failpoint.AFTER_POST, settle)
+        if ready.post.ballot is not None:
+            visit(Failpoint.VOTE_POSTED, settle)

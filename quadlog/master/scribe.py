@@ -3,74 +3,361 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
 
-from quadlog.core.model import LoggedEntry
+import structlog
+
+from quadlog.clock import wall
+from quadlog.core.model import GENESIS, START, Entry, Point
+from quadlog.core.records import Cut, LoggedEntry, Place, Reached
+from quadlog.failpoints import Failpoint, visit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from quadlog.core.model import Entry, Payload
+    from quadlog.core.model import Pair, Payload, View
     from quadlog.ports import Acked
+
+log = structlog.get_logger()
 
 Key = tuple[bytes, bytes]
 """A payload: id and digest."""
+
+FLYING: Final = 300
+"""Entries that are said and not known to be in the topic: most of a second of a busy master's.  All of them may be
+acknowledged at once, and it says nothing else until that is noted: some 30 ms."""
+
+FLYING_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of their bodies.  A log that was adopted may be of any size: it goes through memory in parts."""
+
+
+class Log(Protocol):
+    """The log as it is saved."""
+
+    def entry(self, index: int, /) -> tuple[bytes, Pair] | None:
+        """Chain hash and pair of the entry at an index."""
+        ...
+
+
+class Mouth(Protocol):
+    """Who says things in the agreed topic."""
+
+    def say(self, entry: LoggedEntry, acked: Acked, /) -> None:
+        """Send an entry."""
+        ...
+
+    def cut(self, cut: Cut, acked: Acked, /, *, at: int) -> None:
+        """Send a cut; `at`: milliseconds since 1970."""
+        ...
 
 
 class Scribe:
     """Owned by the node's thread.
 
-    Every entry is kept here, and its payload in the store, until the topic is known to hold it: its
-    record was acknowledged, or was heard there because another master of this data centre wrote it.
+    The payload of every entry is in the store until the topic is known to hold it: its record was
+    acknowledged, or was heard there because another master of this data centre wrote it.
     So whoever takes over says what is missing, and nothing that anybody could know to be there.
+    A master that lags may cut further back than that, and die: what is missing then stands before its cut.
+
+    What counts is what consumers make of the topic: `_end` and `_epoch` follow it as they do.  If that end is in the
+    own log, by its chain hash, the topic holds the own log up to there.
     """
 
     def __init__(
         self,
         *,
-        say: Callable[[LoggedEntry, Acked], None],
+        mouth: Mouth,
+        saved: Log,
         payload: Callable[[Key], Payload],
-        written: Callable[[int], None],
+        view: Callable[[], View],
+        written: Callable[[Place | Cut, int], None],
+        regain: Callable[[int], None],
+        settle: Callable[[], None] | None = None,
+        last: int = 0,
     ) -> None:
-        """Nothing is unsaid, and it is another's turn.
+        """All is said, and it is another's turn.
 
         Args:
-            say: sends an entry to the topic.
-            payload: the body of an entry that is saved.
-            written: told the index of an entry whose record was acknowledged; on any thread.
+            mouth: sends to the topic.
+            saved: the log.
+            payload: the body of an entry that is saved; KeyError if it is not kept any more.
+            view: the one that is installed here.
+            written: told what was acknowledged, and its offset; on any thread.  Where another master writes, too,
+                `holds` is to be told what is heard instead.
+            regain: looks for an entry of the log, and what follows it, in the topic behind a cut; `regained` is told.
+            settle: waits until all that was said is acknowledged; for failpoints.
+            last: index of the last entry.
 
         """
-        self._say, self._payload, self._written = say, payload, written
-        self._unsaid: deque[Entry] = deque()
+        self._mouth, self._saved, self._payload = mouth, saved, payload
+        self._view, self._written, self._settle = view, written, settle
+        self._regain = regain
+        self._regained: dict[int, LoggedEntry] = {}
+        """What stood in the topic before another master cut too far back, and is to be said again."""
+        self._asked: int | None = None
+        """Index of the entry that is looked for."""
+        self._fresh: deque[Entry] = deque()
+        """The newest entries; those before are read from the log."""
+        self._last = last
+        self.held = last
+        """Index up to which the topic is known to hold the log."""
+        self._cut: Cut | None = None
+        """To be said behind `held`: of the newest adoption, if the topic is not known to hold it."""
+        self._is_cut_said = False
+        self._cut_in = 0
+        """Epoch of the newest adoption."""
+        self._next = last + 1
+        """Index of the entry that is said next."""
+        self._flying: deque[tuple[int, int]] = deque()
+        """Index and size of what was said and is not known to be there."""
+        self._size = 0
+        self._sent = self._met = self._again_at = 0
+        """Counts of own records: said, met in the topic, said when it was begun again."""
+        self._offset = 0
+        """Behind the last record of the topic that was taken in."""
+        self._end = Point(last, self._chain_at(last) or b"")
+        self._epoch = 0
+        """Of the newest cut in the topic."""
         self.leads = False
 
     def __len__(self) -> int:
         """Count of entries that the topic is not known to hold."""
-        return len(self._unsaid)
+        return self._last - self.held
+
+    @property
+    def newest_cut(self) -> int:
+        """Epoch of the newest cut that the topic has or is to have; 0 where none is known."""
+        return max(self._epoch, 0 if self._cut is None else self._cut.epoch)
+
+    # --- what is to be said -------------------------------------------------------------------------
+
+    @property
+    def reached(self) -> Reached:
+        """How far the topic was followed."""
+        return Reached(self._offset, self._end, self._epoch, self.held)
+
+    def resume(
+        self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]], cut: Cut | None
+    ) -> None:
+        """After a start.
+
+        Args:
+            reached: how far the topic was followed when it was saved last; None: not at all, or it is another one now.
+            said: what stands behind that, in order, each with its offset.
+            cut: the newest one of the own log.
+
+        """
+        known = reached if reached is not None else Reached()
+        self._offset, self._end, self._epoch, self.held = known.offset, known.end, known.epoch, known.held
+        for place, offset in said:
+            if not self._offset and isinstance(place, Place) and place.index > 1:
+                self._end = place.point  # what stood before it is not there any more
+            elif not self._read(place):
+                continue
+            self._offset, end = offset + 1, self._end
+            self.held = end.index if self._chain_at(end.index) == end.chain else min(self.held, end.index)
+        self._cut = cut if cut is not None and cut.epoch > self._epoch else None
+        self._cut_in = cut.epoch if cut is not None else 0
+        self._again()
 
     def write(self, entry: Entry) -> None:
         """Take an entry that is saved, in the order of their indexes; say it if it is this master's turn."""
-        if self.leads:
-            self._send(entry)
-        self._unsaid.append(entry)
+        self._fresh.append(entry)
+        self._last = entry.index
+        self._pump()
 
     def lead(self, *, mine: bool) -> None:
         """Whose turn it is.  Taking over says what the topic is not known to hold."""
-        if mine and not self.leads:
-            for entry in self._unsaid:
-                self._send(entry)
+        if mine == self.leads:
+            return
         self.leads = mine
+        self._again()
 
-    def holds(self, index: int) -> list[Key]:
-        """The topic holds all entries up to `index`: the keys of payloads that it needed until now."""
-        keys: list[Key] = []
-        while self._unsaid and self._unsaid[0].index <= index:
-            keys.append(self._unsaid.popleft().pair.key)
+    def cut(self, cut: Cut, last: int) -> list[tuple[int, Key]]:
+        """The own log is another one behind an entry, and goes up to `last`; both are saved.
+
+        Returns indexes and keys of entries that the topic turns out to hold: see `goes_along`.
+        """
+        self._fresh.clear()
+        self._last = last
+        keys = self._keys(self.held + 1, cut.index)
+        self.held, self._cut = cut.index, cut if cut.epoch > self._epoch else None
+        self._cut_in = cut.epoch
+        self._again()
         return keys
 
-    def _send(self, entry: Entry) -> None:
-        index = entry.index
-        self._say(logged_entry(entry, self._payload(entry.pair.key)), lambda _: self._written(index))
+    def goes_along(self, other: Callable[[int], bytes | None], kept: int) -> int:
+        """Index up to which the topic holds another log that takes the place of the own one.
+
+        Whoever joins late finds that the other masters of its data centre have said the most of it.
+
+        Args:
+            other: chain hash of its entry at an index; None: it does not go so far.
+            kept: index of the last entry of the own log that is in it.
+
+        """
+        end = self._end
+        return end.index if end.index > kept and other(end.index) == end.chain else min(self.held, kept)
+
+    # --- what is there ------------------------------------------------------------------------------
+
+    def holds(self, place: Place | Cut, offset: int, *, mine: bool = True) -> list[tuple[int, Key]]:
+        """A record is in the topic: indexes and keys of entries that it is known to hold now, and was not.
+
+        Told of all records in order, or, where no other master writes, of what was acknowledged.
+
+        Args:
+            place: what it says.
+            offset: where it stands.
+            mine: whether this master wrote it.
+
+        """
+        self._met += mine
+        self._offset = offset + 1
+        if not self._read(place):
+            if mine and self._is_lost(place):
+                keys = self._compare()
+                self._again()
+                return keys
+            return []
+        if self._cut is not None and self._cut.epoch <= self._epoch:
+            self._cut = None
+        if self._cut is not None and self._is_cut_said:
+            return []  # it will be taken back
+        before = self.held
+        keys = self._compare()
+        if self.held < before and not (mine and isinstance(place, Cut)):
+            self._again()  # behind a cut of its own what follows is under way
+        self._pump()
+        return keys
+
+    def _compare(self) -> list[tuple[int, Key]]:
+        """See how far the topic holds the own log."""
+        end = self._end
+        if self._chain_at(end.index) != end.chain:
+            return []  # of a log that this master is to take over, or behind its own
+        keys = self._keys(self.held + 1, end.index)
+        self.held = end.index
+        while self._fresh and self._fresh[0].index <= end.index:
+            self._fresh.popleft()
+        while self._flying and self._flying[0][0] <= end.index:
+            self._size -= self._flying.popleft()[1]
+        self._next = max(self._next, end.index + 1)
+        return keys
+
+    def _read(self, place: Place | Cut) -> bool:
+        """Whether it counts.  Two that lead for a moment write what does not fit each other; all pass over it."""
+        if isinstance(place, Cut):
+            fits = place.index < self._end.index or (place.index, place.chain) == (
+                self._end.index,
+                self._end.chain,
+            )
+            if place.epoch <= self._epoch or not fits:
+                return False
+            self._epoch, self._end = place.epoch, Point(place.index, place.chain)
+            return True
+        follows = place.index == self._end.index + 1 and place.previous == self._end.chain
+        if place.epoch < self._epoch or not follows:
+            return False
+        self._end = place.point
+        return True
+
+    def _is_lost(self, place: Place | Cut) -> bool:
+        """Whether it was to count, and something else came before it."""
+        if self._met <= self._again_at:
+            return False  # said before the last beginning
+        if isinstance(place, Cut):
+            return place.epoch > self._epoch
+        return place.epoch >= self._epoch and place.index > self._end.index
+
+    def _chain_at(self, index: int) -> bytes | None:
+        if index == START.index:
+            return START.chain
+        if self._fresh and index >= self._fresh[0].index:
+            return self._fresh[index - self._fresh[0].index].chain if index <= self._last else None
+        entry = self._saved.entry(index)
+        return None if entry is None else entry[0]
+
+    def _keys(self, first: int, last: int) -> list[tuple[int, Key]]:
+        return [(index, self._entry(index)[1].key) for index in range(first, last + 1)]
+
+    # --- saying -------------------------------------------------------------------------------------
+
+    def _again(self) -> None:
+        """Say all that the topic is not known to hold; what is under way may come twice."""
+        self._flying.clear()
+        self._size, self._next, self._is_cut_said = 0, self.held + 1, False
+        self._again_at = self._sent
+        self._pump()
+
+    def _pump(self) -> None:
+        if not self.leads:
+            return
+        if self._cut is not None and not self._is_cut_said:
+            self._is_cut_said = True
+            cut = replace(self._cut, index=self.held, chain=self._chain_at(self.held) or b"")
+            self._sent += 1
+            self._mouth.cut(cut, lambda offset: self._written(cut, offset), at=wall())
+            visit(Failpoint.CUT_SAID, self._settle)
+        while self._next <= self._last and self._has_room and self._send(self._next):
+            self._next += 1
+
+    @property
+    def _has_room(self) -> bool:
+        return not self._flying or (len(self._flying) < FLYING and self._size < FLYING_BYTES)
+
+    def _send(self, index: int) -> bool:
+        """Whether it could: a payload that every master had, and the topic, may be kept here no more."""
+        chain, pair, previous = self._entry(index)
+        view = self._view()
+        try:
+            payload = self._payload(pair.key)
+        except KeyError:
+            found = self._regained.pop(index, None)
+            if found is None or found.chain != chain:
+                if self._asked != index:
+                    self._asked = index
+                    self._regain(index)
+                return False
+            again = replace(found, epoch=view.epoch, lineage=view.id)
+            self._say(again, Place(view.epoch, index, chain, previous))
+            return True
+        transaction = payload.transaction
+        entry = Entry(
+            index=index,
+            pair=pair,
+            kind=transaction.kind,
+            options=transaction.options,
+            previous=previous,
+            chain=chain,
+            view=view,
+        )
+        self._say(logged_entry(entry, payload), Place(view.epoch, index, chain, previous))
+        return True
+
+    def _say(self, entry: LoggedEntry, place: Place) -> None:
+        self._sent += 1
+        self._flying.append((entry.index, len(entry.body)))
+        self._size += len(entry.body)
+        self._mouth.say(entry, lambda offset: self._written(place, offset))
+        if place.epoch == self._cut_in:
+            visit(Failpoint.HALF_BEHIND_CUT, self._settle)
+
+    def regained(self, entries: Iterable[LoggedEntry]) -> None:
+        """What was looked for, as the topic has it; nothing: it is to be looked for again."""
+        self._regained = {entry.index: entry for entry in entries}
+        self._asked = None
+        self._pump()
+
+    def _entry(self, index: int) -> tuple[bytes, Pair, bytes]:
+        """Chain hash, pair, and the chain hash before."""
+        if self._fresh and index >= self._fresh[0].index:
+            fresh = self._fresh[index - self._fresh[0].index]
+            return fresh.chain, fresh.pair, fresh.previous
+        entry, before = self._saved.entry(index), self._saved.entry(index - 1)
+        assert entry is not None, "what is to be said is saved"
+        return *entry, before[0] if before is not None else GENESIS
 
 
 def logged_entry(entry: Entry, payload: Payload) -> LoggedEntry:

@@ -21,7 +21,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from quadlog.clock import now, wall
-from quadlog.core.model import HASH_SIZE, Seed
+from quadlog.core.model import HASH_SIZE
+from quadlog.core.records import Seed
 from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
 from quadlog.http_body import read_query
 from quadlog.http_client import new_client
@@ -45,9 +46,9 @@ LOOK_S: Final = 0.02
 class Seeding:
     """Used on the server's loop only."""
 
-    def __init__(self, node: Node, settings: MasterSettings, effects: EffectsMirror, *, home: str) -> None:
-        """`effects` writes to the own data centre's effects; that of `home` decides."""
-        self._node, self._settings, self._effects, self._home = node, settings, effects, home
+    def __init__(self, node: Node, settings: MasterSettings, effects: EffectsMirror) -> None:
+        """`effects` writes to the own data centre's effects; that of the home decides."""
+        self._node, self._settings, self._effects = node, settings, effects
         self._client = new_client(TIMEOUT)
         self._files = SeedFiles(node, settings, self._client, self._refuse_other)
 
@@ -59,6 +60,10 @@ class Seeding:
             Route("/cluster/seed/files", self._files.put, methods=["PUT"]),
             Route("/cluster/seed/files", self._files.get, methods=["GET"]),
         ]
+
+    @property
+    def _home(self) -> str:
+        return self._node.agreement.view.home
 
     # --- what is so -------------------------------------------------------------------------------------
 

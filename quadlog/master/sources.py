@@ -1,78 +1,335 @@
-"""Sources: whose effects are copied into this data centre, and where copying begins.
-
-All others copy the home's. The home copies from the data centre that has the duty, while another one has it.
-"""
+"""Sources: what is looked for in topics, in threads: where copying begins, where logs part, what a cut made void."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from consumers.effects import mirrored_in
-from quadlog.broker import end_of
-from quadlog.errors import Unavailable
+from consumers.effects import epoch_of, mirrored_in, newest_copy
+from quadlog import codec
+from quadlog.broker import backwards, end_of, last_records
+from quadlog.core.model import START
+from quadlog.core.records import Handover, LoggedEntry
+from quadlog.envelope import ATTEMPT, HANDOVER, INDEX, REWIND
+from quadlog.errors import ForeignRecord, Unavailable
+from quadlog.master.copying import Found, Part
+from quadlog.master.foreign import understood
+from quadlog.master.joining import Forked, fork_of
+from quadlog.master.lineage import fork
+from quadlog.master.scribe import FLYING_BYTES
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from quadlog.core.model import Handover
+    from quadlog.core.model import Point
+    from quadlog.core.records import Term
+    from quadlog.master.copying import Wanted
+    from quadlog.master.joining import Joined
+    from quadlog.ports import Record
 
 log = structlog.get_logger()
 
+Answer = TypeVar("Answer")
+
 READ_BACK: Final = 200
-"""Effects that are read back for a copy: behind it stand at most this many of the own worker's."""
+"""Own effects that are read back for a copy: behind it stand at most this many of the own worker's."""
+
+WINDOW: Final = 1_000
+"""Records that are looked at first, from the end on; then four times as many, and so on."""
 
 PATIENCE_S: Final = 5.0
 """How long Kafka has to tell where a topic ends."""
+
+SOON_S: Final = 2.0
+"""How long it has where the question is asked again: the link to it may have been cut when the first one left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a record of effects says of its place."""
+
+    offset: int
+    index: int | None = None
+    """Of an effect."""
+    rewind: int | None = None
+    """Of a rewind: the last effect that stays."""
+    attempt: int = 0
+    """Of an effect."""
 
 
 class Sources:
     """As seen from one data centre."""
 
-    def __init__(self, repository: str, *, dc: str, home: str, kafka_of: Mapping[str, str]) -> None:
-        """`kafka_of`: every data centre to its bootstrap servers; effects begin in `home`."""
-        self._repository, self._dc, self._home, self._kafka_of = repository, dc, home, kafka_of
-        self.others: Final = (
-            {other: self._effects_of(other) for other in kafka_of if other != dc} if dc == home else {}
-        )
-        """In the home, each other data centre's topic: copied from while the duty is there."""
-        self.all: Final = frozenset(self.others.values() if dc == home else [self._effects_of(home)])
-        """Topics that may be copied from."""
+    def __init__(self, repository: str, *, dc: str, kafka_of: Mapping[str, str]) -> None:
+        """`kafka_of`: every data centre to its bootstrap servers."""
+        self._repository, self._dc, self._kafka_of = repository, dc, kafka_of
+        self._located: set[Handover] = set()
+        """Whose end is looked for now."""
 
     def _effects_of(self, dc: str) -> str:
         return Topics(self._repository, dc).effects
 
-    def of(self, duty: Handover) -> frozenset[str]:
-        """Topics that are copied from while this is the duty."""
-        return frozenset({self._effects_of(duty.dc)} & self.all) if self._dc == self._home else self.all
-
-    def mirrored(self, topic: str) -> int:
-        """Offset of the last record of a topic that was copied, as the own topic says; -1 if it does not.
-
-        Raises:
-            Unavailable: Kafka does not tell.
-
-        """
-        # All data centres' effects come through the home's; in the home copies of several stand beside each other.
-        origin = next((dc for dc, other in self.others.items() if other == topic), None)
-        kafka, own = self._kafka_of[self._dc], self._effects_of(self._dc)
-        for count in (1, READ_BACK):  # nearly always the very last one is a copy
-            _, effects = end_of(kafka, own, count=count, timeout=PATIENCE_S)
-            mirrored = mirrored_in(effects, evaluated_in=origin)
-            if mirrored >= 0:
-                return mirrored
-        return -1
-
     async def locate(self, handover: Handover, then: Callable[[Handover], None]) -> None:
-        """Find where the effects end of the data centre that is to evaluate; it may be out of reach: then nothing."""
+        """Find where the effects end of the data centre that is to evaluate; it may be out of reach: then nothing.
+
+        Asked again before it is known, nothing more is done: out of reach it takes longer to fail than to be asked
+        again, and the threads that look are few, and others' too.
+        """
+        if handover in self._located:
+            return
         kafka, topic = self._kafka_of[handover.dc], self._effects_of(handover.dc)
+
+        def look() -> int:
+            return end_of(kafka, topic, count=0, timeout=PATIENCE_S)[0]
+
+        self._located.add(handover)
         try:
-            end, _ = await asyncio.to_thread(end_of, kafka, topic, count=0, timeout=PATIENCE_S)
-        except Unavailable as error:
-            log.warning("no handover yet", to=handover.dc, reason=str(error))
-        else:
+            end = await _answer(look, "no handover yet", dc=handover.dc)
+        finally:
+            self._located.discard(handover)
+        if end is not None:
             then(replace(handover, start=end))
+
+    async def find(self, wanted: Wanted, then: Callable[[Found], None]) -> None:
+        """Find where copying is to begin; whatever keeps it from that, it is asked again later."""
+        source = wanted.source
+        found = await _answer(lambda: self._find(wanted), "cannot copy effects yet", dc=source.dc)
+        then(found or Found(source=source, offset=None))
+
+    def _find(self, wanted: Wanted) -> Found:
+        source = wanted.source
+        end, own = end_of(
+            self._kafka_of[self._dc], self._effects_of(self._dc), count=READ_BACK, timeout=SOON_S
+        )
+        if source.part is Part.DUTY:
+            mirrored = mirrored_in(own, origin=source.dc, epoch=source.epoch, evaluated_in=source.dc)
+            return Found(source=source, offset=max(mirrored + 1, source.start))
+        copied = newest_copy(own, epoch=source.epoch)
+        start = copied[1] + 1 if copied is not None and copied[0] == source.dc else None
+        is_handed_over = is_one_history(wanted)
+        if start is not None and is_handed_over:
+            return Found(source=source, offset=start)
+        if start is not None or is_handed_over or source.part is Part.REST:
+            return self._found_by_index(wanted, start)
+        if end > wanted.heard:
+            return Found(source=source, offset=None)  # the own topic was not heard to its end
+        return self._found_by_terms(wanted)
+
+    async def fork(
+        self, joined: Joined, chain_at: Callable[[int], bytes | None], then: Callable[[Forked], None]
+    ) -> None:
+        """Find where the own log parts from another data centre's; it is answered, whatever goes wrong."""
+        event = "cannot read a stronger side's log yet"
+        fork, offset = await _answer(lambda: self._fork(joined, chain_at), event, dc=joined.dc) or (None, 0)
+        then(Forked(joined=joined, fork=fork, offset=offset))
+
+    def _fork(self, joined: Joined, chain_at: Callable[[int], bytes | None]) -> tuple[Point, int]:
+        kafka, topic = self._kafka_of[joined.dc], Topics(self._repository, joined.dc).agreed
+        count = WINDOW
+        while True:
+            seen = _Seen(last_records(kafka, topic, count=count, timeout=SOON_S))
+            if found := fork_of(seen, joined.own, chain_at):
+                return found
+            if not seen.first:
+                return START, 0
+            if seen.count < count:
+                message = f"{topic} begins at offset {seen.first}, behind what both logs have"
+                raise Unavailable(message)
+            count *= 4
+
+    async def regain(
+        self,
+        index: int,
+        chain_at: Callable[[int], bytes | None],
+        then: Callable[[Sequence[LoggedEntry]], None],
+    ) -> None:
+        """Find an entry of the own log in the own agreed topic, where a cut has made it void, and what follows it."""
+        event = "an entry cannot be said again yet"
+        found = await _answer(lambda: self._regain(index, chain_at), event, dc=self._dc)
+        if not found:
+            log.error("the agreed topic lacks an entry, and its payload is not kept here", index=index)
+            await asyncio.sleep(PATIENCE_S)
+        then(found or ())
+
+    def _regain(self, index: int, chain_at: Callable[[int], bytes | None]) -> list[LoggedEntry]:
+        """As many as may be under way, from that one on."""
+        kafka, topic = self._kafka_of[self._dc], Topics(self._repository, self._dc).agreed
+        end, _ = end_of(kafka, topic, count=0, timeout=PATIENCE_S)
+        found, size = dict[int, LoggedEntry](), 0
+        chunks = codec.Chunks()
+        for _, said in understood(backwards(kafka, topic, end), lambda record: chunks.join(record.value)):
+            if not isinstance(said, LoggedEntry) or said.index < index or said.index in found:
+                continue
+            if chain_at(said.index) == said.chain:
+                found[said.index], size = said, size + len(said.body)
+                while size > FLYING_BYTES and len(found) > 1:
+                    size -= len(found.pop(max(found)).body)
+                if said.index == index:
+                    return [found[number] for number in sorted(found)]
+        return []
+
+    def _found_by_index(self, wanted: Wanted, start: int | None) -> Found:
+        """Behind the last effect that both have, or from `start` on."""
+        source, count = wanted.source, WINDOW
+        while True:
+            marks, _, is_all = self._look_back(source.dc, count)
+            if start is None:
+                offset = begins(marks, min(wanted.index, reaches(marks)), is_all=is_all)
+            else:
+                offset = start if is_all or marks[0].offset <= start else None
+            if offset is not None:
+                return Found(source=source, offset=offset, void=voids(marks, offset))
+            count *= 4
+
+    def _found_by_terms(self, wanted: Wanted) -> Found:
+        source, count = wanted.source, WINDOW
+        while True:
+            marks, handovers, is_all = self._look_back(source.dc, count)
+            theirs = _terms_in(handovers, source.epoch)
+            if theirs is not None:
+                last = fork(wanted.terms, wanted.index, theirs)
+                if (offset := begins(marks, last, is_all=is_all)) is not None:
+                    return Found(source=source, offset=offset, fork=last, void=voids(marks, offset))
+            if is_all:
+                return Found(source=source, offset=None)
+            count *= 4
+
+    def _look_back(self, dc: str, count: int) -> tuple[list[Mark], list[Handover], bool]:
+        """Of the last `count` records the places, and the handovers of views; and whether these are all there are."""
+        marks: list[Mark] = []
+        handovers: list[Handover] = []
+        for record in last_records(self._kafka_of[dc], self._effects_of(dc), count=count, timeout=SOON_S):
+            marks.append(_mark(record))
+            if (said := _view_handed_over(record)) is not None:
+                handovers.append(said)
+        return marks, handovers, len(marks) < count
+
+
+def is_one_history(wanted: Wanted) -> bool:
+    """Whether the view's handover is here: all effects at the source go on from those here, or are the same."""
+    return (wanted.terms[-1].epoch if wanted.terms else 1) == wanted.source.epoch
+
+
+class _Seen:
+    """Records while they pass by: with what they hold they may be of any size."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records = records
+        self.first = self.count = 0
+        """Offset of the first one, and how many there were."""
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._records:
+            if not self.count:
+                self.first = record.offset
+            self.count += 1
+            yield record
+
+
+async def _answer(look: Callable[[], Answer], event: str, *, dc: str) -> Answer | None:
+    """What `look` finds, in a thread; None, and the reason in the log, if it fails: what is out of reach is usual."""
+    try:
+        return await asyncio.to_thread(look)
+    except Unavailable as error:
+        log.warning(event, dc=dc, reason=str(error))
+    except Exception:
+        log.exception(event, dc=dc)
+    return None
+
+
+def _mark(record: Record) -> Mark:
+    """Of what another program wrote nothing but its offset."""
+    if codec.is_ours(record.value):
+        with suppress(ForeignRecord):
+            index, rewind = record.number(INDEX), record.number(REWIND)
+            return Mark(record.offset, index, rewind, record.number(ATTEMPT) or 0)
+    return Mark(record.offset)
+
+
+def _view_handed_over(record: Record) -> Handover | None:
+    """The handover of a view, if this is one, with its writer's epoch if that is later."""
+    if record.header(HANDOVER) != b"0":
+        return None
+    with suppress(ForeignRecord):  # another program writes there
+        said = codec.decode(record.value)
+        if isinstance(said, Handover):
+            return replace(said, epoch=max(said.epoch, epoch_of(record)))
+    return None
+
+
+def _terms_in(handovers: Iterable[Handover], epoch: int) -> tuple[Term, ...] | None:
+    """The terms that led to the view of this epoch, if it was handed the duty."""
+    for handover in handovers:
+        if handover.terms and handover.terms[-1].epoch == epoch:
+            return handover.terms
+    return None
+
+
+def reaches(marks: Iterable[Mark]) -> int:
+    """Index of the last effect among these; 0 if there is none.
+
+    >>> reaches([Mark(7, 3), Mark(8), Mark(9, 4)]), reaches([Mark(9, 4), Mark(10, rewind=2), Mark(11)]), reaches([])
+    (4, 2, 0)
+    """
+    index = 0
+    for mark in marks:
+        index = next((number for number in (mark.index, mark.rewind) if number is not None), index)
+    return index
+
+
+def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:
+    """Offset of the first record behind the effect of index `last`; None if it stands before these records.
+
+    A rewind takes back what stands before it.  Of the effects that stand twice the first one is taken: copies of
+    what is void do no harm.
+
+    >>> effects = [Mark(7, 3), Mark(8, 4), Mark(9), Mark(10, 5), Mark(11, rewind=4), Mark(12), Mark(13, 5)]
+    >>> [begins(effects, last, is_all=False) for last in (2, 3, 4, 5)], begins(effects, 0, is_all=True)
+    ([None, 8, 12, 14], 7)
+    """
+    start = marks[0].offset if is_all and marks else 0 if is_all else None
+    is_past = False
+    for mark in marks:
+        if mark.rewind is not None and mark.rewind <= last:
+            start, is_past = mark.offset + 1, False
+        elif mark.index is not None and mark.index > last:
+            is_past = True
+        elif mark.index == last and not is_past:
+            start = mark.offset + 1
+    return start
+
+
+def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
+    """What rewinds take back behind a place, each with the rewind itself: first and last offset.
+
+    Of the effects of one index that stand before a rewind the one of the highest attempt counted.
+
+    >>> effects = [Mark(7, 3), Mark(8, 4), Mark(9), Mark(10, 5), Mark(11, rewind=4), Mark(12), Mark(13, 5)]
+    >>> voids(effects, 8), voids(effects, 12)
+    (((9, 11),), ())
+    >>> taken_over = [Mark(1, 1, None, 4), Mark(2, 2, None, 4), Mark(3, 1, None, 5), Mark(4, 2, None, 5)]
+    >>> voids([*taken_over, Mark(5, rewind=1)], 1), voids([*taken_over[:2], Mark(3, 1, None, 4), Mark(5, rewind=1)], 1)
+    (((4, 5),), ((2, 5),))
+    """
+    behind = [mark for mark in marks if mark.offset >= start]
+    return tuple(
+        (_end_of(mark.rewind, behind[:number], start), mark.offset)
+        for number, mark in enumerate(behind)
+        if mark.rewind is not None
+    )
+
+
+def _end_of(index: int, marks: Iterable[Mark], start: int) -> int:
+    """Offset behind the effect of this index that counted among these, or where they start."""
+    end, attempt, is_open = start, -1, False
+    for mark in marks:
+        if mark.index == index and (mark.attempt > attempt or (is_open and mark.attempt == attempt)):
+            end, attempt, is_open = mark.offset + 1, mark.attempt, True
+        elif mark.index is not None and mark.index > index:
+            is_open = False  # what follows of that attempt is said again
+    return end

@@ -28,9 +28,15 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "duty": {
             "dc": node.chores.duty.agreed.dc,
             "handover": node.chores.duty.agreed.index,
+            "epoch": node.chores.duty.agreed.epoch,
             "here": node.chores.duty.is_here,
         },
-        "view": {"epoch": view.epoch, "members": list(view.members), "id": view.id.hex()},
+        "view": {
+            "epoch": view.epoch,
+            "members": list(view.members),
+            "home": view.home,
+            "id": view.id.hex(),
+        },
         "agreed_index": last.index,
         "agreed_chain": last.chain.hex(),
         "seed": node.seed and {"signature": node.seed.signature.hex(), "quads": node.seed.quads},
@@ -38,7 +44,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "incoming": len(agreement.queue),
         "waiting": len(node.desk),
         "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
-        "split": {"state": "none", "strategy": None, "fork_index": None},
+        "split": _split(node, dc_of),
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(agreement.ignored),
@@ -63,6 +69,13 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
     }
 
 
+def _split(node: Node, dc_of: Mapping[str, str]) -> dict[str, Any]:
+    """Whether this master's view lacks anyone, and whether it is about to give way to a stronger side."""
+    standing, fork = node.agreement.standing, node.joining.fork
+    state = "joining" if standing.joining else "apart" if len(standing.view.members) < len(dc_of) else "none"
+    return {"state": state, "strategy": None, "fork_index": None if fork is None else fork.index}
+
+
 def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
     agreement = node.agreement
     heard_at, member = agreement.heard_at.get(name), agreement.members.get(name)
@@ -71,7 +84,7 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
     return {
         "id": name,
         "dc": dc,
-        "state": "silent" if silent else "connected",
+        "state": "silent" if silent else "relayed" if dc in node.relay.unheard else "connected",
         "lag_ms": lag,
         "agreed_index": member.base.index if member else None,
         "incarnation": member.incarnation.hex() if member else None,

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from quadlog.core.model import WorkerState
+from quadlog.core.records import WorkerState
 from quadlog.master.alarms import AlarmName, Alarms, Trouble
 from quadlog.master.crew import Door, Wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from consumers.effects import EffectsLedger
+    from consumers.effects_ledger import EffectsLedger
     from quadlog.core.messages import Now
-    from quadlog.core.model import Heartbeat
+    from quadlog.core.records import Heartbeat
     from quadlog.master.crew import Crew, Worker
 
 log = structlog.get_logger()
@@ -88,7 +88,7 @@ class Watch:
         """Hold the newest heartbeats against the effects: before anything is answered because of them."""
         for worker in self._crew.all():
             beat = worker.beat
-            if self._compared.get(beat.worker) is beat:
+            if self._compared.get(beat.worker) is beat or self._crew.goes_back(beat):
                 continue
             worker.wrong = self._wrong(worker)
             if self._ledger.state_after(beat.applied.index) is not None:  # else its effect is yet to come
@@ -210,7 +210,7 @@ class Watch:
             return
         if self._waits_for_seed(worker, now):
             yield Trouble(name=AlarmName.UNSEEDED, worker=beat.worker, index=0, reason=beat.mend)
-        elif not self._crew.is_live(worker, now):
+        elif not self._crew.is_live(worker, now) and not self._crew.is_going_back(worker, now):
             yield from self._absence(worker, now)
         elif beat.applied.index < self._past_at(now)[1]:
             yield Trouble(

@@ -1,0 +1,96 @@
+"""Hearing: which other data centres' topics are out of reach, here and for others.
+
+A data centre is heard as long as posts of its own masters come out of its own topic, and not by way of another one:
+who has nothing to say posts in every idle round.  Which ones it does not hear a master says in its posts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from quadlog.core.model import Post
+
+STILL_MS: Final = 1000.0
+"""Between two looks: this master itself stood still, and nobody else is to blame for what was not heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What a master said last, as far as it matters here."""
+
+    at: float
+    incarnation: bytes
+    sequence: int
+    unheard: tuple[str, ...]
+
+
+class Hearing:
+    """Times are steady milliseconds.
+
+    >>> hearing = Hearing("m1", {"m1": "dc1", "m2": "dc2", "m3": "dc3"}, patience_ms=2500)
+    >>> hearing.look(0.0)
+    >>> hearing.look(600.0), hearing.look(1500.0), hearing.look(2400.0), hearing.unheard
+    (None, None, None, ())
+    >>> hearing.look(2600.0)
+    >>> hearing.unheard
+    ('dc2', 'dc3')
+    """
+
+    def __init__(self, node: str, dc_of: Mapping[str, str], *, patience_ms: float) -> None:
+        """Nothing was heard yet, and nobody is missed.
+
+        Args:
+            node: this master.
+            dc_of: every master's data centre.
+            patience_ms: how long a data centre may be silent.
+
+        """
+        self._node: Final = node
+        self.dc_of: Final = dc_of
+        self._others: Final = sorted(set(dc_of.values()) - {dc_of[node]})
+        self._patience: Final = patience_ms
+        self._heard_at: dict[str, float] = {}
+        """When a data centre was heard last, not by way of others."""
+        self._words: dict[str, _Word] = {}
+        self._looked_at: float | None = None
+        self.unheard: tuple[str, ...] = ()
+        """Data centres that are out of reach."""
+        self.ways: Mapping[str, tuple[str, ...]] = {}
+        """Of each of them: the data centres that are heard, and that hear it themselves."""
+        self.missed: frozenset[str] = frozenset()
+        """Data centres that somebody else does not hear."""
+
+    def hear(self, post: Post, moment: float, *, directly: bool) -> None:
+        """A post came, out of its own data centre's topic or by way of another one."""
+        dc = self.dc_of.get(post.node)
+        if dc is None or post.node == self._node:
+            return
+        if directly:
+            self._heard_at[dc] = moment
+        known = self._words.get(post.node)
+        if known is None or post.incarnation != known.incarnation or post.sequence > known.sequence:
+            self._words[post.node] = _Word(moment, post.incarnation, post.sequence, post.unheard)
+
+    def look(self, moment: float) -> None:
+        """See who is missing."""
+        still = 0.0 if self._looked_at is None else moment - self._looked_at
+        self._looked_at = moment
+        for dc in self._others:
+            since = self._heard_at.get(dc, moment)
+            self._heard_at[dc] = min(since + still, moment) if still > STILL_MS else since
+        self.unheard = tuple(dc for dc in self._others if moment - self._heard_at[dc] > self._patience)
+        words = {
+            name: word for name, word in self._words.items() if moment - word.at <= self._patience + still
+        }
+        self.missed = frozenset(dc for word in words.values() for dc in word.unheard)
+        self.ways = {dc: tuple(self._ways_to(dc, words)) for dc in self.unheard}
+
+    def _ways_to(self, dc: str, words: Mapping[str, _Word]) -> Iterable[str]:
+        for way in self._others:
+            said = [word.unheard for name, word in words.items() if self.dc_of[name] == way]
+            if way not in self.unheard and not any(dc in unheard for unheard in said):
+                yield way

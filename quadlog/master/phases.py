@@ -1,0 +1,35 @@
+"""Phases of leaving a view and of being let into one, as `docs/agreement.md` lists them: places to die in tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadlog.failpoints import Failpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from quadlog.core.model import Standing
+
+
+def phases(before: Standing, after: Standing) -> Iterator[Failpoint]:
+    """What a master comes by that is saved to stand elsewhere now; several may come at once, in this order.
+
+    >>> from quadlog.core.model import Standing, View
+    >>> first = View(epoch=1, members=("m1", "m2"), parent=b"")
+    >>> alone = View(epoch=2, members=("m1",), parent=first.id)
+    >>> began, lone = Standing(view=first), Standing(view=first, given_up=("m2",))
+    >>> [[str(phase) for phase in phases(began, stood)] for stood in (lone, Standing(view=alone, ballot=alone))]
+    [['given-up'], ['given-up', 'vote-saved', 'installed']]
+    """
+    given_up = set(after.given_up)
+    if after.view.parent == before.view.id:
+        given_up |= {*before.view.members} - {*after.view.members}
+    if given_up - set(before.given_up):
+        yield Failpoint.GIVEN_UP
+    if after.joining is not None and after.joining != before.joining:
+        yield Failpoint.JOINING
+    if after.ballot is not None and after.ballot != before.ballot:
+        yield Failpoint.VOTE_SAVED
+    if after.view != before.view:
+        yield Failpoint.INSTALLED

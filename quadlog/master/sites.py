@@ -1,0 +1,48 @@
+"""Sites: the data centres, their masters and their topics, as the settings of one master have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.topics import Topics
+
+if TYPE_CHECKING:
+    from quadlog.settings import MasterSettings
+
+
+class Sites:
+    """As seen from one of the masters."""
+
+    def __init__(self, settings: MasterSettings) -> None:
+        """`settings`: of that master."""
+        peers = settings.peer.values()
+        self.node: Final = settings.node_id
+        self.dc: Final = settings.dc
+        """Its data centre."""
+        self.dc_of: Final = {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in peers}
+        """Of each master."""
+        self.kafka_of: Final = {settings.dc: settings.kafka} | {peer.dc: peer.kafka for peer in peers}
+        """Of each data centre the bootstrap servers."""
+        self.topics: Final = {dc: Topics(settings.repository, dc) for dc in self.kafka_of}
+        """Of each data centre."""
+        self.patience_ms: Final = 2.5 * settings.idle_round * 1000
+        """Silence of a master that posts in every idle round, after which others do what it would."""
+
+    @property
+    def own(self) -> Topics:
+        """Topics of this data centre."""
+        return self.topics[self.dc]
+
+    @property
+    def others(self) -> list[str]:
+        """The other data centres."""
+        return [dc for dc in self.kafka_of if dc != self.dc]
+
+    def masters_in(self, dc: str) -> list[str]:
+        """All of a data centre."""
+        return [master for master, where in self.dc_of.items() if where == dc]
+
+    @property
+    def has_company(self) -> bool:
+        """Are there other masters in this data centre?"""
+        return len(self.masters_in(self.dc)) > 1

@@ -1,0 +1,314 @@
+"""Wiring: a node and all its parts, from settings, a store and Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from consumers.effects_ledger import EffectsLedger
+from consumers.payloads import PayloadsConsumer
+from producers.agreed import AgreedProducer
+from producers.effects import EffectsMirror
+from producers.payloads import PayloadsProducer
+from producers.rounds import RoundsProducer
+from quadlog.broker import end_of
+from quadlog.clock import wall
+from quadlog.core.agreement import Agreement
+from quadlog.core.messages import Limits, Pace
+from quadlog.core.model import first_view
+from quadlog.core.records import Handover
+from quadlog.failpoints import Failpoint, visit
+from quadlog.master import joining
+from quadlog.master.acquiring import Acquiring
+from quadlog.master.admission import Admission
+from quadlog.master.bodies import Bodies
+from quadlog.master.chores import Chores
+from quadlog.master.copying import Copying, Reach
+from quadlog.master.crew import Crew
+from quadlog.master.decided import Decided
+from quadlog.master.desk import Desk
+from quadlog.master.duty import Duty, move_of
+from quadlog.master.events import Located, Published, Regained
+from quadlog.master.hearing import Hearing
+from quadlog.master.intake import Intake
+from quadlog.master.joining import Joined, Joining
+from quadlog.master.lead import Lead
+from quadlog.master.node import Ears, Node, Parts
+from quadlog.master.relay import Relay
+from quadlog.master.saving import Saving
+from quadlog.master.scribe import Scribe
+from quadlog.master.updates import new_id
+from quadlog.master.watch import Hands, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.broker import KafkaOutlet
+    from quadlog.core.records import Cut, Place
+    from quadlog.master.crew import Worker
+    from quadlog.master.doors import Doors
+    from quadlog.master.inbox import Inbox
+    from quadlog.master.sites import Sites
+    from quadlog.master.sources import Sources
+    from quadlog.master.tails import Tails
+    from quadlog.server import Server
+    from quadlog.settings import MasterSettings
+    from quadlog.store import MasterStore
+
+EFFECTS_COMPARED: Final = 20
+"""Records looked at for the states that workers have to be in, where no new effect tells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a node stands in."""
+
+    settings: MasterSettings
+    sites: Sites
+    store: MasterStore
+    outlet: KafkaOutlet
+    inbox: Inbox
+    tails: Tails
+    server: Server
+    """Runs what takes longer than a turn."""
+    sources: Sources
+    doors: Doors
+    payloads_end: int
+    """Where the own payloads ended at this start."""
+
+
+def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
+    """A node; `sow`: has the seed brought to a worker that lacks it."""
+    settings, sites, store = world.settings, world.sites, world.store
+    index, attempt, rewound = store.effects()
+    first = _first_duty(sites)
+    agreed_duty, duty = store.duty() or (first, first)
+    ledger = EffectsLedger(index=index, attempt=attempt, duty=duty, rewound=rewound, seed=store.seed())
+    _, effects = end_of(settings.kafka, sites.own.effects, count=EFFECTS_COMPARED)
+    ledger.recall(effects)
+    agreement, bodies, desk = _agreement(world), Bodies(store), Desk(store, decided_before=index)
+    crew = Crew(timeout_ms=settings.worker_timeout * 1000)
+    decided = Decided(ledger, store=store, topic=sites.own.effects, desk=desk, crew=crew)
+    posts = RoundsProducer(world.outlet, sites.own.rounds)
+    acquiring = Acquiring(
+        agreement,
+        mouth=PayloadsProducer(world.outlet, sites.own.payloads, sites.node),
+        intakes=_intakes(world),
+        own=sites.own.payloads,
+        bodies=bodies,
+        desk=desk,
+        admission=Admission(max_waiting=settings.max_waiting),
+        put=world.inbox.put,
+    )
+    scribe, mirror = (
+        _scribe(world, agreement, bodies),
+        EffectsMirror(world.outlet, sites.own.effects, sites.node),
+    )
+
+    def hand_over(handover: Handover) -> None:
+        mirror.hand_over(handover, at=wall())
+        visit(Failpoint.HANDED_OVER, world.outlet.flush)
+
+    def propose(moved: Handover, dc: str) -> None:
+        acquiring.submit(move_of(moved, dc, node=sites.node, node_dc=sites.dc, new_id=new_id()))
+
+    duties = Duty(
+        dc=sites.dc,
+        view=agreement.view,
+        dcs=[sites.dc_of[name] for name in agreement.view.members],
+        agreed=agreed_duty,
+        ledger=ledger,
+        crew=crew,
+        locate=lambda handover: world.server.call_soon(
+            lambda: world.sources.locate(handover, lambda found: world.inbox.put(Located(found)))
+        ),
+        hand_over=hand_over,
+        propose=propose,
+    )
+    return Node(
+        Parts(
+            agreement=agreement,
+            store=store,
+            inbox=world.inbox,
+            ears=_ears(sites),
+            dc_of=sites.dc_of,
+            posts=posts,
+            together=world.outlet.together,
+            acquiring=acquiring,
+            decided=decided,
+            saving=Saving(
+                agreement,
+                store=store,
+                bodies=bodies,
+                acquiring=acquiring,
+                decided=decided,
+                desk=desk,
+                scribe=scribe,
+                duty=duties,
+            ),
+            desk=desk,
+            crew=crew,
+            watch=Watch(crew, ledger, _hands(world, sow), max_lag_ms=settings.max_worker_lag * 1000),
+            joining=_joining(world, agreement),
+            relay=_relay(world, acquiring, posts),
+            chores=Chores(
+                lead=Lead(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
+                scribe=scribe,
+                copying=_copying(world, ledger, mirror),
+                duty=duties,
+                crew=crew,
+                peers=acquiring.peers,
+                read=world.tails.read,
+                appoint=lambda url, duty, cut: _appoint(world, url, duty, cut),
+            ),
+            settle=world.outlet.flush,
+            failed=world.server.fail,
+        )
+    )
+
+
+def _first_duty(sites: Sites) -> Handover:
+    view = first_view(sites.dc_of)
+    return Handover(index=0, term=view.id, dc=view.home)
+
+
+def _agreement(world: World) -> Agreement:
+    settings, store = world.settings, world.store
+    return Agreement(
+        node=settings.node_id,
+        incarnation=store.incarnation,
+        masters=world.sites.dc_of,
+        durable=store.durable(),
+        logged=store,
+        pace=Pace(
+            window=settings.round_window_ms,
+            idle=settings.idle_round * 1000,
+            lag=settings.max_peer_lag * 1000,
+        ),
+        limits=Limits(),
+    )
+
+
+def _ears(sites: Sites) -> Ears:
+    return Ears(
+        rounds={topics.rounds: dc for dc, topics in sites.topics.items()},
+        agreed=sites.own.agreed,
+        sources={sites.topics[dc].effects: dc for dc in sites.others},
+        sides={sites.topics[dc].agreed: dc for dc in sites.others},
+        status=sites.own.status,
+    )
+
+
+def _intakes(world: World) -> dict[str, Intake]:
+    """Of the own payloads topic and the peers'."""
+    sites, store, own = world.sites, world.store, world.sites.own.payloads
+    intakes = {
+        own: Intake(
+            PayloadsConsumer(told=(sites.node, world.payloads_end)),
+            store.position(own) or 0,
+            is_own=True,
+            alone_from=None if sites.has_company else world.payloads_end,
+        )
+    }
+    peers: dict[str, Intake] = {}
+    for dc in sites.others:
+        topic = sites.topics[dc].payloads
+        consumer, position = PayloadsConsumer(origins=[dc]), store.position(topic) or 0
+        intakes[topic] = peers[dc] = Intake(consumer, position, dc=dc, originals=peers)
+    return intakes
+
+
+def _scribe(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
+    def written(place: Place | Cut, offset: int) -> None:
+        if not world.sites.has_company:  # else it is heard, in one order with what the others write
+            world.inbox.put(Published(place, offset))
+
+    def regain(index: int) -> None:
+        world.server.call_soon(
+            lambda: world.sources.regain(index, chain_at, lambda entries: world.inbox.put(Regained(entries)))
+        )
+
+    chain_at = _chain_in(world.store)
+    return Scribe(
+        mouth=AgreedProducer(world.outlet, world.sites.own.agreed, world.sites.node),
+        saved=world.store,
+        payload=bodies.__getitem__,
+        view=lambda: agreement.view,
+        written=written,
+        regain=regain,
+        settle=world.outlet.flush,
+        last=agreement.last.index,
+    )
+
+
+def _copying(world: World, ledger: EffectsLedger, mirror: EffectsMirror) -> Copying:
+    sites, tails = world.sites, world.tails
+    return Copying(
+        dc=sites.dc,
+        ledger=ledger,
+        mirror=mirror,
+        reach=Reach(
+            find=lambda wanted: world.server.call_soon(lambda: world.sources.find(wanted, world.inbox.put)),
+            read=lambda dc, offset: tails.read(sites.topics[dc].effects, offset),
+            leave=lambda dc: tails.leave(sites.topics[dc].effects),
+            settle=world.outlet.flush,
+        ),
+    )
+
+
+def _chain_in(store: MasterStore) -> Callable[[int], bytes | None]:
+    """Chain hash of the own entry at an index."""
+
+    def chain_at(index: int) -> bytes | None:
+        entry = store.entry(index)
+        return None if entry is None else entry[0]
+
+    return chain_at
+
+
+def _joining(world: World, agreement: Agreement) -> Joining:
+    sites, tails, chain_at = world.sites, world.tails, _chain_in(world.store)
+
+    def find(joined: Joined) -> None:
+        world.server.call_soon(lambda: world.sources.fork(joined, chain_at, world.inbox.put))
+
+    return Joining(
+        agreement,
+        world.store.beside,
+        sites.dc_of,
+        joining.Reach(
+            find=find,
+            read=lambda dc, offset: tails.read(sites.topics[dc].agreed, offset),
+            leave=lambda dc: tails.leave(sites.topics[dc].agreed),
+        ),
+    )
+
+
+def _relay(world: World, acquiring: Acquiring, posts: RoundsProducer) -> Relay:
+    sites = world.sites
+    return Relay(
+        Hearing(sites.node, sites.dc_of, patience_ms=sites.patience_ms),
+        intakes={intake.dc: intake for intake in acquiring.peers.values()},
+        pass_on=posts.pass_on,
+        read=lambda dc, offset: world.tails.read(sites.topics[dc].payloads, offset),
+    )
+
+
+def _hands(world: World, sow: Callable[[Worker], None]) -> Hands:
+    soon, doors = world.server.call_soon, world.doors
+    return Hands(
+        knock=lambda worker: soon(lambda: doors.knock(worker)),
+        mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
+        sow=sow,
+    )
+
+
+def _appoint(world: World, url: str, duty: Handover, cut: int) -> None:
+    body: dict[str, str | int] = {
+        "dc": duty.dc,
+        "term": duty.term.hex(),
+        "handover": duty.index,
+        "epoch": duty.epoch,
+        "cut": cut,
+    }
+    world.server.call_soon(lambda: world.doors.ask_to_evaluate(url, body))
