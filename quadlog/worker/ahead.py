@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.effect import State
     from quadlog.core.lines import Lines
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
     from quadlog.quadstore import QuadStore
 
 _NOTHING: Final = Change()

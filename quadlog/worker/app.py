@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.applied import Applied
-    from quadlog.core.model import Scrub
+    from quadlog.core.records import Scrub
     from quadlog.settings import WorkerSettings
     from quadlog.worker.dryrun import DryRuns
     from quadlog.worker.mend import Mender
@@ -205,11 +205,14 @@ def _caller_of(request: Request) -> Caller:
 def _duty_of(body: bytes) -> tuple[str, Asked]:
     try:
         duty = json.loads(body)
-        dc, asked = str(duty["dc"]), Asked(bytes.fromhex(duty["term"]), int(duty.get("handover", 0)))
+        term, handover, epoch = duty["term"], duty.get("handover", 0), duty.get("epoch", 1)
+        cut = int(duty["cut"]) if "cut" in duty else None
+        dc, asked = str(duty["dc"]), Asked(bytes.fromhex(term), int(handover), int(epoch), cut)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         dc, asked = "", Asked(b"")
     if len(asked.term) != HASH_SIZE:
-        message = f'the body is {{"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index}}'
+        keys = f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view'
+        message = f'the body is {{{keys}, "cut": epoch of the newest one}}'
         raise UserError(message)
     return dc, asked
 

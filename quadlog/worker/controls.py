@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from quadlog.core.control import Control
-    from quadlog.core.model import LoggedEntry
     from quadlog.core.operations import Operation
+    from quadlog.core.records import LoggedEntry
     from quadlog.quadstore import QuadStore
     from quadlog.worker.limits import Watching
     from quadlog.worker.shapes import Shapes

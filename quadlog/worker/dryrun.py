@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.clock import wall
-from quadlog.core.agreement import LOGICAL_BITS
-from quadlog.core.model import GENESIS, Effect, Fence, Kind, LoggedEntry, Outcome, hash_of
+from quadlog.core.model import GENESIS, Kind, hash_of
+from quadlog.core.pacing import LOGICAL_BITS
+from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
 from quadlog.errors import StateError, Unavailable
 from quadlog.worker.limits import Limits
 from quadlog.worker.loader import LoadLimits

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core import control, signature
 from quadlog.core.effect import Change, effect_of, effect_of_load, effect_on_graphs
 from quadlog.core.lines import change_of, lines_of
-from quadlog.core.model import Effect, Kind, Outcome, effects_chain
+from quadlog.core.model import Kind, Point, effects_chain
 from quadlog.core.operations import DataOperation, DeleteData, InsertData, Load, Modify
 from quadlog.core.patch import MEDIA_TYPE, parse_patch
+from quadlog.core.records import Effect, Outcome
 from quadlog.core.sparql.volatile import settled
 from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from pyoxigraph import Quad
 
-    from quadlog.core.model import Fence, LoggedEntry
     from quadlog.core.operations import Operation
+    from quadlog.core.records import Fence, LoggedEntry
     from quadlog.ports import Together
     from quadlog.quadstore import Applied, QuadStore
     from quadlog.worker.controls import Verdict
@@ -83,10 +84,17 @@ class Evaluator:
         self._loader: Final = loader
         self._loaded: Mapping[int, Loaded] = {}
         """What the entry that is evaluated LOADs, by operation."""
-        self._parsed: tuple[int, Sequence[Operation] | str] = (0, ())
-        self.index = applied.index
+        self._parsed: tuple[bytes, Sequence[Operation] | str] = (b"", ())
+        """Of the next entry, by its chain: a cut may put another one in its place."""
+        self.point = applied.point
+        """Of the last entry evaluated."""
         self._signature, self._quads = applied.signature, applied.quads
         self._chain = applied.effects_chain
+
+    @property
+    def index(self) -> int:
+        """Of the last entry evaluated."""
+        return self.point.index
 
     def evaluate(self, entries: Iterable[LoggedEntry]) -> bool:
         """Publish the effects of the next entries; those evaluated already are passed over.
@@ -123,7 +131,7 @@ class Evaluator:
                     return True
                 left -= 1
             self._evaluate(entry, operations)
-            self._parsed, operations = (0, ()), ()
+            self._parsed, operations = (b"", ()), ()
             self._loaded = {}
             self._loader.forget()
         return False
@@ -148,8 +156,8 @@ class Evaluator:
 
     def _operations(self, entry: LoggedEntry) -> Sequence[Operation] | str:
         """What an entry asks for, or why that is not to be had.  What is wrong with it is an outcome."""
-        if self._parsed[0] != entry.index:
-            self._parsed = entry.index, _operations_of(entry)
+        if self._parsed[0] != entry.chain:
+            self._parsed = entry.chain, _operations_of(entry)
         return self._parsed[1]
 
     def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> None:
@@ -184,7 +192,7 @@ class Evaluator:
         before, lines = self._signature, lines_of(change)
         after = signature.after(before, lines)
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
-        self.index, self._signature = entry.index, after
+        self.point, self._signature = Point(entry.index, entry.chain), after
         self._quads += change.growth
         if entry.kind is Kind.CONFIG and reason is None:
             self._controls.decided(entry)

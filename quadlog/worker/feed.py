@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.applied import Applied
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
 
 KEPT: Final = 4 * 1024 * 1024
 """Bytes of effects that are kept, 0.3 s of work for a process.  One that lacks more is replaced by one with a
@@ -40,6 +40,9 @@ class Feed:
         self._size, self._kept = 0, kept
         self._index = index
         self._is_followed = True
+        self.history = 0
+        """Of what is told: another one each time that the worker went back."""
+        self.is_going_back = False
 
     @property
     def index(self) -> int:
@@ -61,6 +64,19 @@ class Feed:
                 self._size -= len(self._batches.popleft().frame)
             self._index = applied.index
 
+    def begin_back(self) -> None:
+        """What was told is being undone: nobody is to be asked before that is done."""
+        with self._lock:
+            self.is_going_back = True
+
+    def end_back(self, index: int) -> None:
+        """It was undone down to this index: whoever was told of it is of another history."""
+        with self._lock:
+            self._batches.clear()
+            self._size, self._index = 0, index
+            self.history += 1
+            self.is_going_back = False
+
     def follow(self, *, anybody: bool) -> None:
         """Whether there is any process to be told; else nothing is kept."""
         with self._lock:
@@ -69,9 +85,15 @@ class Feed:
                 self._batches.clear()
                 self._size = 0
 
-    def behind(self, index: int) -> list[Batch] | None:
-        """The batches behind `index`, in order; None if they are no longer kept."""
+    def is_of(self, history: int) -> bool:
+        """Whether what was told in a history still is what the worker has."""
+        return history == self.history and not self.is_going_back
+
+    def behind(self, index: int, history: int = 0) -> list[Batch] | None:
+        """The batches behind `index`, in order; None if they are no longer kept, or it is of another history."""
         with self._lock:
+            if not self.is_of(history):
+                return None
             if index >= self._index:
                 return []
             found: list[Batch] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from quadlog.core.model import Scrub
+    from quadlog.core.records import Scrub
 
 
 @dataclass(slots=True)
@@ -19,3 +19,13 @@ class Health:
     """Why the last try to recount came to nothing."""
     mend: str = ""
     """Why the worker was not rebuilt when it was asked to be."""
+
+    def scrub_behind(self, rewound: int) -> Scrub | None:
+        """What the last recount found, if that says something of what is behind the rewind of this epoch.
+
+        What was right before it may stand at an index where the log has something else now.
+        """
+        scrub = self.scrub
+        if scrub is not None and scrub.rewound < rewound and scrub.found == scrub.expected:
+            return None
+        return scrub

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -10,7 +11,7 @@ import structlog
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import failpoints
-from quadlog.broker import KafkaOutlet, KafkaTail
+from quadlog.broker import KafkaOutlet, KafkaTail, backwards, end_of
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
@@ -19,6 +20,7 @@ from quadlog.worker.app import make_app
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.feed import Feed
 from quadlog.worker.health import Health
+from quadlog.worker.host import Host, Mouths
 from quadlog.worker.mend import QUADS, Mender, empty, tidy
 from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
 
 log = structlog.get_logger()
+
+SOON_S: Final = 2.0
+"""How long Kafka has to tell where a topic ends, before the worker does something else and asks again."""
 
 
 class WorkerProcess:
@@ -68,14 +73,25 @@ class WorkerProcess:
             topics=self._topics,
             store=self._store,
             feed=self._feed,
-            effects=EffectsProducer(outlet, self._topics.effects, settings.node_id, settings.dc),
-            status=StatusProducer(outlet, self._topics.status),
-            failed=self._server.fail,
-            settle=outlet.flush,
-            together=outlet.together,
+            mouths=Mouths(
+                effects=EffectsProducer(outlet, self._topics.effects, settings.node_id, settings.dc),
+                status=StatusProducer(outlet, self._topics.status),
+                settle=outlet.flush,
+                together=outlet.together,
+            ),
+            host=Host(
+                failed=self._server.fail,
+                rebuild=lambda reason: self._mender.ask(self._store.name, reason),
+                backwards=partial(backwards, settings.kafka),
+                agreed_end=self._agreed_end,
+                lacks=self._seedbed.hear,
+            ),
             health=self._health,
-            lacks=self._seedbed.hear,
         )
+
+    def _agreed_end(self) -> int:
+        end, _ = end_of(self._settings.kafka, self._topics.agreed, count=0, timeout=SOON_S)
+        return end
 
     def _make_tail(self) -> KafkaTail:
         name = f"{self._settings.node_id}-reads"

@@ -37,6 +37,9 @@ behind (RocksDB's tables in memory), and a large query what the allocator keeps.
 WORN_AFTER_MS: Final = 10_000.0
 """But not a younger one: where queries need so much each time, not every one is to wait for a process."""
 
+DYING_S: Final = 2.0
+"""From when a process has nothing more to say until it has ended, and with what."""
+
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -60,6 +63,8 @@ class Reader:
         self._eaten = 0
         self.index = 0
         """Up to where it was told of effects."""
+        self.history = 0
+        """Of which history these are; see `Feed`."""
         self.resident = self._light = 0
         """Resident bytes, when it was last weighed; and at its beginning."""
 
@@ -70,6 +75,7 @@ class Reader:
         Raises:
             Died: it did not get as far.
             OSError: no copy could be made, or no process.
+            RuntimeError: what is stored cannot be copied: pyoxigraph's word for a block whose checksum is wrong.
 
         """
         try:
@@ -80,7 +86,7 @@ class Reader:
                 command = [sys.executable, "-m", "quadlog.worker.reading.process", str(directory)]
                 # In this thread, whose end is the process's own end, too.
                 process = subprocess.Popen(leashed(command), stdin=theirs.fileno())  # noqa: S603, ASYNC220
-        except OSError:
+        except (OSError, RuntimeError):
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
         reader = cls(process, directory)
@@ -113,13 +119,13 @@ class Reader:
     def follow(self, feed: Feed, committed: int) -> bool:
         """Tell it of all effects that it lacks; whether it then shows what is `committed`.
 
-        It does not where it lacks more than is kept, or is dead.
+        It does not where it lacks more than is kept, has seen what was undone since, or is dead.
         """
-        for batch in feed.behind(self.index) or ():
+        for batch in feed.behind(self.index, self.history) or ():
             self._outgoing.write(batch.frame)
             self._eaten += len(batch.frame)
             self.index = batch.last
-        return self.index >= committed and self._process.poll() is None
+        return self.index >= committed and feed.is_of(self.history) and self._process.poll() is None
 
     @property
     def is_taking(self) -> bool:
@@ -157,14 +163,19 @@ class Reader:
         """End it now, whatever it does."""
         self._process.kill()
 
-    async def end(self) -> int:
-        """Kill it, and let go of its copy; returns its exit status."""
+    async def fate(self) -> int | None:
+        """The exit status of a process that says no more, below 0 for a signal; None: it does not even end."""
+        with suppress(subprocess.TimeoutExpired):
+            return await asyncio.to_thread(self._process.wait, DYING_S)
+        return None
+
+    async def end(self) -> None:
+        """Kill it, and let go of its copy."""
         self.kill()
         with suppress(AttributeError):  # it never was connected
             self._outgoing.close()
         if self._statm is not None:
             os.close(self._statm)
             self._statm = None
-        status = await asyncio.to_thread(self._process.wait)
+        await asyncio.to_thread(self._process.wait)
         await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
-        return status

@@ -46,6 +46,11 @@ so that two workers can be asked for the same one."""
 AGAIN_S: Final = 2.0
 """After a process that could not be started (a full disk, say) the next one is tried."""
 
+LOOK_S: Final = 0.02
+"""Between two looks whether the worker has gone back."""
+
+STOPPING: Final = "this worker stops: ask another one"
+
 
 class Readers:
     """At most so many processes, one of them idle as long as there may be one more."""
@@ -60,7 +65,8 @@ class Readers:
         self._idle: list[Reader] = []
         self._busy: set[Reader] = set()
         self._starting = 0
-        self._is_ending = False
+        self.is_ending = False
+        """Whether all processes are ended because the worker stops, not because of what they were asked."""
         self._waiting: deque[asyncio.Future[Reader]] = deque()
         self._tasks: set[asyncio.Task[object]] = set()
         self._numbers = count(1)
@@ -84,7 +90,7 @@ class Readers:
             if self._are_asked:
                 followed = not reader.is_taking or self._is_up_to_date(reader)
             else:
-                followed = reader.index >= self._feed.index
+                followed = reader.history == self._feed.history and reader.index >= self._feed.index
             if not followed or reader.is_worn or (not is_last and moment - reader.used_at > IDLE_MS):
                 self._idle.remove(reader)
                 self._discard(reader)
@@ -100,10 +106,11 @@ class Readers:
         return reader.follow(self._feed, self._store.applied.index)
 
     async def _end_all(self) -> None:
-        self._is_ending = True
+        self.is_ending, self._failed = True, STOPPING
         for reader in (*self._idle, *self._busy):
             self._discard(reader)
         self._idle, self._busy = [], set()
+        self._fail_hopeless()
         while self._tasks:  # a start that is under way is ended when it is done
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -123,12 +130,19 @@ class Readers:
         if anew:
             self._drop_older_than(FRESH_MS)
         while True:
+            await self._while_going_back(deadline)
             reader = self._idle.pop() if self._idle else await self._next_free(deadline)
             self._busy.add(reader)
             self._fill()
             if self._is_up_to_date(reader):
                 return reader
-            self.discard(reader)  # it lacks too much
+            self.discard(reader)  # it lacks too much, or has seen what was undone since
+
+    async def _while_going_back(self, deadline: float) -> None:
+        while self._feed.is_going_back:
+            if now().steady > deadline:
+                raise Unavailable("this worker goes back to another history: ask another one", retry_after=2)
+            await asyncio.sleep(LOOK_S)
 
     def _drop_older_than(self, age_ms: float) -> None:
         moment = now().steady
@@ -158,7 +172,7 @@ class Readers:
         if reader in self._busy:
             reader.used_at = now().steady
             reader.weigh()
-            if reader.is_worn and not self._is_ending:
+            if reader.is_worn and not self.is_ending:
                 self.discard(reader)  # under load it is never idle
                 return
             self._busy.remove(reader)
@@ -174,7 +188,7 @@ class Readers:
     # --- in the background ------------------------------------------------------------------------------
 
     def _offer(self, reader: Reader) -> None:
-        if self._is_ending:
+        if self.is_ending:
             self._discard(reader)
             return
         while self._waiting:
@@ -191,7 +205,7 @@ class Readers:
 
     def _fill(self) -> None:
         """One is ready for whoever waits, and where anybody asks one for who comes next."""
-        if self._is_ending or now().steady < self._again_at:
+        if self.is_ending or self._feed.is_going_back or now().steady < self._again_at:
             return
         wanted = len(self._waiting) + self._are_asked - len(self._idle) - self._starting
         room = self._most - len(self._idle) - len(self._busy) - self._starting
@@ -201,21 +215,25 @@ class Readers:
             self._begin(self._start())
 
     async def _start(self) -> None:
+        history = self._feed.history  # as of before the copy: it may be undone while that is made
         try:
             reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}")
-        except (Died, OSError) as error:
-            self._starting -= 1
+        except (Died, OSError, RuntimeError) as error:
             self._failed = f"no reading process could be started: {error or 'it ended at once, see the log'}"
             self._again_at = now().steady + AGAIN_S * 1000
             log.warning(self._failed)
+            reader = None
+        finally:
+            self._starting -= 1
+        if reader is None:
             self._fail_hopeless()
             return
-        self._starting -= 1
+        reader.history = history
         self._offer(reader)
 
     def _fail_hopeless(self) -> None:
         """Whoever waits for a process, with none that could get free, is told at once."""
-        if self._busy or self._starting:
+        if not self.is_ending and (self._busy or self._starting):
             return
         for free in self._waiting:
             if not free.done():

@@ -14,8 +14,9 @@ from starlette.responses import Response
 
 from quadlog.answers import Streamed, unless_left
 from quadlog.clock import now
-from quadlog.errors import NoSuchQuery, QueryStopped, error_named
+from quadlog.errors import NoSuchQuery, QueryStopped, Unavailable, error_named
 from quadlog.worker.reader import Died
+from quadlog.worker.readers import STOPPING
 from quadlog.worker.reading.frames import Kind
 from quadlog.worker.reading.process import GATHERED
 
@@ -99,7 +100,7 @@ class Reads:
         An error before the first piece is raised here; after it, the transfer is broken off.
 
         Raises:
-            Unavailable: too many reads are under way.
+            Unavailable: too many reads are under way, or the worker stops.
             QueryStopped: a limit, or somebody, ended it.
             QuadlogError: what is wrong with the query.
 
@@ -153,7 +154,9 @@ class Reads:
                         raise _error_of(body)
                     return
         except Died:
-            raise read.error or _died(await read.reader.end()) from None
+            fate = await read.reader.fate()
+            stops = Unavailable(STOPPING) if self._readers.is_ending else None
+            raise read.error or stops or _died(fate) from None
         finally:
             if answered:
                 self._under_way.pop(read.id, None)
@@ -234,11 +237,18 @@ def _excess(read: Read) -> str | None:
     return None
 
 
-def _died(status: int) -> QueryStopped:
-    how = f"signal {-status}" if status < 0 else f"status {status}"
-    return QueryStopped(
-        f"the query killed the process that ran it ({how}): it may need more memory than there is"
-    )
+def _died(fate: int | None) -> QueryStopped | Unavailable:
+    """What it means that a process ended which nobody here ended.
+
+    A signal came because of the query: no more memory, or a fault of the machine's code.  An exit status means
+    that the process failed by itself, at its copy for instance, and another worker may answer.
+    """
+    if fate is not None and fate < 0:
+        return QueryStopped(
+            f"the query killed the process that ran it (signal {-fate}): it may need more memory than there is"
+        )
+    how = "stopped answering" if fate is None else f"ended with status {fate}"
+    return Unavailable(f"the process that read {how}, see this worker's log: ask another one", retry_after=2)
 
 
 def _error_of(body: bytes) -> QuadlogError:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core import signature
-from quadlog.quadstore import QuadStore
+from quadlog.stored import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Count:
     """Why the count ended early: what is stored cannot be read on."""
 
 
-def recount(store: QuadStore, pause: Callable[[], None]) -> Count:
+def recount(store: Stored, pause: Callable[[], None]) -> Count:
     """Count all that is stored, with a pause after each chunk."""
     total = quads = 0
     unreadable = ""
@@ -72,7 +72,7 @@ def main(copy: str, share: str) -> None:
     """Count, say what was found and what it cost."""
     os.nice(NICENESS)
     began = time.monotonic()
-    count = recount(QuadStore.read_copy(Path(copy)), Pace(float(share)).pause)
+    count = recount(Stored.read_copy(Path(copy)), Pace(float(share)).pause)
     said = {
         "signature": signature.render(count.signature),
         "quads": count.quads,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from quadlog.clock import wall
-from quadlog.core.model import Scrub
+from quadlog.core.records import Scrub
 from quadlog.core.signature import as_bytes
 from quadlog.errors import QuadlogError
 from quadlog.kafka.leash import leashed
@@ -83,7 +83,7 @@ class Scrubber:
                 self._health.scrub = self.scrub()
                 self._health.scrub_failure = ""
                 pause = self._period
-            except (OSError, ValueError, QuadlogError) as error:
+            except (OSError, RuntimeError, ValueError, QuadlogError) as error:
                 pause = min(self._period, AGAIN_S)
                 if self._stopping.is_set():
                     return
@@ -95,6 +95,7 @@ class Scrubber:
 
         Raises:
             OSError: no copy could be made; is the disk full?
+            RuntimeError: what is stored cannot be copied.
             Unavailable: the store had no moment at which nothing was anticipated.
             ValueError: the counting process did not come to its end.
 
@@ -110,6 +111,7 @@ class Scrubber:
             expected=as_bytes(applied.signature),
             found=bytes.fromhex(counted["signature"]),
             quads=counted["quads"],
+            rewound=applied.rewound,
         )
         if found.found == found.expected:
             log.info("scrub: all is as it was applied", index=found.index, **counted)

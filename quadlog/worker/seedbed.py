@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from quadlog.core.model import Seed
+    from quadlog.core.records import Seed
     from quadlog.worker.health import Health
 
 log = structlog.get_logger()

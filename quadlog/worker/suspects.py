@@ -22,7 +22,7 @@ import structlog
 
 from quadlog import codec
 from quadlog.clock import now
-from quadlog.core.model import Effect
+from quadlog.core.records import Effect
 from quadlog.errors import StateError
 from quadlog.worker.limits import memory_of, reason_at
 from quadlog.worker.trial import READY, UNDER_WAY, VERDICT, Asked, receive, send
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from quadlog.core.model import Fence, LoggedEntry
+    from quadlog.core.records import Fence, LoggedEntry
     from quadlog.quadstore import QuadStore
     from quadlog.worker.fetch import LoadLimits
     from quadlog.worker.limits import Limits
@@ -48,8 +48,10 @@ START_S: Final = 20.0
 class Judge(Protocol):
     """What the evaluator does with what came out."""
 
-    index: int
-    """The last entry that is decided."""
+    @property
+    def index(self) -> int:
+        """The last entry that is decided."""
+        ...
 
     @property
     def is_full(self) -> bool:

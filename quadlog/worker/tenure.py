@@ -1,18 +1,20 @@
 """Tenure: a worker's time as the one that evaluates, from the request to the end.
 
 Asked by a master, it writes a fence; read back, the fence begins its tenure, behind all that stands before it.
-Another fence, a handover, or an effect of its own that it does not know ends it.
+Another fence, a handover, a cut, or an effect of its own that it does not know ends it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from quadlog.clock import now
-from quadlog.core.model import Fence
+from quadlog.core.records import Fence
+from quadlog.errors import Unavailable
 from quadlog.failpoints import Failpoint, visit
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.evaluator import Evaluator
@@ -21,28 +23,36 @@ from quadlog.worker.loader import Loader, LoadLimits
 from quadlog.worker.suspects import Suspects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyoxigraph import Quad
 
-    from consumers.effects import EffectsConsumer
-    from producers.effects import EffectsProducer
     from quadlog.core.lines import Lines
-    from quadlog.core.model import Effect, Handover, LoggedEntry
-    from quadlog.ports import Together
+    from quadlog.core.records import Effect, Handover, LoggedEntry
     from quadlog.quadstore import QuadStore
     from quadlog.settings import WorkerSettings
-    from quadlog.worker.backlog import Backlog
+    from quadlog.worker.backlog import Hearing
+    from quadlog.worker.host import Host, Mouths
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A master asks this worker to evaluate, in this term, behind this handover (0: none)."""
+    """A master asks this worker to evaluate."""
 
     term: bytes
     handover: int = 0
+    """Index of the entry whose handover gives the term; 0: a view gives it."""
+    epoch: int = 1
+    """Of the view that the term is of.  The first view gives its term without a handover."""
+    cut: int | None = None
+    """Of the newest cut that the log has or is to have, as the master knows; None: it did not say."""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Of the handover behind which the worker is to evaluate."""
+        return self.epoch, self.handover
 
 
 class Tenure:
@@ -53,11 +63,9 @@ class Tenure:
         *,
         settings: WorkerSettings,
         store: QuadStore,
-        heard: EffectsConsumer,
-        backlog: Backlog,
-        effects: EffectsProducer,
-        settle: Callable[[], None] | None,
-        together: Together,
+        hearing: Hearing,
+        mouths: Mouths,
+        host: Host,
         fetched: Callable[[], None],
     ) -> None:
         """Begin without a duty.
@@ -65,28 +73,38 @@ class Tenure:
         Args:
             settings: of this worker.
             store: its quads.
-            heard: which effects, fences and handovers count.
-            backlog: what is agreed and not applied.
-            effects: where it says what it evaluated.
-            settle: waits until all that was said is acknowledged; for failpoints.
-            together: what effects are said within, so that those of a turn go in one request.
+            hearing: which effects, fences and handovers count, and what is agreed and not applied.
+            mouths: where it says what it evaluated.
+            host: knows how much is agreed.
             fetched: called, on any thread, when something that is to be loaded is there.
 
         """
-        self._settings, self._store, self._heard, self._backlog = settings, store, heard, backlog
-        self._say_effects, self._settle, self._together = effects, settle, together
+        self._settings, self._store = settings, store
+        self._hearing, self._heard, self._backlog = hearing, hearing.effects, hearing.backlog
+        self._mouths, self._host = mouths, host
         self.evaluator: Evaluator | None = None
         self.suspects: Suspects | None = None
         self._asked: Asked | None = None
         """Asked for a term whose handover is not heard yet."""
         self._fence: Fence | None = None
         """This worker's own fence, from when it is written."""
+        self._epoch = 1
+        """Of the view that it was written in."""
+        self._cut: int | None = None
+        """Of the cut behind which it evaluates, as it was asked; None: of the newest rewind."""
         self._duty: Fence | None = None
         """It again, once it is read back as the newest."""
+        self._agreed_end: int | None = None
+        """Offset behind all that was agreed by then, once it is known."""
         self._limits: Final = Limits.of(settings)
         self._watch: Final = Watch(self._limits, begin_anew)
         self._load_limits: Final = LoadLimits.of(settings)
         self._loader: Final = Loader(self._load_limits, fetched)
+
+    @property
+    def has_duty(self) -> bool:
+        """Whether this worker is the one that evaluates, if only from the next entry on."""
+        return self._duty is not None
 
     def start(self) -> None:
         """Begin to watch over evaluations."""
@@ -106,37 +124,59 @@ class Tenure:
 
         Not before the handover is heard: what stands before that counts, and a fence would make it void.
         """
-        if self.evaluator is not None or self._duty is not None:
-            return
-        if asked.handover != self._heard.handover_of(self._heard.term):
+        if asked.order > self._heard.order:
             self._asked = asked
+        if asked.order != self._heard.order or self.evaluator is not None or self._duty is not None:
             return
+        self._epoch = asked.epoch
+        self._cut = asked.cut
         self._fence = Fence(term=asked.term, attempt=self._heard.attempt + 1, worker=self._settings.node_id)
-        self._say_effects.fence(self._fence, at=now().wall)
+        self._mouths.effects.fence(self._fence, at=now().wall, epoch=self._epoch)
 
     def hand_over(self, handover: Handover) -> None:
         """From here on another data centre evaluates, or this one in a new term."""
-        log.info("handover", dc=handover.dc, index=handover.index)
+        log.info("handover", dc=handover.dc, index=handover.index, epoch=handover.epoch)
         self.retire()
-        asked, self._asked = self._asked, None
-        if asked is not None and asked.term == handover.term:
-            self.take_over(asked)
+        asked = self._asked
+        if asked is not None and asked.order <= handover.order:
+            self._asked = None
+            if asked.term == handover.term:
+                self.take_over(asked)
 
     def meet(self, fence: Fence) -> None:
         """The newest fence says who evaluates; whoever did so before stops."""
         self.retire()
         self._duty = fence if fence == self._fence else None
+        self._agreed_end = None
         log.info("fence", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
+
+    def meet_cut(self, epoch: int) -> None:
+        """What was decided, is on trial or loaded may be of the branch; what follows the fork is of that epoch.
+
+        A duty in an earlier view is over.  One in this view, that waits for the cut, begins with what follows.
+        """
+        self._loader.forget()
+        if self.evaluator is not None or self._epoch < epoch:
+            self.retire()
 
     def evaluate(self) -> bool:
         """Evaluate what is agreed, if that is the duty; whether there is more to do soon, whatever is heard."""
-        if self._duty is not None and self.evaluator is None and not self._backlog.has_effects:
+        if self._duty is not None and self.evaluator is None and self._may_begin():
             self._begin(self._duty)
         if self.evaluator is None or self.suspects is None:
             return False
-        return self.suspects.turn(self.evaluator, self._backlog.entries()) or self.evaluator.evaluate(
-            self._backlog.entries()
+        evaluator = self.evaluator
+        return self.suspects.turn(evaluator, self._due_to(evaluator)) or evaluator.evaluate(
+            self._due_to(evaluator)
         )
+
+    def _due_to(self, evaluator: Evaluator) -> Iterator[LoggedEntry]:
+        """What is agreed behind what was evaluated, in views up to that of the duty.
+
+        Who copies these effects may be in another view by now: of what is agreed in a later one it must hear first
+        who has the duty there.
+        """
+        return takewhile(lambda entry: entry.epoch <= self._epoch, self._backlog.behind(evaluator.point))
 
     def applied(self, effects: Sequence[Effect]) -> None:
         """They are in the store now, decided here or elsewhere."""
@@ -144,12 +184,36 @@ class Tenure:
             for effect in effects:
                 self.evaluator.applied(effect.index)
 
+    @property
+    def _is_cut(self) -> bool:
+        """Whether nothing is of a branch any more that waits.
+
+        A rewind comes without a cut where two views only differ in whom they copy.
+        """
+        hearing = self._hearing
+        return hearing.is_cut or (self._cut is not None and hearing.agreed.epoch >= self._cut)
+
+    def _may_begin(self) -> bool:
+        """Whether all effects before the fence are applied, and all entries heard that were agreed by then.
+
+        Those are suspects; more than a full backlog the worker before had not heard either.
+        """
+        if self._backlog.has_effects or not self._is_cut:
+            return False
+        if self._agreed_end is None:
+            try:
+                self._agreed_end = self._host.agreed_end()
+            except Unavailable as error:
+                log.warning("does not evaluate yet", reason=str(error))
+                return False
+        return self._hearing.agreed_offset >= self._agreed_end or self._backlog.is_full
+
     def _begin(self, duty: Fence) -> None:
         """What stands in the log and has no effect may be what ended the worker before."""
         self.evaluator = Evaluator(
-            self._store, duty, self._publish, self._loader, self._watch, together=self._together
+            self._store, duty, self._publish, self._loader, self._watch, together=self._mouths.together
         )
-        waiting = [entry.index for entry in self._backlog.entries()]
+        waiting = [entry.index for entry in self._due_to(self.evaluator)]
         self.suspects = Suspects(
             self._store,
             duty,
@@ -171,8 +235,8 @@ class Tenure:
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         visit(Failpoint.AFTER_EVALUATE)
-        self._say_effects.say(effect, at=now().wall, traceparent=entry.traceparent)
-        visit(Failpoint.AFTER_PUBLISH, self._settle)
+        self._mouths.effects.say(effect, at=now().wall, epoch=self._epoch, traceparent=entry.traceparent)
+        visit(Failpoint.AFTER_PUBLISH, self._mouths.settle)
 
     def due(self, effects: Sequence[Effect]) -> tuple[Sequence[Lines], list[Quad]]:
         """What to apply: of others' effects all, of the own ones what the store lacks, and records of what it has."""

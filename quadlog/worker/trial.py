@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from quadlog import codec
-from quadlog.core.model import Fence, LoggedEntry
+from quadlog.core.records import Fence, LoggedEntry
 from quadlog.quadstore import Applied, QuadStore
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.fetch import LoadLimits
@@ -31,7 +31,7 @@ from quadlog.worker.loader import Loader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
     from quadlog.worker.controls import Verdict
 
 _LENGTH: Final = struct.Struct(">I")

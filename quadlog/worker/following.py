@@ -1,0 +1,193 @@
+"""Following: a worker hears its two topics, and applies each effect that stands with its entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+
+from quadlog.applied import Applied, InAgreed, InEffects
+from quadlog.core import control, signature
+from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Rewind, Seed
+from quadlog.errors import ForeignRecord, StateError, Unavailable
+from quadlog.failpoints import Failpoint, visit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from quadlog.ports import Record
+    from quadlog.quadstore import QuadStore
+    from quadlog.topics import Topics
+    from quadlog.worker.backlog import Hearing
+    from quadlog.worker.feed import Feed
+    from quadlog.worker.host import Host
+    from quadlog.worker.returning import Returning
+    from quadlog.worker.tenure import Tenure
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+
+class Following:
+    """Owned by the replica's thread."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        store: QuadStore,
+        feed: Feed,
+        hearing: Hearing,
+        tenure: Tenure,
+        returning: Returning,
+        host: Host,
+    ) -> None:
+        """Go on.
+
+        Args:
+            topics: of the worker's data centre.
+            store: what is applied.
+            feed: is told what is applied.
+            hearing: what was heard and not applied.
+            tenure: is told what begins and ends it, and knows what of an own effect is in the store.
+            returning: goes back.
+            host: takes the seed.
+
+        """
+        self._topics, self._store, self._feed, self._hearing = topics, store, feed, hearing
+        self._tenure, self._returning, self._host = tenure, returning, host
+        self._lacking: Seed | None = None
+        """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
+        self._stranger = 0
+        """The effect that waits for a cut or a rewind."""
+
+    @property
+    def is_seedless(self) -> bool:
+        """Whether the store is not what the log begins with."""
+        return self._lacking is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next process has to take over, with another store."""
+        return self.is_seedless or self._returning.is_lost
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything may be applied or evaluated on top of what the store has."""
+        return not self.is_idle and not self._store.half_undone
+
+    def full(self) -> frozenset[str]:
+        """Topics to hear no more of for now: entries wait for effects, effects never for long.
+
+        What waits before a cut is of the branch, maybe, and has no effects any more: that has to be heard.
+        """
+        if self.is_idle:
+            return frozenset({self._topics.agreed, self._topics.effects})
+        is_full = self._hearing.is_cut and self._hearing.backlog.is_full
+        return frozenset({self._topics.agreed} if is_full else ())
+
+    def refuse_unless_seeded(self) -> None:
+        """Before a read.
+
+        Raises:
+            Unavailable: the store is not what the log begins with.
+
+        """
+        if self.is_seedless:
+            raise Unavailable(
+                "this worker lacks the seed that the log begins with; ask another one", retry_after=2
+            )
+
+    # --- hearing ------------------------------------------------------------------------------------
+
+    def hear(self, record: Record) -> None:
+        """The next record of either topic."""
+        if self.is_idle:
+            return  # the next process hears it again
+        if record.topic == self._topics.agreed:
+            self._hear_agreed(record)
+        else:
+            self._hear_effects(record)
+
+    def _hear_agreed(self, record: Record) -> None:
+        agreed, backlog = self._hearing.agreed, self._hearing.backlog
+        self._hearing.agreed_offset = record.offset + 1
+        match _understood(record, agreed.hear):
+            case LoggedEntry() as entry:
+                backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
+            case Cut() as cut:
+                log.info("the log was cut", behind=cut.index, epoch=cut.epoch)
+                backlog.cut(cut.index)
+                self._tenure.meet_cut(cut.epoch)
+            case None:
+                pass
+
+    def _hear_effects(self, record: Record) -> None:
+        effects = self._hearing.effects
+        match _understood(record, effects.hear):
+            case Effect() as effect:
+                behind = InEffects(record.offset + 1, effects.order, effects.rewound)
+                self._hearing.backlog.add_effect(effect, behind)
+            case Fence() as fence:
+                self._tenure.meet(fence)
+            case Handover() as handover:
+                self._tenure.hand_over(handover)
+            case Rewind() as rewind:
+                self._returning.go_back(rewind, record.offset + 1)
+            case Seed() as seed:
+                if self._host.lacks(seed):
+                    self._lacking = seed
+                    self._tenure.retire()
+            case None:
+                pass
+
+    # --- applying -----------------------------------------------------------------------------------
+
+    def apply(self) -> None:
+        """Apply all effects whose entries are here, a batch in one commit."""
+        store, backlog = self._store, self._hearing.backlog
+        self._returning.take_up()
+        pairs = backlog.batch(store.applied.point)
+        if not pairs:
+            self._tell_of(backlog.stranger)
+        if not pairs or not self.goes_on:
+            return
+        effects = [pair.effect for pair in pairs]
+        lines, anticipated = self._tenure.due(effects)
+        self._check_signatures(effects)
+        last = pairs[-1]
+        applied = Applied.after(last.effect, last.in_agreed, last.in_effects)
+        self._feed.add(effects, applied)
+        controls = control.changes_of((pair.entry, pair.effect) for pair in pairs)
+        store.apply(lines, applied, anticipated=anticipated, controls=controls)
+        visit(Failpoint.AFTER_APPLY)
+        backlog.drop(applied.index)
+        self._tenure.applied(effects)
+
+    def _tell_of(self, stranger: int) -> None:
+        """Where that lasts somebody will wonder why nothing is applied."""
+        if stranger and stranger != self._stranger:
+            log.info("an effect waits for its own entry: a cut or a rewind is to come", index=stranger)
+        self._stranger = stranger
+
+    def _check_signatures(self, effects: Sequence[Effect]) -> None:
+        """Does each lead from the state that the one before left to the one that it says?"""
+        after = self._store.applied.signature
+        for effect in effects:
+            after = signature.after(after, effect)
+            if after.to_bytes(32, "big") != effect.signature_after:
+                message = (
+                    f"the signature after entry {effect.index} ({effect.id.hex()}) is {after:064x} here and"
+                    f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
+                )
+                raise StateError(message)
+
+
+def _understood(record: Record, hear: Callable[[Record], T]) -> T | None:
+    """What a record comes to mean; what another program wrote is passed over: it would be heard at each start."""
+    try:
+        return hear(record)
+    except ForeignRecord as error:
+        log.warning("passed over a record", topic=record.topic, offset=record.offset, error=str(error))
+        return None
