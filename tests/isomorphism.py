@@ -1,102 +1,95 @@
-"""Are two sets of quads the same but for the labels of their blank nodes?"""
+"""Are two sets of quads the same but for the labels of their blank nodes?
+
+rdflib's `isomorphic` and pyoxigraph's `canonicalize` look at every order of nodes that are alike, which takes for
+ever where many are.  To say *whether* there is a renaming, one order is enough.
+"""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from typing import TYPE_CHECKING, TypeAlias
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyoxigraph as ox
-import rdflib
-from rdflib.compare import isomorphic as isomorphic_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Node: TypeAlias = rdflib.BNode | rdflib.URIRef
+Colors: TypeAlias = dict[str, int]
+"""Of every blank node; those of different colors are told apart by something."""
+
+
+class _Fact(NamedTuple):
+    """A quad."""
+
+    shape: str
+    """Its text with a gap for each blank node."""
+    nodes: tuple[str, ...]
+    """The labels that stand in the gaps."""
 
 
 def isomorphic(left: Iterable[ox.Quad], right: Iterable[ox.Quad]) -> bool:
-    """Is there a renaming of blank nodes that makes one the other?
+    """Is there a renaming of blank nodes that makes one the other?"""
+    facts, others = {_fact(quad) for quad in left}, {_fact(quad) for quad in right}
+    return _pair(facts, _plain(facts), others, _plain(others))
 
-    Blank nodes that stand in one quad belong to one component. Each component has to have its own twin on the
-    other side: which one does not matter, because twins of one are twins of each other. rdflib decides, by
-    refining colours, whether two are twins (it takes very long over all of them at once where many are alike).
+
+def _plain(facts: set[_Fact]) -> Colors:
+    return {node: 0 for fact in facts for node in fact.nodes}
+
+
+def _pair(facts: set[_Fact], colors: Colors, others: set[_Fact], other_colors: Colors) -> bool:
+    """Is there a renaming that keeps the colors?
+
+    Colors are refined by what nodes stand in.  Where some still are alike, one of them is taken to be one of its
+    like on the other side, and so on.
     """
-    components, others = _components(left), _components(right)
-    if components.keys() != others.keys():
+    colors, other_colors = _refined(facts, colors), _refined(others, other_colors)
+    if _painted(facts, colors) != _painted(others, other_colors):
         return False
-    return all(_paired(components[looks], others[looks]) for looks in components)
+    alike: defaultdict[int, list[str]] = defaultdict(list)
+    for node, color in colors.items():
+        alike[color].append(node)
+    unclear = min((nodes for nodes in alike.values() if len(nodes) > 1), key=len, default=None)
+    if unclear is None:
+        return True  # every color is one node on either side, and all facts are the same in these colors
+    node = unclear[0]
+    fresh = hash(("one of", colors[node]))
+    candidates = [other for other, color in other_colors.items() if color == colors[node]]
+    return any(
+        _pair(facts, colors | {node: fresh}, others, other_colors | {other: fresh}) for other in candidates
+    )
 
 
-def _paired(components: list[set[ox.Quad]], others: list[set[ox.Quad]]) -> bool:
-    if len(components) != len(others):
-        return False
-    left_over = [_as_graph(other) for other in others]
-    for component in components:
-        graph = _as_graph(component)
-        twin = next((n for n, other in enumerate(left_over) if isomorphic_graphs(graph, other)), None)
-        if twin is None:
-            return False
-        del left_over[twin]
-    return True
+def _refined(facts: set[_Fact], colors: Colors) -> Colors:
+    """Nodes keep one color only if all that is said of them is the same in these colors."""
+    while True:
+        said: defaultdict[str, list[int]] = defaultdict(list)
+        for shape, nodes in facts:
+            painted = hash((shape, tuple(colors[node] for node in nodes)))
+            for place, node in enumerate(nodes):
+                said[node].append(hash((painted, place)))
+        finer = {node: hash((color, tuple(sorted(said[node])))) for node, color in colors.items()}
+        if len(set(finer.values())) == len(set(colors.values())):
+            return finer
+        colors = finer
 
 
-def _components(quads: Iterable[ox.Quad]) -> dict[tuple[str, ...], list[set[ox.Quad]]]:
-    """Components by how they look without labels; the ground quads are one of them."""
-    component_of: dict[str, set[ox.Quad]] = {}
-    ground: set[ox.Quad] = set()
-    for quad in quads:
-        nodes = _blank_nodes(quad.subject, quad.object, quad.graph_name)
-        joined = {quad}.union(*(component_of.get(node, ()) for node in nodes))
-        for member in joined:
-            for node in _blank_nodes(member.subject, member.object, member.graph_name):
-                component_of[node] = joined
-        if not nodes:
-            ground.add(quad)
-    by_looks: defaultdict[tuple[str, ...], list[set[ox.Quad]]] = defaultdict(list)
-    for component in [ground, *{id(component): component for component in component_of.values()}.values()]:
-        by_looks[tuple(sorted(re.sub(r"_:\w+", "_:", str(quad)) for quad in component))].append(component)
-    return by_looks
+def _painted(facts: set[_Fact], colors: Colors) -> Counter[tuple[str, tuple[int, ...]]]:
+    return Counter((shape, tuple(colors[node] for node in nodes)) for shape, nodes in facts)
 
 
-def _blank_nodes(*terms: object) -> set[str]:
-    found: set[str] = set()
-    for term in terms:
-        if isinstance(term, ox.BlankNode):
-            found.add(str(term))
-        elif isinstance(term, ox.Triple):
-            found |= _blank_nodes(term.subject, term.object)
-    return found
+def _fact(quad: ox.Quad) -> _Fact:
+    nodes: list[str] = []
+    shape = " ".join(_shape(term, nodes) for term in (*quad.triple, quad.graph_name))
+    return _Fact(shape, tuple(nodes))
 
 
-def _as_graph(quads: Iterable[ox.Quad]) -> rdflib.Graph:
-    """A graph that is isomorphic to another one exactly if the quads are.
-
-    Every ground term is an IRI made of its N-Triples form (rdflib knows neither triple terms nor every literal
-    as written), a graph's name is part of the predicate, and a triple term is a blank node with three parts.
-    """
-    graph = rdflib.Graph()
-
-    def node(term: object) -> Node:
-        if isinstance(term, ox.BlankNode):
-            return rdflib.BNode(term.value)
-        if not _blank_nodes(term):
-            return _iri("term", term)
-        inner = rdflib.BNode(f"triple {term}")
-        for name in ("subject", "predicate", "object"):
-            graph.add((inner, rdflib.URIRef(f"urn:{name}"), node(getattr(term, name))))
-        return inner
-
-    for quad in quads:
-        if isinstance(quad.graph_name, ox.BlankNode):
-            message = f"a blank node as a graph's name: {quad}"
-            raise TypeError(message)
-        graph.add(
-            (node(quad.subject), _iri("edge", f"{quad.predicate} {quad.graph_name}"), node(quad.object))
-        )
-    return graph
-
-
-def _iri(kind: str, term: object) -> rdflib.URIRef:
-    return rdflib.URIRef(f"urn:{kind}:{str(term).encode().hex()}")
+def _shape(term: object, nodes: list[str]) -> str:
+    match term:
+        case ox.BlankNode():
+            nodes.append(term.value)
+            return "_"
+        case ox.Triple():
+            return f"<<{' '.join(_shape(part, nodes) for part in term)}>>"
+        case _:
+            return str(term)

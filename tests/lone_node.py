@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumers.effects import EffectsLedger
+from consumers.effects_ledger import EffectsLedger
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog.core.model import Handover
+from quadlog.core.records import Handover
+from quadlog.master import joining
+from quadlog.master.acquiring import Acquiring
 from quadlog.master.bodies import Bodies
-from quadlog.master.chores import Chores, Reach
-from quadlog.master.copies import Copies
+from quadlog.master.chores import Chores
+from quadlog.master.copying import Copying, Reach
 from quadlog.master.crew import Crew
+from quadlog.master.decided import Decided
 from quadlog.master.desk import Desk
 from quadlog.master.duty import Duty
 from quadlog.master.events import Published
+from quadlog.master.hearing import Hearing
+from quadlog.master.inbox import Inbox
 from quadlog.master.intake import Intake
+from quadlog.master.joining import Joining
 from quadlog.master.lead import Lead
-from quadlog.master.node import Ears, Mouths, Node
+from quadlog.master.node import Ears, Node, Parts
+from quadlog.master.relay import Relay
+from quadlog.master.saving import Saving
 from quadlog.master.scribe import Scribe
 from quadlog.master.watch import Hands, Watch
 from quadlog.ports import apart
@@ -43,71 +51,126 @@ def lone_node(
     failed: Callable[[str], None],
 ) -> Node:
     """The node of `agreement`'s master; topics are `payloads`, `agreed` and `<master>.rounds`."""
-    master, bodies = agreement.node, Bodies(store)
+    master, bodies, inbox = agreement.node, Bodies(store), Inbox()
+    dc_of = dict.fromkeys(agreement.view.members, "dc1")
     ledger = EffectsLedger(duty=Handover(index=0, term=agreement.view.id, dc="dc1"))
-    crew = Crew(timeout_ms=60_000)
-    hands = Hands(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None)
-    node = Node(
-        agreement=agreement,
-        store=store,
-        mouths=Mouths(
-            payloads=PayloadsProducer(outlet, "payloads", master),
-            rounds=RoundsProducer(outlet, "rounds"),
-            together=apart,
-        ),
-        ears=Ears(
-            own_payloads="payloads",
-            payloads={"payloads": Intake(PayloadsConsumer(), 0)},
-            rounds=frozenset(f"{name}.rounds" for name in agreement.view.members),
-            agreed="agreed",
-            effects="effects",
-            sources=frozenset(),
-            status="status",
-        ),
-        ledger=ledger,
-        desk=Desk(store),
-        crew=crew,
-        watch=Watch(crew, ledger, hands, max_lag_ms=60_000),
-        admission=admission,
+    crew, desk, posts = Crew(timeout_ms=60_000), Desk(store), RoundsProducer(outlet, "rounds")
+    decided = Decided(ledger, store=store, topic="effects", desk=desk, crew=crew)
+    acquiring = Acquiring(
+        agreement,
+        mouth=PayloadsProducer(outlet, "payloads", master),
+        intakes={"payloads": Intake(PayloadsConsumer(), 0)},
+        own="payloads",
         bodies=bodies,
-        chores=lambda node: _chores(node, outlet, ledger, bodies),
-        settle=lambda: None,
-        failed=failed,
+        desk=desk,
+        admission=admission,
+        put=inbox.put,
     )
-    node.chores.tend({}, 0.0, last_index=0)
+    chores = _chores(
+        agreement, store=store, outlet=outlet, ledger=ledger, bodies=bodies, crew=crew, inbox=inbox
+    )
+    node = Node(
+        Parts(
+            agreement=agreement,
+            store=store,
+            inbox=inbox,
+            ears=Ears(
+                rounds={f"{name}.rounds": "dc1" for name in agreement.view.members},
+                agreed="agreed",
+                sources={},
+                sides={},
+                status="status",
+            ),
+            dc_of=dc_of,
+            posts=posts,
+            together=apart,
+            acquiring=acquiring,
+            decided=decided,
+            saving=Saving(
+                agreement,
+                store=store,
+                bodies=bodies,
+                acquiring=acquiring,
+                decided=decided,
+                desk=desk,
+                scribe=chores.scribe,
+                duty=chores.duty,
+            ),
+            desk=desk,
+            crew=crew,
+            watch=Watch(
+                crew,
+                ledger,
+                Hands(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None),
+                max_lag_ms=60_000,
+            ),
+            joining=Joining(
+                agreement,
+                store.beside,
+                dc_of,
+                joining.Reach(find=lambda _: None, read=lambda *_: None, leave=lambda _: None),
+            ),
+            relay=Relay(
+                Hearing(master, dc_of, patience_ms=2500),
+                intakes={},
+                pass_on=lambda *_: None,
+                read=lambda *_: None,
+            ),
+            chores=chores,
+            settle=lambda: None,
+            failed=failed,
+        )
+    )
+    node.chores.tend(node._scene, 0.0)
     return node
 
 
-def _chores(node: Node, outlet: Outlet, ledger: EffectsLedger, bodies: Bodies) -> Chores:
-    master, mirror = node.agreement.node, EffectsMirror(outlet, "effects", node.agreement.node)
+def _chores(
+    agreement: Agreement,
+    *,
+    store: MasterStore,
+    outlet: Outlet,
+    ledger: EffectsLedger,
+    bodies: Bodies,
+    crew: Crew,
+    inbox: Inbox,
+) -> Chores:
+    master, mirror = agreement.node, EffectsMirror(outlet, "effects", agreement.node)
     return Chores(
         lead=Lead(master, [master], patience_ms=0),
         scribe=Scribe(
-            say=AgreedProducer(outlet, "agreed", master).say,
+            mouth=AgreedProducer(outlet, "agreed", master),
+            saved=store,
             payload=bodies.__getitem__,
-            written=lambda index: node.put(Published(index)),
+            view=lambda: agreement.view,
+            written=lambda place, offset: inbox.put(Published(place, offset)),
+            regain=lambda _: None,
+            last=agreement.last.index,
         ),
-        copies=Copies(mirror, dc="dc1", home="effects"),
+        copying=Copying(
+            dc="dc1",
+            ledger=ledger,
+            mirror=mirror,
+            reach=Reach(
+                find=lambda _: None,
+                read=lambda *_: None,
+                leave=lambda _: None,
+                settle=lambda: None,
+            ),
+        ),
         duty=Duty(
             dc="dc1",
+            view=agreement.view,
             dcs=["dc1"],
             agreed=ledger.duty,
             ledger=ledger,
-            crew=node.crew,
+            crew=crew,
             locate=lambda _: None,
             hand_over=lambda handover: mirror.hand_over(handover, at=0),
             propose=lambda *_: None,
         ),
-        ledger=ledger,
-        crew=node.crew,
+        crew=crew,
         peers={},
-        sources={},
-        others={},
-        reach=Reach(
-            appoint=lambda *_: None,
-            mirrored=lambda _: -1,
-            settle=lambda: None,
-            read=lambda *_: None,
-            leave=lambda _: None,
-        ),
+        read=lambda *_: None,
+        appoint=lambda *_: None,
     )

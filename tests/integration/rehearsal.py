@@ -10,20 +10,14 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import codec
 from quadlog.core.control import ControlKind, options_of
-from quadlog.core.model import (
-    GENESIS,
-    Effect,
-    Kind,
-    LoggedEntry,
-    Transaction,
-    chain_hash,
-    hash_of,
-)
+from quadlog.core.model import GENESIS, Kind, Transaction, chain_hash, hash_of
+from quadlog.core.records import Effect, LoggedEntry
 from quadlog.ports import Record
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
 from quadlog.worker.feed import Feed
+from quadlog.worker.host import Host, Mouths
 from quadlog.worker.replica import Replica
 from quadlog.worker.tenure import Asked
 
@@ -31,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from quadlog.core.records import Seed
     from quadlog.ports import Acked, Headers
+    from quadlog.worker.seedbed import Seedbed
 
 TOPICS = Topics("main", "dc1")
 TERM = b"t" * 32
@@ -43,6 +39,8 @@ class Log:
     def __init__(self) -> None:
         self.records: dict[str, list[Record]] = {topic: [] for topic in TOPICS.all()}
         self._last, self._index = GENESIS, 0
+        self.epoch = 1
+        """Of the view that agrees."""
         self.groups: list[list[int]] = []
         """Offsets in the effects of what left together."""
 
@@ -52,6 +50,10 @@ class Log:
         del acked
         for value in values:
             self.records[topic].append(Record(topic, len(self.records[topic]), key, value, headers))
+
+    def backwards(self, topic: str, end: int) -> Iterator[Record]:
+        """See `quadlog.ports.Backwards`."""
+        return reversed(self.records[topic][:end])
 
     @contextmanager
     def together(self) -> Iterator[Callable[[], None]]:
@@ -91,7 +93,7 @@ class Log:
             options=options,
             previous=self._last,
             chain=chain_hash(self._last, transaction, index),
-            epoch=1,
+            epoch=self.epoch,
             lineage=GENESIS,
             origin="m1",
             created=created,
@@ -124,31 +126,48 @@ class Worker:
         self.settings = WorkerSettings.model_validate(all_of_it)
         self.log = log
         self.store = QuadStore.open(path / name)
+        self.rebuilt: list[str] = []
+        """Why it asked to be."""
+        self.failures: list[str] = []
+        """Why its process was to end."""
+        self.bed: Seedbed | None = None
+        """Where seeds are kept, if it is to hear of any."""
         self.feed = Feed(self.store.applied.index)
         self.replica = Replica(
             settings=self.settings,
             topics=TOPICS,
             store=self.store,
             feed=self.feed,
-            effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
-            status=StatusProducer(log, TOPICS.status),
-            failed=print,
-            together=log.together,
+            mouths=Mouths(
+                effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
+                status=StatusProducer(log, TOPICS.status),
+                together=log.together,
+            ),
+            host=Host(
+                failed=self.failures.append,
+                rebuild=self.rebuilt.append,
+                backwards=log.backwards,
+                agreed_end=lambda: len(self.log.records[TOPICS.agreed]),
+                lacks=self._lacks,
+            ),
         )
         self._read = self.replica.offsets()
+
+    def _lacks(self, seed: Seed) -> bool:
+        return self.bed is not None and self.bed.hear(seed)
 
     def hear(self, topic: str, most: int = 1_000_000) -> None:
         """Read on in a topic, but not farther than `most` records."""
         start = self._read[topic]
         for record in self.log.records[topic][start : start + most]:
             self._read[topic] = record.offset + 1
-            self.replica._hear(record)
+            self.replica._following.hear(record)
 
     def turn(self) -> None:
         """Apply and evaluate all that can be."""
         while True:
             before = self.store.applied.index, len(self.log.records[TOPICS.effects])
-            self.replica._apply()
+            self.replica._following.apply()
             self.replica._evaluate()
             if before == (self.store.applied.index, len(self.log.records[TOPICS.effects])):
                 return

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from producers.effects import EffectsProducer
-from quadlog.core.model import Fence, Outcome
+from quadlog.core.records import Fence, Outcome
 from quadlog.errors import Unavailable
 from quadlog.quadstore import QuadStore
 from quadlog.worker.evaluator import QUICK, TOGETHER
 from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
+from tests.integration.stores import body
 from tests.integration.test_forms import state_of
-from tests.integration.test_quadstore import body
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def test_heard_back_one_by_one(worker: Worker) -> None:
     records = len(worker.store._ahead)
     for index in (2, 3):
         worker.hear(TOPICS.effects, 1)
-        worker.replica._apply()
+        worker.replica._following.apply()
         assert worker.store.applied.index == index
         assert len(worker.store._ahead) < records
         records = len(worker.store._ahead)
@@ -122,7 +122,7 @@ def test_what_came_back_different_is_not_taken_for_the_own(worker: Worker, log: 
     decided = worker.replica.tenure.evaluator._ahead._decided  # type: ignore[union-attr]
     decided[2] = replace(decided[2], chain=b"other")
     worker.hear(TOPICS.effects)
-    worker.replica._apply()
+    worker.replica._following.apply()
     assert not worker.store.is_ahead
     assert (worker.replica.tenure.evaluator, worker.replica.tenure._duty) == (None, None)
     assert worker.store.applied.index == 3
@@ -149,7 +149,7 @@ def test_no_read_sees_what_is_ahead(worker: Worker) -> None:
     assert worker.replica.tenure.evaluator.index == 3
     assert worker.replica._more
     worker.hear(TOPICS.effects)
-    worker.replica._apply()
+    worker.replica._following.apply()
     for thread in threads:
         thread.join(10)
     assert "4" in answers
@@ -181,7 +181,7 @@ def test_an_evaluator_that_waits_keeps_its_place_while_effects_are_applied(worke
         worker.hear(TOPICS.agreed)
         worker.turn()
         worker.hear(TOPICS.effects)
-        worker.replica._apply()
+        worker.replica._following.apply()
         assert worker.store.applied.index == 2
         assert not worker.store.gate.is_open
     worker.catch_up()

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
+from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace, Save
-from quadlog.core.model import START, Heartbeat, WorkerState
-from quadlog.errors import SetupError, Unavailable
+from quadlog.core.model import START
+from quadlog.core.records import Heartbeat, WorkerState
+from quadlog.errors import SetupError, StateError, Unavailable
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import BESIDE, Bodies
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered, Told
-from quadlog.master.node import BATCHES, Node
+from quadlog.master.inbox import BATCHES
+from quadlog.ports import Record
 from quadlog.settings import MIB, MasterSettings
 from quadlog.store import MasterStore, Taken
 from tests.integration.test_master_store import payload_of
 from tests.lone_node import lone_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from quadlog.core.model import Payload
+    from quadlog.master.node import Node
     from quadlog.ports import Acked, Headers
 
 
@@ -79,7 +83,13 @@ class Room:
         self.node._turn()
 
 
-def make_node(store: MasterStore, broker: Broker, admission: Admission) -> Node:
+def make_node(
+    store: MasterStore,
+    broker: Broker,
+    admission: Admission,
+    *,
+    failed: Callable[[str], None] = pytest.fail,
+) -> Node:
     agreement = Agreement(
         node="m1",
         incarnation=store.incarnation,
@@ -89,7 +99,7 @@ def make_node(store: MasterStore, broker: Broker, admission: Admission) -> Node:
         pace=Pace(window=0),
         limits=Limits(),
     )
-    return lone_node(agreement, store, broker, admission, failed=pytest.fail)
+    return lone_node(agreement, store, broker, admission, failed=failed)
 
 
 @pytest.fixture
@@ -160,13 +170,13 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     """A node that has ended lets them go."""
     room = make_room(store, max_waiting=10)
     for _ in range(BATCHES):
-        room.node.hear("tail", [])
-    assert not room.node._batches.acquire(blocking=False)
+        room.node.inbox.hear("tail", [])
+    assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(Told([]))
-    assert room.node._batches.acquire(blocking=False)
-    room.node._ended.set()
+    assert room.node.inbox._batches.acquire(blocking=False)
+    room.node.inbox.end()
     started = time.monotonic()
-    room.node.hear("tail", [])
+    room.node.inbox.hear("tail", [])
     assert 0.5 < time.monotonic() - started < 5
 
 
@@ -185,7 +195,7 @@ def test_bodies_are_kept_as_far_as_there_is_room(store: MasterStore) -> None:
         entries=(),
         released=(),
     )
-    taken = Taken(positions={}, effects=(0, 0), rejected={})
+    taken = Taken(positions={}, effects=(0, 0, 0), rejected={})
     store.save(save, payloads=bodies, taken=taken, unneeded=())
     bodies.saved()
     assert [payload.transaction.key in bodies for payload in payloads] == [True, True, False, False]
@@ -287,3 +297,27 @@ def test_queries_take_room_too(store: MasterStore, tmp_path: Path) -> None:
         answer = asyncio.run(ask(size))
         assert answer.status_code == 503
         assert reason in answer.json()["message"]
+
+
+def test_only_what_is_none_of_ours_is_passed_over(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What contradicts the own store ends the process: told as a foreign record, it would never be looked for."""
+    failures: list[str] = []
+    node = make_node(store, Broker(), Admission(max_waiting=10), failed=failures.append)
+    strange = Record("m2.rounds", 7, b"k", b"of another program", [])
+    node.inbox.hear("tail", [strange])
+    node._turn()
+    assert dict(node.unreadable) == {"m2.rounds": 1}
+
+    def refuse(*_: object) -> None:
+        raise StateError("entry 3 is to give way, and its payload is not kept here any more")
+
+    monkeypatch.setattr(node.agreement, "step", refuse)
+    own = node.agreement.members["m1"].said
+    assert own is not None
+    said = replace(own, node="m2")
+    node.inbox.hear("tail", [Record("m2.rounds", 8, b"m2", codec.encode_post(said), [])])
+    node._run()
+    assert failures == ["entry 3 is to give way, and its payload is not kept here any more"]
+    assert node.unreadable.total() == 1

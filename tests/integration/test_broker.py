@@ -7,12 +7,14 @@ import threading
 import time
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, end_of, last
+from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, backwards, end_of, last, reading
 from quadlog.broker.outlet import HELD
 from quadlog.errors import SetupError, StateError, Unavailable
 from quadlog.kafka.ports import free_ports
@@ -332,7 +334,61 @@ def test_where_a_topic_ends(kafka: str, outlet: KafkaOutlet, topic: str) -> None
     assert [record.offset for record in end_of(kafka, topic, count=99)[1]] == [0, 1, 2, 3, 4]
 
 
+def delete_before(kafka: str, topic: str, offset: int) -> None:
+    client = AdminClient({"bootstrap.servers": kafka})
+    for deleted in client.delete_records([TopicPartition(topic, 0, offset)]).values():
+        deleted.result(timeout=20)
+
+
+def test_a_topic_is_read_backwards_in_windows(
+    kafka: str, outlet: KafkaOutlet, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From any offset down to the first record that is still there, each once, however large they are."""
+    fill(outlet, topic, 1000)
+    for end, newest in ((1000, 999), (5000, 999), (731, 730), (1, 0)):
+        assert [record.offset for record in backwards(kafka, topic, end)] == list(range(newest, -1, -1))
+    assert list(backwards(kafka, topic, 0)) == []
+    [record] = islice(backwards(kafka, topic, 500), 1)
+    assert (record.offset, record.value) == (499, b"499")
+    done = threading.Event()
+    outlet.produce(
+        topic, key=b"k", values=[bytes(500_000)] * 20, headers=[("h", b"x")], acked=lambda _: done.set()
+    )
+    assert done.wait(60)
+    monkeypatch.setattr(reading, "WINDOW_BYTES", 1_000_000)
+    windows: list[int] = []
+    window = reading._window
+
+    def counted(*args: Any) -> list[Record]:  # noqa: ANN401
+        found = window(*args)
+        windows.append(len(found))
+        return found
+
+    monkeypatch.setattr(reading, "_window", counted)
+    found = list(backwards(kafka, topic, 1020))
+    assert [record.offset for record in found] == list(range(1019, -1, -1))
+    assert found[0].header("h") == b"x"
+    assert windows[0] == reading.WINDOW
+    assert windows[1] < reading.WINDOW < max(windows)
+    delete_before(kafka, topic, 800)
+    assert [record.offset for record in backwards(kafka, topic, 900)] == list(range(899, 799, -1))
+
+
 def test_no_broker_is_said_so() -> None:
     [port] = free_ports(1)
     with pytest.raises(Unavailable, match="no Kafka broker answers"):
         Admin(f"127.0.0.1:{port}").ensure(["t"], replication=1, config={})
+
+
+def test_an_acknowledgement_that_cannot_be_taken_ends_the_process(kafka: str, topic: str) -> None:
+    """It is told on a thread that nothing else watches: all that is said later would wait for ever."""
+
+    def refuse(offset: int) -> None:
+        raise ValueError(offset)
+
+    failures: list[str] = []
+    outlet = KafkaOutlet(kafka, client="test", failed=failures.append)
+    outlet.produce(topic, key=b"k", values=[b"v"], headers=[], acked=refuse)
+    until(lambda: bool(failures))
+    assert failures == ["an acknowledgement could not be taken: 0"]
+    outlet.close()

@@ -16,7 +16,8 @@ from starlette.routing import Route
 from quadlog.answers import handle_error
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency
-from quadlog.core.model import Heartbeat, Point, WorkerState
+from quadlog.core.model import Point
+from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master import reads as reads_module
 from quadlog.master.barrier import Barrier
@@ -35,11 +36,6 @@ pytestmark = pytest.mark.anyio
 
 SHOWN, AGREED, BARRIER = 5, 7, 9
 CHAIN = bytes.fromhex("ab" * 32)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def beat(worker: str, index: int) -> Heartbeat:

@@ -12,7 +12,7 @@ import pytest
 from pyoxigraph import Store
 
 from quadlog import codec
-from quadlog.core.model import Effect, Fence, Outcome
+from quadlog.core.records import Effect, Fence, Outcome
 from quadlog.core.using import options_of
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.loader import Loader, LoadLimits
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from quadlog.core.model import LoggedEntry
+    from quadlog.core.records import LoggedEntry
 
 UPDATES = int(os.environ.get("QUADLOG_UPDATES", "5000"))
 RUN = 5000

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 import pytest
 from pyoxigraph import Store
 
-from quadlog.core.model import Effect, Outcome
+from quadlog.core.records import Effect, Outcome
 from quadlog.worker.replica import Fetched
 from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.integration.test_forms import exact, same, state_of

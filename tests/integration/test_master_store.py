@@ -18,7 +18,6 @@ from quadlog.core.model import (
     GENESIS,
     START,
     Entry,
-    Handover,
     Kind,
     Pair,
     Payload,
@@ -28,13 +27,14 @@ from quadlog.core.model import (
     first_view,
     payload_digest,
 )
+from quadlog.core.records import Handover, Reached
 from quadlog.errors import SetupError
 from quadlog.store import MasterStore, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-VIEW = first_view(["m1", "m2"])
+VIEW = first_view({"m1": "dc1", "m2": "dc2"})
 
 
 def payload_of(number: int, body: bytes | None = None) -> Payload:
@@ -101,7 +101,7 @@ def save(
             released=(),
         ),
         payloads={payload.transaction.key: payload for payload in (*acquired, *payloads)},
-        taken=Taken(positions=positions or {}, effects=(number, 2), rejected=rejected or {}),
+        taken=Taken(positions=positions or {}, effects=(number, 2, 0), rejected=rejected or {}),
         unneeded=unneeded,
     )
 
@@ -121,7 +121,7 @@ def test_a_new_store_knows_nothing_but_who_it_is(tmp_path: Path) -> None:
         assert (durable.counter, durable.sequence, durable.last) == (0, 0, START)
         assert [*durable.queue, *durable.acquired, *durable.tail] == []
         assert store.position("t") is None
-        assert store.effects() == (0, 0)
+        assert store.effects() == (0, 0, 0)
         incarnation = store.incarnation
     with opened(tmp_path / "a" / "b") as store:
         assert store.incarnation == incarnation
@@ -169,7 +169,7 @@ def test_what_is_saved_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         assert store.entry(2) is None
         assert store.position("main.dc1.payloads") == 2**40
         assert store.position("ü") == 0
-        assert store.effects() == (2, 2)
+        assert store.effects() == (2, 2, 0)
         assert store.rejection(1) == "because"
         assert store.rejection(2) is None
 
@@ -179,7 +179,7 @@ def test_who_evaluates_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
     with opened(tmp_path) as store:
         assert store.duty() is None
-        taken = Taken(positions={}, effects=(1, 2), rejected={}, duty=(agreed, heard))
+        taken = Taken(positions={}, effects=(1, 2, 0), rejected={}, duty=(agreed, heard))
         store.save(nothing, payloads={}, taken=taken, unneeded=())
     with opened(tmp_path) as store:
         assert store.duty() == (agreed, heard)
@@ -322,3 +322,31 @@ def test_nothing_that_was_saved_is_missing_after_kill_9(tmp_path: Path) -> None:
                 assert pair == pair_of(payload_of(point.index), point.index)
                 assert point.chain == chain_hash(before.chain, transaction, point.index)
     assert told > 150
+
+
+def test_a_new_disk_beside_old_topics_is_blank_until_it_is_let_in(tmp_path: Path) -> None:
+    """Its incarnation is later than the one that its topic knows; a restart in between does not make it forget."""
+    lost = b"\x01" + bytes(15)
+    store = MasterStore(tmp_path / "lost", before=lambda: lost)
+    assert store.incarnation > lost
+    assert store.durable().blank
+    incarnation = store.incarnation
+    store.close()
+    again = MasterStore(tmp_path / "lost")
+    assert (again.incarnation, again.durable().blank) == (incarnation, True)
+    again.close()
+    first = MasterStore(tmp_path / "first")
+    assert not first.durable().blank
+    first.close()
+
+
+def test_how_far_the_agreed_topic_was_followed_is_remembered(tmp_path: Path) -> None:
+    """With the round that it was followed in: what a start takes for said is in the topic."""
+    nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    reached = Reached(offset=17, end=Point(9, b"\x09" * 32), epoch=4, held=7)
+    with opened(tmp_path) as store:
+        assert store.reached() is None, "all of the topic is read"
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=reached)
+        store.save(nothing, payloads={}, taken=taken, unneeded=())
+    with opened(tmp_path) as store:
+        assert store.reached() == reached

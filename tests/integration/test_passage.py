@@ -17,7 +17,8 @@ from starlette.routing import Route
 from quadlog.answers import handle_error
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency
-from quadlog.core.model import START, Heartbeat, WorkerState
+from quadlog.core.model import START
+from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.master.crew import Crew
 from quadlog.master.passage import Passage

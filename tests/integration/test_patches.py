@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Effect, Outcome
 from quadlog.core.patch import MEDIA_TYPE, exact
+from quadlog.core.records import Effect, Outcome
 from quadlog.core.sparql.terms import BlankNodes
 from quadlog.journal import JOURNAL
 from tests.integration.rehearsal import TOPICS, Log, Worker

@@ -19,11 +19,13 @@ from quadlog.worker.mend import Mender, empty, last_rebuild, tidy
 from quadlog.worker.recount import CHUNK, Pace, recount
 from quadlog.worker.scrub import Scrubber
 from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.test_quadstore import DATA, run
+from tests.integration.stores import DATA, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from quadlog.applied import Applied
 
 QUAD = Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal("o"))
 
@@ -159,6 +161,27 @@ def test_no_copy_is_no_disaster(store: QuadStore, tmp_path: Path) -> None:
     assert health.scrub_failure == ""
     one.stop()
     run(store, "INSERT DATA { <urn:more> <urn:p> 1 }")
+
+
+def test_what_cannot_be_copied_is_told_and_tried_again(
+    store: QuadStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pyoxigraph says a `RuntimeError` where a block on disk is wrong: just then a scrub is wanted."""
+    health, copy, failing = Health(), store.copy, [True]
+
+    def copy_or_fail(path: Path) -> Applied:
+        if failing[0]:
+            raise RuntimeError("a block is wrong")
+        return copy(path)
+
+    monkeypatch.setattr(store, "copy", copy_or_fail)
+    one = scrubber(store, tmp_path, health, period=0.1)
+    one.start()
+    until(lambda: "a block is wrong" in health.scrub_failure)
+    failing[0] = False
+    until(lambda: health.scrub is not None)
+    one.stop()
+    assert health.scrub_failure == ""
 
 
 def test_a_counting_process_that_dies(store: QuadStore, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+from structlog.testing import capture_logs
 
 from quadlog.errors import SetupError
 from quadlog.server import Server
@@ -17,3 +18,38 @@ def test_a_taken_port_is_said_before_anything_is_begun() -> None:
             SetupError, match=rf"127\.0\.0\.1:{port} cannot be listened on: Address already in use"
         ):
             Server("127.0.0.1", port)
+
+
+def test_what_is_asked_before_it_serves_is_done_then() -> None:
+    server, done = Server("127.0.0.1", 0), list[str]()
+
+    async def note(what: str) -> None:
+        done.append(what)
+        if what == "while it serves":
+            server.leave()
+        else:
+            server.call_soon(lambda: note("while it serves"))
+
+    server.call_soon(lambda: note("before"))
+    assert server.run(None) == 0
+    server.call_soon(lambda: note("after"))
+    assert done == ["before", "while it serves"]
+
+
+def test_what_fails_on_the_loop_is_told_and_ends_nothing() -> None:
+    """Whoever asked for it is on another thread and does not wait."""
+    server, done = Server("127.0.0.1", 0), list[str]()
+
+    async def fail() -> None:
+        raise KeyError("of nobody")
+
+    async def leave() -> None:
+        done.append("served on")
+        server.leave()
+
+    server.call_soon(fail)
+    server.call_soon(leave)
+    with capture_logs() as logs:
+        assert server.run(None) == 0
+    assert done == ["served on"]
+    assert [repr(line["exc_info"]) for line in logs] == ["KeyError('of nobody')"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Fence, Outcome
+from quadlog.core.records import Fence, Outcome
 from quadlog.errors import StateError
 from quadlog.settings import MIB
 from quadlog.worker import tenure
@@ -67,7 +67,7 @@ def until(worker: Worker, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
-        worker.replica._apply()
+        worker.replica._following.apply()
         worker.replica._evaluate()
         worker.hear(TOPICS.effects)
         time.sleep(0.002)
@@ -140,6 +140,26 @@ def _trial_of(worker: Worker) -> Trial:
     assert worker.replica.tenure.suspects is not None
     assert worker.replica.tenure.suspects._trial is not None
     return worker.replica.tenure.suspects._trial
+
+
+def test_what_was_agreed_is_suspected_also_if_it_is_heard_late(tmp_path: Path, log: Log) -> None:
+    """A large entry takes longer to come than a fence: it would end each worker that is started again."""
+    first = Worker(tmp_path, log, "w1")
+    first.take_over()
+    log.agree(START)
+    first.catch_up()
+    log.agree(ENDLESS)
+    worker = Worker(tmp_path, log, "w2")
+    worker.hear(TOPICS.effects)
+    worker.replica.tenure.take_over(tenure.Asked(TERM))
+    worker.hear(TOPICS.agreed, 1)
+    worker.hear(TOPICS.effects)
+    worker.turn()
+    begun = worker.replica.tenure.evaluator is not None
+    worker.hear(TOPICS.agreed)
+    assert not begun
+    assert _trial_of(worker) is not None
+    worker.replica.tenure.retire()
 
 
 @pytest.mark.alone

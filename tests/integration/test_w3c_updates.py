@@ -8,7 +8,7 @@ import pyoxigraph as ox
 import pytest
 from pyoxigraph import Store
 
-from quadlog.core.model import Outcome
+from quadlog.core.records import Outcome
 from quadlog.core.update import parse_update
 from quadlog.errors import SyntaxRefused, UserError
 from tests.integration.rehearsal import TOPICS, Log, Worker

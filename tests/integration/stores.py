@@ -1,0 +1,58 @@
+"""What tests of a worker's store share: updates carried out on it, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from pyoxigraph import NamedNode
+
+from quadlog.core.effect import Change, effect_of
+from quadlog.core.lines import lines_of, signature_after
+from quadlog.core.operations import DataOperation, DeleteData, InsertData
+from quadlog.core.update import parse_update
+
+if TYPE_CHECKING:
+    from quadlog.hiding import Dataset as Named
+    from quadlog.quadquery import Answer
+    from quadlog.quadstore import Applied, QuadStore
+
+S, P, G = (NamedNode(f"urn:{name}") for name in "spg")
+
+
+def after(applied: Applied, change: Change) -> Applied:
+    return replace(
+        applied,
+        index=applied.index + 1,
+        signature=signature_after(applied.signature, change),
+        quads=applied.quads + change.growth,
+    )
+
+
+def data_of(text: str, number: int) -> list[DataOperation]:
+    operations = parse_update(text, tx_id=b"%d" % number)
+    return [o for o in operations if isinstance(o, (InsertData, DeleteData))]
+
+
+def run(store: QuadStore, *texts: str) -> None:
+    """Evaluate and apply each text by itself."""
+    for text in texts:
+        change = effect_of(data_of(text, store.applied.index), store)
+        store.apply([lines_of(change)], after(store.applied, change))
+
+
+def body(answer: Answer) -> bytes:
+    output = BytesIO()
+    answer.write_to(output)
+    return output.getvalue()
+
+
+def rows(store: QuadStore, text: str, dataset: Named | None = None) -> list[str]:
+    return sorted(body(store.query(text, accept="text/csv", dataset=dataset)).decode().split("\r\n")[1:-1])
+
+
+DATA = """INSERT DATA { <urn:a> <urn:p> <urn:b> , <urn:g1> . <urn:b> <urn:p> 2 .
+  GRAPH <urn:g1> { <urn:a> <urn:p> <urn:b> . <urn:b> <urn:p> <urn:c> }
+  GRAPH <urn:g2> { <urn:a> <urn:q> 'x' } GRAPH <urn:e> { <urn:a> a 1 } } ;
+  DELETE DATA { GRAPH <urn:e> { <urn:a> a 1 } }"""

@@ -1,0 +1,100 @@
+"""A master's start: what it reads of its topics before it takes part."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from producers.agreed import AgreedProducer
+from quadlog.broker import Admin, KafkaOutlet
+from quadlog.core.messages import Save
+from quadlog.core.model import Point
+from quadlog.core.records import Reached
+from quadlog.envelope import ATTEMPT, EPOCH, HANDOVER
+from quadlog.kafka.ports import free_ports
+from quadlog.master.process import MasterProcess
+from quadlog.settings import MasterSettings
+from quadlog.store import MasterStore, Taken
+from quadlog.topics import Topics
+from tests.core.topics import entries
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def settings(tmp_path: Path, kafka: str) -> MasterSettings:
+    """Of a master that is alone, with topics of its own."""
+    [port] = free_ports(1)
+    return MasterSettings(
+        node_id="dc1-m1",
+        dc="dc1",
+        repository=f"r{uuid.uuid4().hex[:12]}",
+        data_dir=tmp_path,
+        port=port,
+        kafka=kafka,
+        master_url=f"http://127.0.0.1:{port}",
+    )
+
+
+def test_what_another_program_wrote_does_not_keep_a_master_from_starting(settings: MasterSettings) -> None:
+    """It would come no further however often it is started: the records stay."""
+    topics, done = Topics(settings.repository, settings.dc), threading.Event()
+    Admin(settings.kafka).ensure(topics.all(), replication=1, config={})
+    outlet = KafkaOutlet(settings.kafka, client="stranger", failed=pytest.fail)
+    headers = [(ATTEMPT, b"first"), (EPOCH, b"x"), (HANDOVER, b"0")]
+    for topic in topics.all():
+        for _ in range(2):
+            outlet.produce(
+                topic,
+                key=b"order-7",
+                values=[b"of another program"],
+                headers=headers,
+                acked=lambda _: done.set(),
+            )
+    outlet.close()
+    assert done.is_set()
+    with capture_logs() as logs:
+        master = MasterProcess(settings)
+        master.server.leave()
+        assert master.run() == 0
+    told = [line["topic"] for line in logs if line["event"] == "passed over a record"]
+    assert told.count(topics.agreed) == told.count(topics.rounds) == 1
+
+
+def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings) -> None:
+    """Or from its beginning, where its end is lost."""
+    log, topics = entries(60), Topics(settings.repository, settings.dc)
+    first = MasterProcess(settings)
+    first.server.leave()
+    assert first.run() == 0
+    outlet = KafkaOutlet(settings.kafka, client="mate", failed=pytest.fail)
+    producer, acked = AgreedProducer(outlet, topics.agreed, "dc1-m2"), list[int]()
+    for entry in log:
+        producer.say(entry, acked.append)
+    outlet.flush()
+    assert acked == list(range(60))
+    ends = [Point(entry.index, entry.chain) for entry in log]
+    nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    for saved in (
+        Reached(),
+        Reached(3, ends[2], 1, 0),
+        Reached(60, ends[59], 1, 0),
+        Reached(99, ends[9], 1, 9),
+    ):
+        store = MasterStore(settings.data_dir / "rocksdb")
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=saved)
+        store.save(nothing, payloads={}, taken=taken, unneeded=())
+        store.close()
+        master = MasterProcess(settings)
+        master.server.leave()
+        assert master.run() == 0
+        reached = master.node.chores.scribe.reached
+        assert (reached.offset, reached.end, reached.held) == (60, ends[59], 0), (
+            "none of it is in the own log"
+        )
+    outlet.close()

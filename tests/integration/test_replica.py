@@ -1,0 +1,51 @@
+"""The replica's thread: however it ends, its process is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.envelope import EPOCH
+from tests.integration.rehearsal import TOPICS, Log, Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Panic(BaseException):
+    """As Rust's come out of pyoxigraph: no `Exception`."""
+
+
+@pytest.mark.parametrize("kind", [Panic, OSError])
+def test_a_replica_that_cannot_go_on_ends_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    """Else it would serve for ever what it had applied by then, without a heartbeat."""
+    log = Log()
+    first, worker = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
+    first.take_over()
+    log.agree("INSERT DATA { <urn:s> <urn:p> 1 }")
+    first.catch_up()
+
+    def due(_: object) -> None:
+        raise kind("it cannot go on")
+
+    monkeypatch.setattr(worker.replica.tenure, "due", due)
+    worker.replica.hear("tail", [*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
+    worker.replica._run()
+    assert worker.failures == ["it cannot go on"]
+
+
+def test_what_another_program_wrote_does_not_stop_a_worker(tmp_path: Path) -> None:
+    """It would hear it again at each start."""
+    log = Log()
+    worker = Worker(tmp_path, log, "w1")
+    worker.take_over()
+    for number in range(2):
+        for topic in (TOPICS.agreed, TOPICS.effects):
+            log.produce(topic, key=b"order-7", values=[b"of another program"], headers=[(EPOCH, b"x")])
+        log.agree(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+        worker.catch_up()
+    assert (worker.store.applied.index, worker.failures) == (2, [])
+    worker.close()
