@@ -73,7 +73,7 @@ class Member:
                 self._payloads.pop(key, None)
 
     def _save(self, save: Save) -> None:
-        taken = Taken(positions={}, effects=(0, 0), rejected={})
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={})
         self._store.save(save, payloads=self._payloads, taken=taken, unneeded=save.released)
 
     def _publish(self, entry: Entry) -> None:

@@ -36,7 +36,7 @@ from tests.integration.rehearsal import TOPICS, Log, Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
 
 BATCHES: Final = (1, 10, 100, 1000)
 EVALUATED: Final = 50

@@ -136,7 +136,7 @@ class Town:
             self.round(0)
 
     def _fill(self, waiting: int) -> Iterator[Transaction]:
-        taken = Taken(positions={}, effects=(0, 0), rejected={})
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={})
         for start in range(0, waiting, 5000):
             payloads = [payload_of(number) for number in range(start, min(start + 5000, waiting))]
             pairs = [
@@ -192,7 +192,7 @@ class Town:
             for other in self.peers:
                 if other is not peer:
                     other.hear([theirs], ())
-            self.node.hear("tail", [peer.record(theirs)])
+            self.node.inbox.hear("tail", [peer.record(theirs)])
         return cpu + self.turn()
 
     def turn(self) -> float:
@@ -221,7 +221,7 @@ def memory(waiting: int) -> float:
     """Bytes of a master's memory for a transaction that waits, less the room for bodies."""
     with tempfile.TemporaryDirectory() as directory:
         town = Town(Path(directory), 0)
-        town.node._bodies._room = 0
+        town.node._acquiring._bodies._room = 0
         nothing = Transaction(id=bytes(16), digest=bytes(32))
         town.late.extend(nothing for _ in range(waiting))
         tracemalloc.start()

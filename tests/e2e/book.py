@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import httpx
 
 from quadlog import codec
-from quadlog.core.model import Kind, LoggedEntry, Payload, id_of_key
+from quadlog.core.model import Kind, Payload, id_of_key
+from quadlog.core.records import LoggedEntry
 from tests.bench.generator import Connection
 from tests.e2e.cluster import HTTP, PATIENCE_S, records
 

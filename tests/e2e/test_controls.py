@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Effect, Outcome
+from quadlog.core.records import Effect, Outcome
 from tests.e2e.cluster import HTTP, UPDATE, Cluster, index_of, name, nothing_logged, records, recount
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Effect
+from quadlog.core.records import Effect
 from tests.e2e.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects, records
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Handover
+from quadlog.core.records import Handover
 from quadlog.failpoints import Failpoint
 from tests.bench.generator import Connection
 from tests.e2e.book import Book, one_log

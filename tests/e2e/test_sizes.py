@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from quadlog import codec
-from quadlog.core.model import Effect, LoggedEntry, Payload
+from quadlog.core.model import Payload
+from quadlog.core.records import Effect, LoggedEntry
 from tests.e2e.cluster import (
     FORM,
     HTTP,

@@ -307,21 +307,17 @@ def test_too_much_is_413_and_says_what_takes_it(cluster: Cluster) -> None:
 def test_twenty_megabytes(tmp_path: Path) -> None:
     """In a smaller cluster: every worker takes seconds of CPU for it, and more of them would show nothing more."""
     with running_lab(tmp_path / "lab", dcs=2, workers=1) as lab:
-        replaced_and_removed(Cluster(lab))
-
-
-def replaced_and_removed(cluster: Cluster) -> None:
-    graph, quads = name(), 180_000
-    lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>60} and more" .\n' for n in range(quads))
-    assert len(lines) > 18_000_000
-    key = f"large/{uuid.uuid4()}"
-    answer = send(cluster, "PUT", lines, TURTLE, given={"context": graph}, master=1, Idempotency_Key=key)
-    assert answer.status_code in {204, 503}, answer.text  # it may take longer than request-timeout
-    applied_key(cluster, key, master=1)
-    for url in cluster.workers.values():
-        assert counted(url, f"GRAPH {graph} {{ ?s ?p ?o }}") == quads
-    key = f"large/{uuid.uuid4()}"
-    send(cluster, "DELETE", given={"context": graph}, Idempotency_Key=key)
-    applied_key(cluster, key)
-    assert not lines_with(cluster, "<urn:large:")
-    all_equal(cluster)
+        cluster, graph, quads = Cluster(lab), name(), 180_000
+        lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>60} and more" .\n' for n in range(quads))
+        assert len(lines) > 18_000_000
+        key = f"large/{uuid.uuid4()}"
+        answer = send(cluster, "PUT", lines, TURTLE, given={"context": graph}, master=1, Idempotency_Key=key)
+        assert answer.status_code in {204, 503}, answer.text  # it may take longer than request-timeout
+        applied_key(cluster, key, master=1)
+        for url in cluster.workers.values():
+            assert counted(url, f"GRAPH {graph} {{ ?s ?p ?o }}") == quads
+        key = f"large/{uuid.uuid4()}"
+        send(cluster, "DELETE", given={"context": graph}, Idempotency_Key=key)
+        applied_key(cluster, key)
+        assert not lines_with(cluster, "<urn:large:")
+        all_equal(cluster)

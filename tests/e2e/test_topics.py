@@ -22,7 +22,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 import schemas
 from quadlog import codec
-from quadlog.core.model import Effect, Fence, Heartbeat, LoggedEntry, Payload, Point, Post, Seed
+from quadlog.core.model import Payload, Point, Post
+from quadlog.core.records import Effect, Fence, Heartbeat, LoggedEntry, Seed
 from tests.e2e.cluster import TOPICS, Cluster, records
 
 if TYPE_CHECKING:
@@ -277,7 +278,10 @@ def test_the_registry_of_every_master(cluster: Cluster) -> None:
             assert subjects == sorted(subjects)
             assert set(subjects) == {
                 f"quadlog.{name}"
-                for name in ("Payload", "Post", "Entry", "Effect", "Fence", "Handover", "Heartbeat", "Seed")
+                for name in (
+                    *("Payload", "Post", "Entry", "Cut", "Effect", "Fence", "Handover", "Rewind"),
+                    *("Heartbeat", "Seed"),
+                )
             }
             for subject in subjects:
                 versions = registry.get(f"/subjects/{subject}/versions").json()

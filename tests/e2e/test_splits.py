@@ -1,0 +1,133 @@
+"""Data centres lose sight of each other and find each other again, while clients write at all of them."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.appends import Amiss, appending
+from tests.e2e.cluster import Cluster, until
+from tests.e2e.ending import AGAIN_S, ending, one_view, views
+from tests.e2e.trouble import logged
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.alone
+
+LAG_S = 3.0
+"""`max-peer-lag` here."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Three data centres that give each other up soon."""
+    with running_lab(
+        tmp_path / "lab", dcs=3, workers=2, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    ) as lab:
+        yield Cluster(lab)
+
+
+@pytest.mark.parametrize("dc", ["dc3", "dc1"], ids=["another", "the one that evaluates"])
+def test_one_data_centre_is_cut_off(cluster: Cluster, dc: str) -> None:
+    """Each side gives the other up and goes on; the weaker one then gives way, and loses nothing."""
+    others = [name for name in ("dc1", "dc2", "dc3") if name != dc]
+    numbers = {name: number for number, name in enumerate(("dc1", "dc2", "dc3"))}
+    with appending(cluster) as appends:
+        for other in others:
+            cluster.lab.links("cut", dc, other)
+        cut = time.monotonic()
+        until(lambda: len(views(cluster)[numbers[dc]][1]) == 1, 2 * LAG_S + 5)
+        until(lambda: len(views(cluster)[numbers[others[0]]][1]) == 2, 2 * LAG_S + 5)
+        apart = time.monotonic()
+        installed = {logged(cluster, "a view has the duty", f"{other}-m1") for other in others}
+        print(f"two views after {apart - cut:.1f} s: {views(cluster)}")
+        until(lambda: all(appends.told(number, apart) >= 3 for number in numbers.values()), 20)
+        time.sleep(max(0.0, 2 * LAG_S - (time.monotonic() - cut)))
+        cluster.lab.links("heal")
+        end = ending(cluster, appends, time.monotonic())
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert installed == {1}, "who hear each other do not part"
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
+def test_what_one_cannot_hear(cluster: Cluster) -> None:
+    """A cut in one direction: who hears nobody is given up, and comes back."""
+    with appending(cluster) as appends:
+        for other in ("dc1", "dc2"):
+            cluster.lab.links("cut", "dc3", other, "--one-way")
+        until(lambda: len(views(cluster)[0][1]) == 2, 2 * LAG_S + 5)
+        apart = time.monotonic()
+        until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
+        cluster.lab.links("heal")
+        end = ending(cluster, appends, time.monotonic())
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
+def test_a_link_that_flaps(cluster: Cluster) -> None:
+    """For a minute it is there for two seconds, and not for the next two."""
+    with appending(cluster) as appends:
+        ends = time.monotonic() + 60
+        while time.monotonic() < ends:
+            for other in ("dc1", "dc2"):
+                cluster.lab.links("cut", "dc3", other)
+            time.sleep(2)
+            cluster.lab.links("heal")
+            time.sleep(2)
+        end = ending(cluster, appends, time.monotonic())
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
+@pytest.fixture
+def twos(tmp_path: Path) -> Iterator[Cluster]:
+    """Two data centres with two masters each: neither side is a majority."""
+    with running_lab(
+        tmp_path / "lab",
+        dcs=2,
+        masters=2,
+        workers=2,
+        environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)},
+    ) as lab:
+        yield Cluster(lab)
+
+
+def test_two_data_centres_with_two_masters_each(twos: Cluster) -> None:
+    """Masters of one data centre stay together; who stands by gives way with the one that leads."""
+    with appending(twos) as appends:
+        twos.lab.links("cut", "dc1", "dc2")
+        until(lambda: all(len(members) == 2 for _, members in views(twos)), 2 * LAG_S + 5)
+        assert {members for _, members in views(twos)} == {("dc1-m1", "dc1-m2"), ("dc2-m1", "dc2-m2")}
+        apart = time.monotonic()
+        until(lambda: all(appends.told(number, apart) >= 3 for number in range(4)), 20)
+        twos.lab.links("heal")
+        end = ending(twos, appends, time.monotonic())
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
+@pytest.mark.parametrize("dc", ["dc3", "dc1"], ids=["another", "the one that evaluates"])
+def test_a_master_that_lost_its_disk(tmp_path: Path, dc: str) -> None:
+    """The others give the old one up at once, whatever the lag; it comes back as a new one, and learns all again."""
+    with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
+        cluster = Cluster(lab)
+        with appending(cluster) as appends:
+            lab.kill(f"{dc}-m1")
+            shutil.rmtree(lab.directory / "nodes" / f"{dc}-m1" / "data" / "rocksdb")
+            lab.start(f"{dc}-m1")
+            began = time.monotonic()
+            until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=3), AGAIN_S)
+            end = ending(cluster, appends, began)
+        assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+        assert end.seconds < AGAIN_S
+        assert end.amiss == Amiss()
