@@ -36,7 +36,7 @@ check: setup  ## What is seen without running: style, types, arrows
 	$(BIN)/lint-imports
 
 sim: setup  ## The agreement in bad weather: more seeds than in `make test`; SIM="--seeds 100"
-	$(BIN)/python -m tests.core.weather $(SIM)
+	$(BIN)/python -m tests.core.sim $(SIM)
 
 integration: setup  ## One real broker, real stores
 	$(PYTEST) tests/integration

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from consumers.effects import EffectsLedger
+from consumers.effects_ledger import EffectsLedger
 from quadlog import codec
 from quadlog.broker import last_records
-from quadlog.core.model import Effect
+from quadlog.core.records import Effect
 from quadlog.envelope import INDEX
 
 if TYPE_CHECKING:

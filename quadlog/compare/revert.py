@@ -23,7 +23,7 @@ from quadlog.topics import Topics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from quadlog.core.model import Effect
+    from quadlog.core.records import Effect
 
 TIMEOUT: Final = httpx.Timeout(90.0, connect=5.0)
 """A master answers a write within its `request-timeout`, 30 s unless it is set otherwise."""

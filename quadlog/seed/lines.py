@@ -6,13 +6,13 @@ Most lines stand in the file as a store will write them.  All others are put int
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
-from quadlog.seed.quads import Blocks, errors_of, graphs_in
+from quadlog.seed.quads import errors_of, opened
 from quadlog.seed.sources import BUFFER
 
 if TYPE_CHECKING:
@@ -63,17 +63,8 @@ def load(store: Store, source: Source, tally: Tally) -> None:
 
     """
     counter = _Counter(source, tally)
-    read_before = tally.read
-    file, on_disk = source.open()
-
-    def look(block: bytes) -> None:
-        tally.read = read_before + on_disk.tell()
-        if source.format == RdfFormat.N_QUADS and b"# empty graph " in block:
-            tally.empty.update(graphs_in(block, keep_blank_nodes=False))
-        counter.take(block)
-
-    with errors_of(source), on_disk, file:
-        store.bulk_load(cast("BinaryIO", Blocks(file, look)), source.format)
+    with opened(source, tally, counter.take, keep_blank_nodes=False) as text:
+        store.bulk_load(text, source.format)
     counter.settle()
     assert not counter.held, "the loader takes no line that a store in memory does not take"
 

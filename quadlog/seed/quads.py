@@ -84,7 +84,7 @@ class Tally:
             self.counted += 1
 
 
-class Blocks:
+class _Blocks:
     """A file for the parser: whole lines at a time, so that comments can be seen."""
 
     def __init__(self, file: BinaryIO, look: Callable[[bytes], None]) -> None:
@@ -114,24 +114,37 @@ def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterato
         UserError: it cannot be read; says where.
 
     """
-    read_before = tally.read
-    file, on_disk = source.open()
-
-    def look(block: bytes) -> None:
-        tally.read = read_before + on_disk.tell()
-        if source.format == RdfFormat.N_QUADS and b"# empty graph " in block:
-            tally.empty.update(graphs_in(block, keep_blank_nodes=keep_blank_nodes))
-
-    with errors_of(source), on_disk, file:
-        found = parse(
-            cast("BinaryIO", Blocks(file, look)),
-            source.format,
-            rename_blank_nodes=not keep_blank_nodes,
-        )
+    with opened(source, tally, lambda _: None, keep_blank_nodes=keep_blank_nodes) as text:
+        found = parse(text, source.format, rename_blank_nodes=not keep_blank_nodes)
         if source.graph is None:
             yield from found
         else:
             yield from (Quad(quad.subject, quad.predicate, quad.object, source.graph) for quad in found)
+
+
+@contextmanager
+def opened(
+    source: Source, tally: Tally, look: Callable[[bytes], None], *, keep_blank_nodes: bool
+) -> Generator[BinaryIO]:
+    """A source for the parser; the tally is told how far that is, and which graphs are said to be empty.
+
+    `look` is shown each block too.
+
+    Raises:
+        UserError: it cannot be read; says where.
+
+    """
+    read_before = tally.read
+    file, on_disk = source.open()
+
+    def note(block: bytes) -> None:
+        tally.read = read_before + on_disk.tell()
+        if source.format == RdfFormat.N_QUADS and b"# empty graph " in block:
+            tally.empty.update(_graphs_in(block, keep_blank_nodes=keep_blank_nodes))
+        look(block)
+
+    with errors_of(source), on_disk, file:
+        yield cast("BinaryIO", _Blocks(file, note))
 
 
 @contextmanager
@@ -146,7 +159,7 @@ def errors_of(source: Source) -> Generator[None]:
         raise UserError(f"{source.name} cannot be read: {error}") from error
 
 
-def graphs_in(block: bytes, *, keep_blank_nodes: bool) -> Iterator[NamedNode | BlankNode]:
+def _graphs_in(block: bytes, *, keep_blank_nodes: bool) -> Iterator[NamedNode | BlankNode]:
     """Graphs that are said to be empty."""
     for found in _EMPTY.finditer(block):
         if found[1]:
