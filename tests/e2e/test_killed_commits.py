@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from quadlog.errors import SetupError
-from tests.e2e.cluster import HTTP, PATIENCE_S, Cluster, recount
+from tests.e2e.cluster import HTTP, PATIENCE_S, Cluster, recount, until
 from tests.e2e.trouble import logged, reads_served, told
 from tests.lab_helpers import running_lab
 
@@ -47,6 +47,7 @@ def until_dead(lab: Cluster) -> None:
 
 def test_a_follower_dies_within_its_commits(lab: Cluster) -> None:
     kills = 0
+    until(lambda: len(lab.status()["workers"]) == len(lab.workers))  # reads need the other one
     lab.lab.kill(VICTIM, "KILL")
     with reads_served(lab):
         while kills - logged(lab, "the end came before the death", VICTIM) < HITS:
