@@ -40,10 +40,11 @@ class PayloadsConsumer:
 
     def passes_over(self, record: Record) -> tuple[str, int] | None:
         """Of a copy that is not taken, where the original stands: data centre and offset."""
-        origin, offset = record.header(ORIGIN_DC), record.number(ORIGIN_OFFSET)
-        if self._origins is None or origin is None or offset is None or origin in self._origins:
+        origin = record.header(ORIGIN_DC)
+        if self._origins is None or origin is None or origin in self._origins:
             return None
-        return origin.decode(errors="replace"), offset
+        offset = record.number(ORIGIN_OFFSET)
+        return None if offset is None else (origin.decode(errors="replace"), offset)
 
     def hear(self, record: Record) -> Payload | None:
         """The payload that is whole with this record, or None."""

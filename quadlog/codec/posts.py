@@ -29,7 +29,7 @@ def encode_post(post: Post) -> bytes:
             "given_up": list(post.given_up),
             "base": {"index": post.base.index, "chain": post.base.chain},
             "beside": post.beside and {"index": post.beside.index, "chain": post.beside.chain},
-            "effects": asdict(post.effects),
+            "effects": {"term": post.effects.term, "index": post.effects.index},
             "whole": post.whole,
             "unheard": list(post.unheard),
             "changes": [_peer_records(peers) for peers in post.changes],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.model import Kind, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from quadlog.core.model import Transaction, View
 
@@ -78,10 +78,9 @@ class Electorate:
 
     def _counts(self, view: View) -> Iterator[tuple[Fraction, int]]:
         """What those that are not blank count for, of how many data centres: by each of the changes."""
-        names = [name for name in view.members if name not in view.blank]
-        yield _count(names, self.peers(view))
+        yield _count(view.members, self.peers(view), view.blank)
         if view.before:
-            yield _count(names, view.before)
+            yield _count(view.members, view.before, view.blank)
 
     def is_blank(self, name: str, view: View) -> bool:
         """Whether a master that has installed this view is blank still."""
@@ -99,16 +98,14 @@ class Electorate:
         return 2 * counted >= centres
 
 
-def _count(names: Iterable[str], peers: tuple[Peer, ...]) -> tuple[Fraction, int]:
-    """What these are of how many data centres."""
-    shares, centres = _shares(peers)
-    return sum((shares[name] for name in names if name in shares), Fraction(0)), centres
-
-
-@lru_cache(maxsize=64)
-def _shares(peers: tuple[Peer, ...]) -> tuple[Mapping[str, Fraction], int]:
+@lru_cache(maxsize=64)  # asked with every round
+def _count(
+    members: tuple[str, ...], peers: tuple[Peer, ...], blank: frozenset[str] = frozenset()
+) -> tuple[Fraction, int]:
+    """What these are, but for those that are blank, of how many data centres."""
     sizes = Counter(peer.dc for peer in peers)
-    return {peer.node: Fraction(1, sizes[peer.dc]) for peer in peers}, len(sizes)
+    shares = {peer.node: Fraction(1, sizes[peer.dc]) for peer in peers if peer.node not in blank}
+    return sum((shares[name] for name in members if name in shares), Fraction(0)), len(sizes)
 
 
 @lru_cache(maxsize=64)
