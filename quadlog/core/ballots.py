@@ -120,7 +120,11 @@ class Ballots:
         if standing.joining is not None or self._node not in view.members:
             return None
         peers, before = self._electoral(standing, members)
-        candidate = replace(view, peers=peers, before=before)
+        candidate = (
+            view
+            if (peers, before) == (view.peers, view.before)
+            else replace(view, peers=peers, before=before)
+        )
         wanted = self._wanted(standing, self._electorate.centres(candidate), members, last, now)
         stay = wanted & {*view.members}
         if not stay or self._node != min(stay):

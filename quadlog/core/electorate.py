@@ -70,17 +70,17 @@ class Electorate:
 
     def is_majority(self, view: View) -> bool:
         """Whether those in it that are not blank are more than half of all data centres."""
-        return all(2 * counted > centres for counted, centres in self._counts(view))
+        return all(balance > 0 for balance in self._balances(view))
 
     def vouches(self, view: View) -> bool:
         """Whether there is no majority without one of those in it that are not blank."""
-        return all(2 * counted >= centres for counted, centres in self._counts(view))
+        return all(balance >= 0 for balance in self._balances(view))
 
-    def _counts(self, view: View) -> Iterator[tuple[Fraction, int]]:
-        """What those that are not blank count for, of how many data centres: by each of the changes."""
-        yield _count(view.members, self.peers(view), view.blank)
+    def _balances(self, view: View) -> Iterator[Fraction]:
+        """By how much those that are not blank are more than half: by each of the changes."""
+        yield _balance(view.members, self.peers(view), view.blank)
         if view.before:
-            yield _count(view.members, view.before, view.blank)
+            yield _balance(view.members, view.before, view.blank)
 
     def is_blank(self, name: str, view: View) -> bool:
         """Whether a master that has installed this view is blank still."""
@@ -94,18 +94,17 @@ class Electorate:
         """
         if view.before or view.blank or not self.is_majority(view):
             return False
-        counted, centres = _count(view.members, peers)
-        return 2 * counted >= centres
+        return _balance(view.members, peers) >= 0
 
 
 @lru_cache(maxsize=64)  # asked with every round
-def _count(
+def _balance(
     members: tuple[str, ...], peers: tuple[Peer, ...], blank: frozenset[str] = frozenset()
-) -> tuple[Fraction, int]:
-    """What these are, but for those that are blank, of how many data centres."""
+) -> Fraction:
+    """By how many data centres these, but for those that are blank, are more than half of all."""
     sizes = Counter(peer.dc for peer in peers)
     shares = {peer.node: Fraction(1, sizes[peer.dc]) for peer in peers if peer.node not in blank}
-    return sum((shares[name] for name in members if name in shares), Fraction(0)), len(sizes)
+    return sum((shares[name] for name in members if name in shares), Fraction(-len(sizes), 2))
 
 
 @lru_cache(maxsize=64)
