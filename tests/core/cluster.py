@@ -82,6 +82,8 @@ class Disk:
     ids: set[bytes] = field(default_factory=set)
     cuts: int = 0
     """How often the log was cut."""
+    taken: int = 0
+    """Of the payloads that the master was told of, how many were taken in: a restart is told of the others only."""
 
     @property
     def logged(self) -> Container[bytes]:
@@ -169,8 +171,8 @@ class Member:
         self.disk = self._disk()
         self.kafka: dict[tuple[bytes, bytes], Transaction] = {} if kafka is None else kafka
         """Payloads that are durable in this master's data centre, whether it knows or not."""
-        self.told: set[tuple[bytes, bytes]] = set()
-        """Of them, those that it has heard of."""
+        self.told: dict[tuple[bytes, bytes], None] = {}
+        """Of them, those that it has heard of, in order."""
         self.mine: set[tuple[bytes, bytes]] = set()
         """Those that its own clients gave."""
         self.posts: list[Post] = []
@@ -207,14 +209,14 @@ class Member:
     def submit(self, transaction: Transaction, at: float) -> None:
         """A client gave it, and its payload is durable here."""
         self.kafka[transaction.key] = transaction
-        self.told.add(transaction.key)
+        self.told[transaction.key] = None
         self.mine.add(transaction.key)
         self.core.step(Submitted(transaction=transaction), self.now(at))
 
     def acquire(self, transaction: Transaction, at: float) -> None:
         """Its payload was mirrored to here."""
         self.kafka[transaction.key] = transaction
-        self.told.add(transaction.key)
+        self.told[transaction.key] = None
         self.core.step(Acquired(transaction=transaction), self.now(at))
 
     def hear(self, post: Post, at: float) -> None:
@@ -250,6 +252,7 @@ class Member:
             fail("save")
             lost = self.disk.log[what.adopted.kept :] if what.adopted is not None else ()
             self.disk.save(what)
+            self.disk.taken = len(self.told)
             self.saved(what, lost)
             if what.adopted is not None:
                 adopted = self.disk.log[what.adopted.kept :]
@@ -281,9 +284,9 @@ class Member:
         self.core = self._core()
         if not self.core.is_blank:  # else the agreed topic holds more than it knows
             self._say_what_is_missing()
-        self.told = set()
-        for key, transaction in list(self.kafka.items()):
-            self.told.add(key)
+        self.told = dict.fromkeys(list(self.told)[: self.disk.taken])
+        for key, transaction in [item for item in self.kafka.items() if item[0] not in self.told]:
+            self.told[key] = None
             given = Submitted if key in self.mine else Acquired
             self.core.step(given(transaction=transaction), self.now(at))
 
