@@ -28,9 +28,12 @@ log = structlog.get_logger()
 YOUNG: Final = 50_000
 """Objects that may be made, and not freed by their counts, before Python looks for cycles among them."""
 
-
 SWITCH_S: Final = 0.001
 """How long a thread that wants to run waits for one that computes: Python's own 5 ms are a turn of the node."""
+
+IDLE_S: Final = 75
+"""Connections stay open so long between two requests: longer than clients' pools and usual balancers keep them.  Where
+both ends give up at the same moment, a request that was just sent is lost."""
 
 
 class Server:
@@ -57,6 +60,7 @@ class Server:
         """Serve `app`, and run what is `beside` it until then.  0 when told to stop, 1 when failed."""
         config = uvicorn.Config(
             app,
+            timeout_keep_alive=IDLE_S,
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=2,

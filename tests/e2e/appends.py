@@ -84,7 +84,8 @@ class Appends:
 
     def told(self, master: int, since: float) -> int:
         """How many a master acknowledged since a moment."""
-        return sum(key.startswith(f"{master}-") and at > since for key, at in self.acknowledged.items())
+        acknowledged = self.acknowledged.copy()  # clients go on
+        return sum(key.startswith(f"{master}-") and at > since for key, at in acknowledged.items())
 
     def longest_s(self, since: float = 0.0) -> float:
         """That a client waited for an answer of 204 that it asked for since a moment."""

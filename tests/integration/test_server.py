@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from quadlog.errors import SetupError
+from quadlog.kafka.ports import free_ports
 from quadlog.server import Server
 
 
@@ -53,3 +58,25 @@ def test_what_fails_on_the_loop_is_told_and_ends_nothing() -> None:
         assert server.run(None) == 0
     assert done == ["served on"]
     assert [repr(line["exc_info"]) for line in logs] == ["KeyError('of nobody')"]
+
+
+def test_a_connection_is_kept_for_longer_than_clients_keep_theirs() -> None:
+    """Five seconds, usually: at that very moment a request would be lost."""
+    [port] = free_ports(1)
+    server, answers = Server("127.0.0.1", port), list[bytes]()
+    app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
+
+    async def ask() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            for idle_s in (5.5, 0.0):
+                writer.write(b"GET / HTTP/1.1\r\nHost: quadlog\r\n\r\n")
+                answers.append(await reader.readuntil(b"here"))
+                await asyncio.sleep(idle_s)
+        finally:
+            writer.close()
+            server.leave()
+
+    server.call_soon(ask)
+    assert server.run(app) == 0
+    assert [answer.split()[1] for answer in answers] == [b"200", b"200"]
