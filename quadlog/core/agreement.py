@@ -36,6 +36,7 @@ from quadlog.core.messages import (
 )
 from quadlog.core.pacing import Clock, Pacing
 from quadlog.core.rounds import Rounds
+from quadlog.core.shared import Shared
 from quadlog.core.speech import Speech
 from quadlog.core.succession import Succession
 from quadlog.core.views import Views
@@ -91,10 +92,8 @@ class Agreement:
         self.queue: Final = self._holdings.queue
         self._company: Final = Company(node, self._views)
         self.ignored: Final = self._company.ignored
-        self._speech: Final = Speech(
-            node,
-            incarnation,
-            durable.sequence,
+        shared = Shared(
+            node=node,
             views=self._views,
             company=self._company,
             holdings=self._holdings,
@@ -102,16 +101,8 @@ class Agreement:
             pacing=self._pacing,
             limits=limits,
         )
-        self._rounds: Final = Rounds(
-            node,
-            views=self._views,
-            company=self._company,
-            holdings=self._holdings,
-            clock=self._clock,
-            pacing=self._pacing,
-            limits=limits,
-            offer=self._speech.offer,
-        )
+        self._speech: Final = Speech(shared, incarnation, durable.sequence)
+        self._rounds: Final = Rounds(shared, offer=self._speech.offer)
         self._succession: Final = Succession(
             self._views, self._holdings, self._company.members, stamp=self._clock.stamp
         )

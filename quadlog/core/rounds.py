@@ -18,38 +18,23 @@ from quadlog.core.model import START, Kind, Pair
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from quadlog.core.company import Company
-    from quadlog.core.holdings import Holdings
     from quadlog.core.member import Member
-    from quadlog.core.messages import Limits
     from quadlog.core.model import Post, Transaction
-    from quadlog.core.pacing import Clock, Pacing
-    from quadlog.core.views import Views
+    from quadlog.core.shared import Shared
 
 
 class Rounds:
     """How one master's queue and log grow by what is heard."""
 
-    def __init__(
-        self,
-        node: str,
-        *,
-        views: Views,
-        company: Company,
-        holdings: Holdings,
-        clock: Clock,
-        pacing: Pacing,
-        limits: Limits,
-        offer: Callable[[Pair], None],
-    ) -> None:
-        """`node`: this master; `offer`: told of each pair that may be posted."""
-        self._node: Final = node
-        self._views: Final = views
-        self._company: Final = company
-        self._holdings: Final = holdings
-        self._clock: Final = clock
-        self._pacing: Final = pacing
-        self._limits: Final = limits
+    def __init__(self, shared: Shared, *, offer: Callable[[Pair], None]) -> None:
+        """`offer`: told of each pair that may be posted."""
+        self._node: Final = shared.node
+        self._views: Final = shared.views
+        self._company: Final = shared.company
+        self._holdings: Final = shared.holdings
+        self._clock: Final = shared.clock
+        self._pacing: Final = shared.pacing
+        self._limits: Final = shared.limits
         self._offer: Final = offer
 
     # --- COLLECT ----------------------------------------------------------------------------------

@@ -12,44 +12,28 @@ from quadlog.core.model import NOWHERE, Post
 from quadlog.core.posting import Posting
 
 if TYPE_CHECKING:
-    from quadlog.core.company import Company
-    from quadlog.core.holdings import Holdings
-    from quadlog.core.messages import Limits
     from quadlog.core.model import Pair, Point
-    from quadlog.core.pacing import Clock, Pacing
-    from quadlog.core.views import Views
+    from quadlog.core.shared import Shared
 
 
 class Speech:
     """One master's posts."""
 
-    def __init__(
-        self,
-        node: str,
-        incarnation: bytes,
-        sequence: int,
-        *,
-        views: Views,
-        company: Company,
-        holdings: Holdings,
-        clock: Clock,
-        pacing: Pacing,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, shared: Shared, incarnation: bytes, sequence: int) -> None:
         """`sequence`: of its last post."""
-        self.node: Final = node
+        self.node: Final = shared.node
         self.incarnation: Final = incarnation
         self.sequence = sequence
         self.effects = NOWHERE
         """How far the effects topic of this data centre goes; said in posts, means nothing here."""
         self._unheard: tuple[str, ...] = ()
-        self._views: Final = views
-        self._company: Final = company
-        self._holdings: Final = holdings
-        self._clock: Final = clock
-        self._pacing: Final = pacing
-        self._limits: Final = limits
-        self._posting = Posting(holdings.queue, limits)
+        self._views: Final = shared.views
+        self._company: Final = shared.company
+        self._holdings: Final = shared.holdings
+        self._clock: Final = shared.clock
+        self._pacing: Final = shared.pacing
+        self._limits: Final = shared.limits
+        self._posting = Posting(shared.holdings.queue, shared.limits)
 
     @property
     def unheard(self) -> tuple[str, ...]:
