@@ -87,6 +87,7 @@ class Ballots:
             and name not in standing.view.members
             and self._asks_to_join(name, standing.view, members, now)
             and self._is_near(member, last)
+            and not self._presence.is_put_off(name, now)
         }
         together = {
             name

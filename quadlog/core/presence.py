@@ -4,7 +4,8 @@ A member is given up that is silent, or lacks what all others posted, for `lag`.
 opinions differ the lower id is believed.  Masters of one data centre stay together: from outside a member is given up
 when those of its data centre that speak have given it up, or, after twice the time, together with them.
 
-Whoever hears a stronger side asks to be let in there.
+Whoever hears a stronger side asks to be let in there.  One that is given up again and again is put off, for longer each
+time: all others wait whenever it goes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ HoldingUp: TypeAlias = tuple[Pair | None, frozenset[str]]
 
 NOBODY: Final[HoldingUp] = (None, frozenset())
 
+MOST: Final = 4
+"""How many times `lag` one that flaps is put off at the most."""
+
+STEADY: Final = 30
+"""How many times `lag` after one was given up that is forgotten."""
+
 
 class Presence:
     """Who was heard when, and what follows from that.  Times are steady milliseconds."""
@@ -38,6 +45,8 @@ class Presence:
         """When each other master was heard last, in this view or outside it."""
         self._since: float | None = None
         self._held_up: tuple[HoldingUp, float] = (NOBODY, 0.0)
+        self._given_up: dict[str, tuple[int, float]] = {}
+        """How often others were given up lately, and when last."""
 
     def begin(self, now: float) -> None:
         """A view begins: all have their time from here on."""
@@ -58,6 +67,17 @@ class Presence:
         """Whether it was heard within `lag`."""
         heard = self.heard_at.get(name)
         return heard is not None and now - heard <= self._lag
+
+    def give_up(self, names: set[str], now: float) -> None:
+        """These are given up."""
+        for name in names:
+            count, last = self._given_up.get(name, (0, now))
+            self._given_up[name] = (count + 1 if now - last <= STEADY * self._lag else 1), now
+
+    def is_put_off(self, name: str, now: float) -> bool:
+        """Whether it is not let in yet: not the first time, then for one `lag`, for two, for `MOST`."""
+        count, last = self._given_up.get(name, (0, now))
+        return count > 1 and now - last < min(2 ** (count - 2), MOST) * self._lag
 
     def missing(
         self,

@@ -155,6 +155,7 @@ class Views:
         before = (set(standing.given_up), standing.joining, standing.outside)
         if (given_up, joining, outside) == before:
             return False
+        presence.give_up(given_up - before[0], now)
         self.standing = replace(standing, given_up=tuple(sorted(given_up)), joining=joining, outside=outside)
         return True
 
