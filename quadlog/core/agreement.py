@@ -205,6 +205,7 @@ class Agreement:
     def step(self, given: Input, now: Now) -> None:
         """Take one input."""
         self._clock.now = now
+        self._views.wake(now.steady)
         self._holdings.begin_turn()
         match given:
             case Submitted(transaction=transaction):

@@ -47,6 +47,20 @@ class Presence:
         self._held_up: tuple[HoldingUp, float] = (NOBODY, 0.0)
         self._given_up: dict[str, tuple[int, float]] = {}
         """How often others were given up lately, and when last."""
+        self._awake_at: float | None = None
+
+    def wake(self, now: float) -> None:
+        """This master does something.
+
+        If it stood still before, because its process or its machine did, the others' time stood still, too: it has not
+        listened.
+        """
+        still = 0.0 if self._awake_at is None else now - self._awake_at
+        self._awake_at = now
+        if still > self._lag / 2:
+            self.heard_at.update({name: heard + still for name, heard in self.heard_at.items()})
+            self._since = None if self._since is None else self._since + still
+            self._held_up = (self._held_up[0], self._held_up[1] + still)
 
     def begin(self, now: float) -> None:
         """A view begins: all have their time from here on."""
@@ -137,9 +151,9 @@ class Presence:
         best, found = standing.rank, None
         for name, member in members.items():
             said = member.said
-            if said is None or name in view.members or said.joining is not None:
+            if said is None or said.joining is not None or not self.is_recent(name, now):
                 continue
-            if said.view == view or self._node in said.view.members or not self.is_recent(name, now):
+            if said.view == view or self._node in said.view.members:
                 continue
             if said.rank > best:
                 best, found = said.rank, said.view

@@ -127,6 +127,10 @@ class Views:
         self.standing = replace(self.standing, newest=self.incarnations.newest)
         return True
 
+    def wake(self, now: float) -> None:
+        """This master does something."""
+        self._presence.wake(now)
+
     def hear(self, post: Post, now: float) -> None:
         """A post came."""
         self._presence.hear(post, self.view, now)

@@ -219,6 +219,10 @@ class Member:
         self.told[transaction.key] = None
         self.core.step(Acquired(transaction=transaction), self.now(at))
 
+    def wake(self, at: float) -> None:
+        """It does something that matters to nobody."""
+        self.core._views.wake(self.now(at).steady)
+
     def hear(self, post: Post, at: float) -> None:
         """A post arrives."""
         self.core.step(Heard(post=post), self.now(at))

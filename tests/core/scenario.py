@@ -20,6 +20,9 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     stranger x9                 a master that is not configured posts to all
     crash m1                    m1 loses what it had not saved, and starts again: it collects all posts anew
     lose m1                     likewise, and it has lost its disk: it is blank
+    sleep m1                    m1's process stands still
+    wake m1                     it goes on
+    pass 30                     half a minute in which nobody says anything
     newcomer m4:us              a master comes that is no peer yet, in a data centre
     add m1 m4                   m1 is asked to make m4 a peer
     remove m1 m3                m1 is asked to make m3 one no more
@@ -59,6 +62,7 @@ class Scenario:
         self.asked: dict[str, Transaction] = {}
         """Changes of the peers."""
         self.at = 0.0
+        self.asleep: set[str] = set()
         self.limits = Limits()
         self.lag = float("inf")
         self.collected: dict[tuple[str, str], int] = {}
@@ -75,10 +79,17 @@ class Scenario:
             for line in commands.splitlines():
                 words = line.split("#")[0].split()
                 if words:
-                    self.at += SECOND
+                    self._pass()
                     getattr(self, f"do_{words[0]}")(*words[1:])
             out.append(f"{commands}\n----\n{self.state()}")
         return "\n\n".join(out) + "\n"
+
+    def _pass(self) -> None:
+        """A second."""
+        self.at += SECOND
+        for name, member in self.members.items():
+            if name not in self.asleep:
+                member.wake(self.at)
 
     # --- commands -----------------------------------------------------------------------------------
 
@@ -106,7 +117,7 @@ class Scenario:
 
     def do_submit(self, master: str, *names: str) -> None:
         for name in names:
-            self.at += SECOND
+            self._pass()
             self.members[master].submit(self._transaction(name), self.at)
 
     def do_acquire(self, master: str, *names: str) -> None:
@@ -122,7 +133,7 @@ class Scenario:
 
     def do_round(self, link: str | None = None) -> None:
         members = [self.members[name] for name in link.split("<->")] if link else list(self.members.values())
-        self.at += SECOND
+        self._pass()
         for member in members:
             member.turn(self.at)
         for member in members:
@@ -164,6 +175,16 @@ class Scenario:
         self.members[master].lose_disk(self.at)
         for sender in self.members:
             self.collected[master, sender] = 0
+
+    def do_pass(self, seconds: str) -> None:
+        for _ in range(int(seconds)):
+            self._pass()
+
+    def do_sleep(self, master: str) -> None:
+        self.asleep.add(master)
+
+    def do_wake(self, master: str) -> None:
+        self.asleep.remove(master)
 
     def do_newcomer(self, name: str) -> None:
         node, _, centre = name.partition(":")
