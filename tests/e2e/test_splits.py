@@ -72,6 +72,21 @@ def test_what_one_cannot_hear(cluster: Cluster) -> None:
     assert end.amiss == Amiss()
 
 
+def test_a_master_that_stood_still(cluster: Cluster) -> None:
+    """The others go on without it; it goes on with them, and never alone."""
+    with appending(cluster) as appends:
+        cluster.lab.kill("dc3-m1", "STOP")
+        until(lambda: len(cluster.status(0)["view"]["members"]) == 2, 2 * LAG_S + 5)
+        apart = time.monotonic()
+        until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
+        cluster.lab.kill("dc3-m1", "CONT")
+        end = ending(cluster, appends, time.monotonic())
+        assert logged(cluster, "a view has the duty", "dc3-m1") == 1
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
 def test_a_link_that_flaps(cluster: Cluster) -> None:
     """For a minute it is there for two seconds, and not for the next two."""
     with appending(cluster) as appends:
