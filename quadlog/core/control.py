@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
+from quadlog.core.electorate import names_peer
 from quadlog.core.model import Kind
 from quadlog.core.records import Outcome
 from quadlog.core.sparql.caution import MAX_NESTING, weigh
@@ -109,7 +110,7 @@ def options_of(name: str, kind: ControlKind | None) -> dict[str, str]:
 
 
 def change_of(entry: LoggedEntry) -> ControlChange:
-    """What a CONFIG entry asks for.
+    """What a CONFIG entry that `concerns` controls asks for.
 
     Raises:
         UserError: it is not understood.
@@ -130,12 +131,15 @@ def change_of(entry: LoggedEntry) -> ControlChange:
     return ControlChange(name=name, control=control)
 
 
+def concerns(entry: LoggedEntry) -> bool:
+    """Whether an entry is to change controls: what else is configured is none of the workers' business."""
+    return entry.kind is Kind.CONFIG and not names_peer(entry.options)
+
+
 def changes_of(pairs: Iterable[tuple[LoggedEntry, Effect]]) -> list[ControlChange]:
     """What entries with these effects changed of the controls."""
     return [
-        change_of(entry)
-        for entry, effect in pairs
-        if entry.kind is Kind.CONFIG and effect.outcome is Outcome.APPLIED
+        change_of(entry) for entry, effect in pairs if concerns(entry) and effect.outcome is Outcome.APPLIED
     ]
 
 

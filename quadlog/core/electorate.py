@@ -31,6 +31,11 @@ def options_of(peer: str, dc: str = "") -> dict[str, str]:
     return {PEER: peer, DC: dc}
 
 
+def names_peer(options: Mapping[str, str]) -> bool:
+    """Whether a CONFIG transaction with these options adds or removes a peer: it changes no quads, and no controls."""
+    return bool(options.get(PEER))
+
+
 def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ...]:
     """The peers behind an entry; nobody: it changes nothing.
 
@@ -39,9 +44,9 @@ def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ..
     >>> changed((Peer("m1", "dc1"),), add)
     (Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2'))
     """
-    name, dc = transaction.options.get(PEER, ""), transaction.options.get(DC, "")
-    if transaction.kind is not Kind.CONFIG or not name:
+    if transaction.kind is not Kind.CONFIG or not names_peer(transaction.options):
         return ()
+    name, dc = transaction.options[PEER], transaction.options.get(DC, "")
     others = tuple(peer for peer in peers if peer.node != name)
     is_there = len(others) < len(peers)
     if is_there == bool(dc):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from quadlog.core.control import ControlKind, after, change_of
+from quadlog.core.control import ControlKind, after, change_of, concerns
 from quadlog.core.model import Kind
 from quadlog.core.sparql.volatile import settled
 from quadlog.errors import UserError
@@ -72,14 +72,14 @@ class Controls:
         """Whether any may have to be evaluated for an entry."""
         if not self._all and entry.kind is Kind.TX:
             return False
-        return not isinstance(operations, str) and (bool(operations) or entry.kind is Kind.CONFIG)
+        return not isinstance(operations, str) and (bool(operations) or concerns(entry))
 
     def concern_unchanged(self) -> bool:
         """Whether they are evaluated even if nothing changes: only to be told of."""
         return self._foresee is not None
 
     def decided(self, entry: LoggedEntry) -> None:
-        """A CONFIG entry is applied."""
+        """An entry that `concerns` controls is applied."""
         self._all = after(self._all, [change_of(entry)])
         self._shapes = {name: found for name, found in self._shapes.items() if name in self._all}
 

@@ -194,7 +194,7 @@ class Evaluator:
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
         self.point, self._signature = Point(entry.index, entry.chain), after
         self._quads += change.growth
-        if entry.kind is Kind.CONFIG and reason is None:
+        if reason is None and control.concerns(entry):
             self._controls.decided(entry)
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
         decided = Decided(
@@ -312,8 +312,9 @@ def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
         return f"{entry.kind} entries are not known to this version"
     try:
         if entry.kind is Kind.CONFIG:
-            control.change_of(entry)
-            return ()
+            if control.concerns(entry):
+                control.change_of(entry)
+            return ()  # who is a peer is for the masters to know
         if entry.media_type == MEDIA_TYPE:
             return tuple(parse_patch(entry.body, tx_id=entry.id))
         return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))
