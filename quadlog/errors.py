@@ -11,9 +11,12 @@
     │   ├── NoSuchWorker       404  none of this id was heard
     │   ├── StillServing       409  a worker that is heard cannot be dismissed
     │   ├── NoSuchControl      404  none has this name
+    │   ├── NoSuchPeer         404  no peer has this id, or no settings name it
+    │   ├── PeersStay          409  the peers cannot be changed so, or are as asked already
     │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     │   └── NotEmpty           409  a seed for a repository whose log holds something, or begins with another seed
     ├── Unavailable            503  definite: nothing was changed, try again
+    │   └── NotAPeer           503  this master takes no writes: others do
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
@@ -101,6 +104,18 @@ class StillServing(UserError):
     status = 409
 
 
+class NoSuchPeer(UserError):
+    """No peer has this id; or, where one is to be added, the settings do not name it."""
+
+    status = 404
+
+
+class PeersStay(UserError):
+    """The peers cannot be changed as asked, or are so already."""
+
+    status = 409
+
+
 class OtherHistory(UserError):
     """A point in the log that a read asked for is not in the log as it is known here."""
 
@@ -117,6 +132,10 @@ class Unavailable(QuadlogError):
     """This node cannot do it now; nothing was changed."""
 
     status = 503
+
+
+class NotAPeer(Unavailable):
+    """This master has no place among those that agree: it takes no writes."""
 
 
 class QueryStopped(QuadlogError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections import Counter
 from math import inf
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
@@ -50,7 +51,7 @@ def _kebab(name: str) -> str:
 
 
 class Peer(BaseModel):
-    """Another voting master, as `peer.N.…` in the TOML file."""
+    """Another master, as `peer.N.…` in the TOML file."""
 
     model_config = ConfigDict(alias_generator=_kebab, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -58,6 +59,8 @@ class Peer(BaseModel):
     dc: str
     url: str
     kafka: str
+    voting: bool = True
+    """Whether it is a peer where the log begins; what became of that later the log says, and this is not changed."""
 
 
 class NodeSettings(BaseSettings):
@@ -133,6 +136,8 @@ class MasterSettings(NodeSettings):
     """Settings of one master."""
 
     master_url: str
+    voting: bool = True
+    """Whether this master is a peer where the log begins; the same in what its peers' settings say of it."""
     peer: dict[str, Peer] = Field(default_factory=dict)
     max_waiting: Annotated[int, Field(ge=1)] = 100_000
     """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
@@ -162,6 +167,22 @@ class MasterSettings(NodeSettings):
         if len(set(ids)) != len(ids):
             message = f"every master needs an id of its own, got {sorted(ids)}"
             raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _some_vote(self) -> Self:
+        named = [(self.node_id, self.dc, self.voting), *((p.id, p.dc, p.voting) for p in self.peer.values())]
+        if not any(votes for _, _, votes in named):
+            message = "voting is false for all masters: with some of them the log begins, the others are added later"
+            raise ValueError(message)
+        masters = Counter(dc for _, dc, _ in named)
+        for name, dc, votes in named:
+            if not votes and masters[dc] > 1:
+                message = (
+                    f"voting is false for {name}, and {dc} has {masters[dc]} masters: a master that is added later is"
+                    " the only one of its data centre"
+                )
+                raise ValueError(message)
         return self
 
     @model_validator(mode="after")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.member import Member
     from quadlog.core.messages import Input
-    from quadlog.core.model import Ask, Held, Point, Post, Standing, Transaction, View
+    from quadlog.core.model import Ask, Held, Peer, Point, Post, Standing, Transaction, View
 
 
 class Agreement:
@@ -132,6 +132,21 @@ class Agreement:
         return self._views.is_peer
 
     @property
+    def peers(self) -> tuple[Peer, ...]:
+        """Who may be a member of a view, as far as this master was told."""
+        return self._views.peers
+
+    @property
+    def undecided(self) -> frozenset[str]:
+        """Those whose being a peer, or not, is agreed and not decided yet."""
+        return self._views.undecided
+
+    @property
+    def has_majority(self) -> bool:
+        """Whether more than half of all data centres are in the view."""
+        return self._views.is_majority(self.view)
+
+    @property
     def heard_at(self) -> Mapping[str, float]:
         """When each other master was heard last: milliseconds of the steady clock."""
         return self._views.heard_at
@@ -192,7 +207,7 @@ class Agreement:
         0: of none that is known.
         """
         members = self._company.in_view()
-        if members is None or not self._views.is_majority(self.view):
+        if members is None or not self.has_majority:
             return 0
         return min(member.said.base.index for member in members if member.said is not None)
 

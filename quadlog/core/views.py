@@ -98,6 +98,27 @@ class Views:
         peers = self._electorate.peers(standing.view)
         return not standing.outside and any(peer.node == self.node for peer in peers)
 
+    @property
+    def peers(self) -> tuple[Peer, ...]:
+        """Who may be a member, by the log; by the side that does not name this master, if it was told so."""
+        standing = self.standing
+        if standing.outside and standing.joining is not None:
+            return self._electorate.peers(standing.joining)
+        return self._logged
+
+    @property
+    def undecided(self) -> frozenset[str]:
+        """Those whose being a peer, or not, is agreed and not decided yet."""
+        view = self.view
+        said = [self._electorate.peers(view), *([view.before] if view.before else []), *self.standing.changes]
+        names = [frozenset(peer.node for peer in peers) for peers in said]
+        return frozenset[str]().union(*names).difference(names[0].intersection(*names[1:]))
+
+    @property
+    def _logged(self) -> tuple[Peer, ...]:
+        changes = self.standing.changes
+        return changes[-1] if changes else self._electorate.peers(self.view)
+
     def is_majority(self, view: View) -> bool:
         """Whether more than half of all data centres are in it."""
         return self._electorate.is_majority(view)
@@ -184,10 +205,9 @@ class Views:
 
         That follows from the log alone, so it is the same wherever this entry is, in whatever view it was added.
         """
-        changes = self.standing.changes
-        change = changed(changes[-1] if changes else self._electorate.peers(self.view), transaction)
+        change = changed(self._logged, transaction)
         if change:
-            self.standing = replace(self.standing, changes=(*changes, change))
+            self.standing = replace(self.standing, changes=(*self.standing.changes, change))
         return bool(change)
 
     def is_frozen(self, members: Iterable[Member]) -> bool:

@@ -17,7 +17,10 @@ from quadlog.master import registry
 from quadlog.master.barrier import Barrier
 from quadlog.master.controls import Controls
 from quadlog.master.dismissal import Dismissal
+from quadlog.master.introduction import Introduction
+from quadlog.master.outside import urls_of
 from quadlog.master.passage import Passage
+from quadlog.master.peers import Peers
 from quadlog.master.queries import Queries
 from quadlog.master.reads import Reads
 from quadlog.master.room import Room
@@ -46,6 +49,7 @@ def make_app(
     passage, updates = Passage(node.crew), Updates(node, settings, room)
     reads = Reads(node, settings, room, passage=passage, barrier=Barrier(updates.barrier))
     queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
+    doors = Peers(node, updates, settings, peers, Introduction(urls_of(settings)))
     statements = Statements(updates, settings, room, reads.dry_run)
 
     async def update(request: Request) -> Response:
@@ -75,6 +79,9 @@ def make_app(
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),
             Route("/cluster/status", status, methods=["GET"]),
+            Route("/cluster/peers", doors.listed, methods=["GET"]),
+            Route("/cluster/peers", doors.add, methods=["POST"]),
+            Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
             Route("/cluster/workers/{id}", Dismissal(node).dismiss, methods=["DELETE"]),
             Route("/healthz/started", _fine, methods=["GET"]),
             Route("/healthz/alive", _fine, methods=["GET"]),

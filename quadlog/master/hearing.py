@@ -75,6 +75,11 @@ class Hearing:
         if known is None or post.incarnation != known.incarnation or post.sequence > known.sequence:
             self._words[post.node] = _Word(moment, post.incarnation, post.sequence, post.unheard)
 
+    def heard_at(self, node: str) -> float | None:
+        """When a master said something new last, however it came and whether or not it is a peer."""
+        word = self._words.get(node)
+        return None if word is None else word.at
+
     def look(self, moment: float) -> None:
         """See who is missing."""
         still = 0.0 if self._looked_at is None else moment - self._looked_at

@@ -66,6 +66,10 @@ class Relay:
         """By way of which data centres each of them is heard of."""
         return self._hearing.ways
 
+    def heard_at(self, node: str) -> float | None:
+        """When a master said something new last, a peer or not."""
+        return self._hearing.heard_at(node)
+
     def hear(self, post: Post, record: Record, dc: str, moment: float) -> None:
         """A post came out of the topic of data centre `dc`."""
         directly = self._hearing.dc_of.get(post.node) == dc

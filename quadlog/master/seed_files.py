@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
 from quadlog.master.neighbours import Lacks, Neighbours
+from quadlog.master.outside import refuse_outside
 from quadlog.master.tee import deliver
 from quadlog.parcel import Label, gathered
 
@@ -69,10 +70,11 @@ class SeedFiles:
         return None
 
     def other_dcs(self) -> dict[str, list[Peer]]:
-        """Of each other data centre its masters."""
+        """Of each other data centre its masters, as far as they are peers: others may not be there yet."""
         found: dict[str, list[Peer]] = {}
+        peers = {peer.node for peer in self._node.agreement.peers}
         for peer in sorted(self._settings.peer.values(), key=lambda peer: peer.id):
-            if peer.dc != self._settings.dc:
+            if peer.dc != self._settings.dc and peer.id in peers:
                 found.setdefault(peer.dc, []).append(peer)
         return found
 
@@ -94,9 +96,12 @@ class SeedFiles:
 
         Raises:
             NotEmpty: this log does not begin with it.
+            NotAPeer: of all data centres only peers know.
             UserError: they did not come whole.
 
         """
+        if "here" not in request.query_params:
+            refuse_outside(self._node.agreement, self._settings)
         label = Label.of(request.headers)
         self._refuse(label.signature, label.quads, may_begin=True)
         groups = await self._neighbours.groups(await self._lacking(label))

@@ -26,6 +26,7 @@ from quadlog.core.records import Seed
 from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
 from quadlog.http_body import read_query
 from quadlog.http_client import new_client
+from quadlog.master.outside import refuse_outside
 from quadlog.master.seed_files import SeedFiles
 from quadlog.master.tee import TIMEOUT, message_of
 
@@ -103,10 +104,12 @@ class Seeding:
 
         Raises:
             NotEmpty: it begins with something else.
+            NotAPeer: others decide that.
             Unavailable: no master of the home can be asked; nothing was changed.
             OutcomeUnknown: it was said, and not heard in time.
 
         """
+        refuse_outside(self._node.agreement, self._settings)
         body = await read_query(request)
         seed = _seed_of(body, by=self._settings.node_id)
         if self._settings.dc != self._home:

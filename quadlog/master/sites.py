@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from quadlog.errors import SetupError
+from quadlog.master.outside import voting_of
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from quadlog.settings import MasterSettings
+
+
+class Named(dict[str, str]):
+    """Data centres by master.
+
+    >>> Named({"m1": "dc1"})["m1"]
+    'dc1'
+    """
+
+    def __missing__(self, name: str) -> NoReturn:
+        """Raise SetupError: others have added a master that this one cannot hear."""
+        message = (
+            f"{name} is a peer by the agreed log, and these settings do not name it: add peer.N.id, .dc, .url, .kafka"
+            " and .voting = false of it to the settings of this master, and start it again"
+        )
+        raise SetupError(message)
 
 
 class Sites:
@@ -19,8 +39,13 @@ class Sites:
         self.node: Final = settings.node_id
         self.dc: Final = settings.dc
         """Its data centre."""
-        self.dc_of: Final = {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in peers}
-        """Of each master."""
+        self.dc_of: Final[Mapping[str, str]] = Named(
+            {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in peers}
+        )
+        """Of each master that is named, a peer or not."""
+        voting = voting_of(settings)
+        self.first_peers: Final = {name: dc for name, dc in self.dc_of.items() if voting[name]}
+        """Of each master that is a peer where the log begins."""
         self.kafka_of: Final = {settings.dc: settings.kafka} | {peer.dc: peer.kafka for peer in peers}
         """Of each data centre the bootstrap servers."""
         self.topics: Final = {dc: Topics(settings.repository, dc) for dc in self.kafka_of}

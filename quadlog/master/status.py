@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
+from quadlog.master.outside import OUTSIDE, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "dc": settings.dc,
         "repository": settings.repository,
         "kafka": settings.kafka,
-        "role": "read-write",
+        "role": role_of(agreement),
         "leads": node.chores.leads,
         "duty": {
             "dc": node.chores.duty.agreed.dc,
@@ -44,7 +45,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "incoming": len(agreement.queue),
         "waiting": len(node.desk),
         "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
-        "split": _split(node, dc_of),
+        "split": _split(node),
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(agreement.ignored),
@@ -69,23 +70,37 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
     }
 
 
-def _split(node: Node, dc_of: Mapping[str, str]) -> dict[str, Any]:
-    """Whether this master's view lacks anyone, and whether it is about to give way to a stronger side."""
-    standing, fork = node.agreement.standing, node.joining.fork
-    state = "joining" if standing.joining else "apart" if len(standing.view.members) < len(dc_of) else "none"
+def _split(node: Node) -> dict[str, Any]:
+    """Whether this master's view lacks any peer, and whether it is about to give way to a stronger side."""
+    agreement, fork = node.agreement, node.joining.fork
+    standing = agreement.standing
+    lacks = any(peer.node not in standing.view.members for peer in agreement.peers)
+    state = "joining" if standing.joining else "apart" if lacks else "none"
     return {"state": state, "strategy": None, "fork_index": None if fork is None else fork.index}
 
 
 def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
     agreement = node.agreement
-    heard_at, member = agreement.heard_at.get(name), agreement.members.get(name)
-    lag = None if heard_at is None else round(moment - heard_at)
-    silent = lag is None or lag > agreement.pace.idle * 3
+    member, lag = agreement.members.get(name), _lag(node, name, moment)
+    silent = is_silent(node, name, moment)
+    state = "silent" if silent else "relayed" if dc in node.relay.unheard else "connected"
     return {
         "id": name,
         "dc": dc,
-        "state": "silent" if silent else "relayed" if dc in node.relay.unheard else "connected",
-        "lag_ms": lag,
+        "state": state if any(peer.node == name for peer in agreement.peers) else OUTSIDE,
+        "lag_ms": None if lag is None else round(lag),
         "agreed_index": member.base.index if member else None,
         "incarnation": member.incarnation.hex() if member else None,
     }
+
+
+def is_silent(node: Node, name: str, moment: float) -> bool:
+    """Whether nothing came of another master for three idle rounds."""
+    lag = _lag(node, name, moment)
+    return lag is None or lag > node.agreement.pace.idle * 3
+
+
+def _lag(node: Node, name: str, moment: float) -> float | None:
+    """Milliseconds since another master was heard; the agreement listens to peers alone."""
+    heard = [at for at in (node.agreement.heard_at.get(name), node.relay.heard_at(name)) if at is not None]
+    return moment - max(heard) if heard else None

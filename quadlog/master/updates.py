@@ -26,6 +26,7 @@ from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, 
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
+from quadlog.master.outside import refuse_outside
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -111,9 +112,11 @@ class Updates:
         """The answer to a request whose transaction was checked, once that is agreed and applied, or rejected.
 
         Raises:
-            Unavailable: definite; nothing was logged: there is no worker.
+            Unavailable: definite; nothing was logged: there is no worker, or this master is not a peer.
 
         """
+        if not self._node.desk.is_known(transaction_id):
+            refuse_outside(self._node.agreement, self._settings)
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
@@ -137,6 +140,7 @@ class Updates:
             Unavailable: it could not be given, or was not agreed within `request-timeout`: a master is silent.
 
         """
+        refuse_outside(self._node.agreement, self._settings)
         try:
             return (await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))).index
         except OutcomeUnknown as error:

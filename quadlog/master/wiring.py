@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from consumers.effects_ledger import EffectsLedger
@@ -168,17 +168,18 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
 
 
 def _first_duty(sites: Sites) -> Handover:
-    view = first_view(sites.dc_of)
+    view = first_view(sites.first_peers)
     return Handover(index=0, term=view.id, dc=view.home)
 
 
 def _agreement(world: World) -> Agreement:
     settings, store = world.settings, world.store
+    durable = store.durable()
     return Agreement(
         node=settings.node_id,
         incarnation=store.incarnation,
-        masters=world.sites.dc_of,
-        durable=store.durable(),
+        masters=world.sites.first_peers,
+        durable=durable if settings.voting else replace(durable, blank=True),
         logged=store,
         pace=Pace(
             window=settings.round_window_ms,

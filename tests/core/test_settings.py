@@ -9,6 +9,7 @@ import pytest
 
 from quadlog.errors import SetupError, UserError
 from quadlog.lab.node_files import variables
+from quadlog.master.sites import Sites
 from quadlog.settings import MIB, MasterSettings, WorkerSettings
 
 MASTER = """
@@ -156,3 +157,41 @@ def test_settings_do_not_change(tmp_path: Path) -> None:
 def test_what_a_lab_process_cannot_be_started_with_is_refused(setting: str) -> None:
     with pytest.raises(UserError, match="--set takes QUADLOG_"):
         variables([setting])
+
+
+FOURTH = """
+[peer.2]
+id = "dc3-m1"
+dc = "dc3"
+url = "http://new:7001"
+kafka = "new:9092"
+voting = false
+"""
+
+
+def test_who_is_added_later_is_named_before(tmp_path: Path) -> None:
+    settings = load(tmp_path, MASTER + FOURTH)
+    assert settings.voting
+    assert [peer.voting for peer in settings.peer.values()] == [True, False]
+    sites = Sites(settings)
+    assert (sites.first_peers, sites.others) == ({"dc1-m1": "dc1", "dc2-m1": "dc2"}, ["dc2", "dc3"])
+    own = Sites(load(tmp_path, "voting = false\n" + MASTER))
+    assert (own.first_peers, own.dc_of["dc1-m1"]) == ({"dc2-m1": "dc2"}, "dc1")
+    assert not load(tmp_path, QUADLOG_VOTING="false").voting
+    with pytest.raises(
+        SetupError, match="dc4-m1 is a peer by the agreed log, and these settings do not name it"
+    ):
+        assert own.dc_of["dc4-m1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("voting = false\n" + MASTER + "voting = false\n", "voting is false for all masters"),
+        (MASTER + FOURTH.replace('dc = "dc3"', 'dc = "dc1"'), "dc1 has 2 masters"),
+        (MASTER + FOURTH.replace("false", '"perhaps"'), "peer.2.voting: "),
+    ],
+)
+def test_votes_that_cannot_be(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SetupError, match=said):
+        load(tmp_path, text)

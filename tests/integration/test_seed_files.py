@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from quadlog.answers import handle_error
+from quadlog.core.model import Peer
 from quadlog.errors import QuadlogError
 from quadlog.master import seed_files
 from quadlog.master.seed_files import SeedFiles
@@ -78,6 +79,10 @@ class House:
         )
 
 
+OUTSIDER = "m9"
+"""A master that the settings name, and that is no peer."""
+
+
 class Town:
     """A data centre: its workers, and a master's files of seeds."""
 
@@ -91,7 +96,10 @@ class Town:
             dc="dc1",
             peer={name: SimpleNamespace(id=name, dc=name, url=f"http://{name}") for name in peers},
         )
-        node = SimpleNamespace(crew=SimpleNamespace(all=lambda: self.workers))
+        node = SimpleNamespace(
+            crew=SimpleNamespace(all=lambda: self.workers),
+            agreement=SimpleNamespace(peers=[Peer(name, name) for name in peers if name != OUTSIDER]),
+        )
         mounts: dict[str, httpx.AsyncBaseTransport] = {
             f"http://{name}": httpx.ASGITransport(house.app()) for name, house in self.houses.items()
         }
@@ -152,6 +160,12 @@ def test_who_was_to_give_it_fails(tmp_path: Path) -> None:
     failures = asyncio.run(town.put(label, files))
     assert list(failures) == ["dc1/w1"]
     assert town.kept() == ["w2"]
+
+
+def test_who_is_no_peer_is_not_asked(tmp_path: Path) -> None:
+    """It may not be there yet, and the import is not to fail for it."""
+    town = Town(tmp_path, "w1", peers=("m2", OUTSIDER))
+    assert list(town.files.other_dcs()) == ["m2"]
 
 
 def test_nobody_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,313 @@
+"""Who the peers are, and what is refused before it is logged.  A real store and app; Kafka is a list."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from producers.effects import EffectsMirror
+from quadlog.core.agreement import Agreement
+from quadlog.core.messages import Limits, Pace
+from quadlog.core.model import Peer, Standing, View, first_view
+from quadlog.master.admission import Admission
+from quadlog.master.app import make_app
+from quadlog.master.introduction import Introduction
+from quadlog.master.seeding import Seeding
+from quadlog.parcel import Label
+from quadlog.settings import MasterSettings
+from quadlog.store import MasterStore
+from tests.integration.test_back_pressure import Broker
+from tests.lone_node import lone_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from quadlog.master.node import Node
+
+VOTING = {"m1": "dc1", "m2": "dc2"}
+NAMED = VOTING | {"m3": "dc3"}
+"""m3 is not a peer yet."""
+SPARQL = {"Content-Type": "application/sparql-update"}
+
+
+def settings(path: Path) -> MasterSettings:
+    others = {
+        name: {"id": name, "dc": dc, "url": f"http://{name}", "kafka": "-", "voting": name in VOTING}
+        for name, dc in NAMED.items()
+        if name != "m1"
+    }
+    return MasterSettings.model_validate(
+        {
+            "node-id": "m1",
+            "dc": "dc1",
+            "data-dir": path,
+            "port": 1,
+            "kafka": "-",
+            "master-url": "http://m1",
+            "request-timeout": 0.3,
+            "peer": others,
+        }
+    )
+
+
+def saying(name: str, **changed: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """What another master answers to GET /cluster/peers."""
+    peers = [
+        {"id": one, "dc": dc, "peer": one in VOTING, "voting": one in VOTING} for one, dc in NAMED.items()
+    ]
+    role = "read-write" if name in VOTING else "outside"
+    return {"node": name, "role": role, "peers": peers} | changed
+
+
+@dataclass
+class Door:
+    """A master's app, and what the others say."""
+
+    app: Any
+    node: Node
+    settings: MasterSettings
+    broker: Broker
+    others: dict[str, dict[str, Any] | None]
+
+    def ask(self, method: str, path: str, **rest: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
+        async def asked() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://m1") as client:
+                return await client.request(method, path, **rest)
+
+        return asyncio.run(asked())
+
+    def add(self, name: object = "m3", dc: object = "dc3") -> httpx.Response:
+        return self.ask("POST", "/cluster/peers", json={"id": name, "dc": dc})
+
+    def refused(self, answer: httpx.Response, status: int, error: str, words: str) -> None:
+        """It is, for this reason, and nothing was logged."""
+        said = answer.json()
+        assert (answer.status_code, said["error"], said["definite"]) == (status, error, True), said
+        assert words in said["message"]
+        assert "nothing" in said["message"]
+        assert not self.broker.payloads
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MasterStore]:
+    store = MasterStore(tmp_path / "store")
+    yield store
+    store.close()
+
+
+def door(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, path: Path, standing: Standing | None = None
+) -> Door:
+    broker, of = Broker(), settings(path)
+    others: dict[str, dict[str, Any] | None] = {name: saying(name) for name in ("m2", "m3")}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        said = others[request.url.host]
+        assert request.url.path == "/cluster/peers"
+        if said is None:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json=said)
+
+    def introduction(urls: Mapping[str, str]) -> Introduction:
+        return Introduction(urls, httpx.AsyncClient(transport=httpx.MockTransport(answer)))
+
+    monkeypatch.setattr("quadlog.master.app.Introduction", introduction)
+    agreement = Agreement(
+        node="m1",
+        incarnation=store.incarnation,
+        masters=VOTING,
+        durable=replace(store.durable(), standing=standing),
+        logged=store,
+        pace=Pace(window=0),
+        limits=Limits(),
+    )
+    node = lone_node(agreement, store, broker, Admission(max_waiting=10), failed=pytest.fail)
+    return Door(make_app(node, of, peers=NAMED), node, of, broker, others)
+
+
+@pytest.fixture
+def one(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Door:
+    """Of a master that is a peer."""
+    return door(store, monkeypatch, tmp_path)
+
+
+def test_all_that_the_settings_name_are_listed(one: Door) -> None:
+    said = one.ask("GET", "/cluster/peers").json()
+    assert (said["node"], said["dc"], said["role"]) == ("m1", "dc1", "read-write")
+    listed = [(p["id"], p["dc"], p["url"], p["peer"], p["decided"], p["reachable"]) for p in said["peers"]]
+    assert listed == [
+        ("m1", "dc1", "http://m1", True, True, True),
+        ("m2", "dc2", "http://m2", True, True, False),
+        ("m3", "dc3", "http://m3", False, True, False),
+    ]
+    status = one.ask("GET", "/cluster/status").json()
+    assert status["role"] == "read-write"
+    assert [(peer["id"], peer["state"]) for peer in status["peers"]] == [("m2", "silent"), ("m3", "outside")]
+
+
+def test_what_is_agreed_and_not_decided_is_told(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """m2 is removed by the view, m3 added by an entry that no view names yet."""
+    m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
+    view = View(epoch=2, members=("m1", "m2"), peers=(m1,), before=(m1, m2))
+    of = door(store, monkeypatch, tmp_path, Standing(view=view, changes=((m1, m3),)))
+    peers = of.ask("GET", "/cluster/peers").json()["peers"]
+    assert [(peer["id"], peer["peer"], peer["decided"]) for peer in peers] == [
+        ("m1", True, True),
+        ("m2", False, False),
+        ("m3", True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"m3",
+        b"[]",
+        b'{"id": "m3"}',
+        b'{"id": 3, "dc": "dc3"}',
+        b'{"id": "m3", "dc": ""}',
+        b'{"id": "m3", "dc": "dc3", "force": true}',
+    ],
+)
+def test_a_body_that_is_not_understood(one: Door, body: bytes) -> None:
+    one.refused(one.ask("POST", "/cluster/peers", content=body), 400, "UserError", '{"id": "…", "dc": "…"}')
+
+
+def test_who_cannot_be_added(one: Door) -> None:
+    one.refused(one.add("m4", "dc4"), 404, "NoSuchPeer", "do not name m4")
+    one.refused(one.add("m3", "dc2"), 400, "UserError", "m3 is in dc3 by the settings")
+    one.refused(one.add("m2", "dc2"), 409, "PeersStay", "m2 is a peer already")
+
+
+@pytest.mark.parametrize(
+    ("other", "said", "status", "words"),
+    [
+        ("m2", None, 503, "m2 has to say whom it knows, and does not at http://m2"),
+        ("m3", None, 503, "m3 has to say"),
+        ("m3", saying("m4"), 503, "m4 answers there"),
+        ("m2", {"node": "m2"}, 503, "validation error"),
+        (
+            "m2",
+            saying("m2", peers=[p for p in saying("m2")["peers"] if p["id"] != "m3"]),
+            409,
+            "m2 do not name m3",
+        ),
+        (
+            "m2",
+            saying("m2", peers=[p | {"dc": "dc9"} for p in saying("m2")["peers"]]),
+            409,
+            "m2 do not name m3",
+        ),
+        (
+            "m3",
+            saying("m3", peers=[p for p in saying("m3")["peers"] if p["id"] != "m2"]),
+            409,
+            "m3 do not name m2",
+        ),
+        (
+            "m2",
+            saying("m2", peers=[p | {"voting": True} for p in saying("m2")["peers"]]),
+            409,
+            "voting has to",
+        ),
+        ("m3", saying("m3", role="read-write"), 409, "m3 says that it is read-write"),
+    ],
+    ids=[
+        "a peer is away",
+        "it is away itself",
+        "it is another one",
+        "no word of peers",
+        "not named there",
+        "elsewhere there",
+        "it does not know a peer",
+        "another beginning",
+        "it takes writes",
+    ],
+)
+def test_all_have_to_know_who_is_added(
+    one: Door, other: str, said: dict[str, Any] | None, status: int, words: str
+) -> None:
+    one.others[other] = said
+    one.refused(one.add(), status, {409: "PeersStay", 503: "Unavailable"}[status], words)
+
+
+def test_who_cannot_be_removed(one: Door) -> None:
+    one.refused(one.ask("DELETE", "/cluster/peers/m3"), 404, "NoSuchPeer", "m3 is not a peer")
+    one.refused(one.ask("DELETE", "/cluster/peers/m4"), 404, "NoSuchPeer", "m4 is not a peer")
+    one.refused(one.ask("DELETE", "/cluster/peers/m2", content=b"now"), 400, "UserError", "no body")
+
+
+def test_the_last_one_stays(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    view = View(epoch=2, members=("m1",), peers=(Peer("m1", "dc1"),))
+    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    of.refused(of.ask("DELETE", "/cluster/peers/m1"), 409, "PeersStay", "the only peer")
+
+
+def test_one_of_several_of_a_data_centre_is_stopped_first(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    view = View(epoch=2, members=("m1", "m2"), peers=(Peer("m1", "dc1"), Peer("m2", "dc1")))
+    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    monkeypatch.setattr("quadlog.master.peers.is_silent", lambda *_: False)
+    of.refused(of.ask("DELETE", "/cluster/peers/m2"), 409, "PeersStay", "stop it first")
+
+
+@pytest.mark.parametrize("path", ["/cluster/peers", "/cluster/peers/m2"])
+def test_a_minority_changes_nothing(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+) -> None:
+    of = door(store, monkeypatch, tmp_path, Standing(view=View(epoch=2, members=("m1",))))
+    answer = of.add() if path.endswith("peers") else of.ask("DELETE", path)
+    of.refused(answer, 503, "Unavailable", "(m1) is no majority")
+
+
+def test_what_is_in_order_is_given_to_the_log(one: Door) -> None:
+    """Nobody agrees here, and no worker is in service: that is as far as it comes."""
+    one.refused(one.add(), 503, "Unavailable", "no worker")
+    one.refused(one.ask("DELETE", "/cluster/peers/m2"), 503, "Unavailable", "no worker")
+
+
+def test_outside_nothing_is_written(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And it is told where else; what the stronger side says of the peers counts."""
+    beyond = View(epoch=7, members=("m2", "m3"), peers=(Peer("m2", "dc2"), Peer("m3", "dc3")))
+    outside = Standing(view=first_view(VOTING), joining=beyond, outside=True)
+    of = door(store, monkeypatch, tmp_path, outside)
+    update = "INSERT DATA { <urn:a> a 1 }"
+    for answer in (
+        of.ask("POST", "/update", content=update, headers=SPARQL),
+        of.ask("PUT", "/controls/a", content="ASK {}", headers={"Content-Type": "application/sparql-query"}),
+        of.ask("DELETE", "/repositories/main/statements"),
+        of.ask("DELETE", "/cluster/peers/m2"),
+        of.add("m3", "dc3"),
+    ):
+        of.refused(answer, 503, "NotAPeer", "write at http://m2, http://m3,")
+    said = of.ask("GET", "/cluster/peers").json()
+    assert (said["role"], [peer["peer"] for peer in said["peers"]]) == ("outside", [False, True, True])
+    assert of.ask("GET", "/cluster/status").json()["role"] == "outside"
+    strict = {"query": "ASK {}"}
+    answer = of.ask("GET", "/sparql", params=strict, headers={"Quadlog-Consistency": "strict"})
+    of.refused(answer, 503, "NotAPeer", "write at")
+
+
+def test_outside_nothing_is_imported(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = door(store, monkeypatch, tmp_path, Standing(view=first_view(VOTING), outside=True))
+    seeding = Seeding(of.node, of.settings, EffectsMirror(of.broker, "effects", "m1"))
+    of.app = make_app(of.node, of.settings, peers=NAMED, seeding=seeding)
+    seed = {"signature": "11" * 32, "quads": 1, "digest": "22" * 32, "sources": ["a.nq"]}
+    of.refused(of.ask("POST", "/cluster/seed", json=seed), 503, "NotAPeer", "write at http://m2,")
+    label = Label(signature="11" * 32, quads=1, digest="22" * 32, size=1)
+    answer = of.ask("PUT", "/cluster/seed/files", content=b"x", headers=label.headers())
+    of.refused(answer, 503, "NotAPeer", "write at http://m2,")
