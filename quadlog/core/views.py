@@ -101,18 +101,22 @@ class Views:
     @property
     def peers(self) -> tuple[Peer, ...]:
         """Who may be a member, by the log; by the side that does not name this master, if it was told so."""
-        standing = self.standing
-        if standing.outside and standing.joining is not None:
-            return self._electorate.peers(standing.joining)
-        return self._logged
+        beyond = self._beyond
+        return self._logged if beyond is None else self._electorate.peers(beyond)
 
     @property
     def undecided(self) -> frozenset[str]:
         """Those whose being a peer, or not, is agreed and not decided yet."""
-        view = self.view
-        said = [self._electorate.peers(view), *([view.before] if view.before else []), *self.standing.changes]
+        beyond = self._beyond
+        view, changes = (self.view, self.standing.changes) if beyond is None else (beyond, ())
+        said = [self._electorate.peers(view), *([view.before] if view.before else []), *changes]
         names = [frozenset(peer.node for peer in peers) for peers in said]
         return frozenset[str]().union(*names).difference(names[0].intersection(*names[1:]))
+
+    @property
+    def _beyond(self) -> View | None:
+        """The view of the side that does not name this master, as far as it was told."""
+        return self.standing.joining if self.standing.outside else None
 
     @property
     def _logged(self) -> tuple[Peer, ...]:

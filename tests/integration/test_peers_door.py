@@ -280,8 +280,10 @@ def test_outside_nothing_is_written(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """And it is told where else; what the stronger side says of the peers counts."""
-    beyond = View(epoch=7, members=("m2", "m3"), peers=(Peer("m2", "dc2"), Peer("m3", "dc3")))
-    outside = Standing(view=first_view(VOTING), joining=beyond, outside=True)
+    m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
+    beyond = View(epoch=7, members=("m2", "m3"), peers=(m2, m3))
+    decided = View(epoch=6, members=("m1", "m2", "m3"), peers=(m2, m3), before=(m1, m2, m3))
+    outside = Standing(view=decided, changes=((m1, m3),), joining=beyond, outside=True)
     of = door(store, monkeypatch, tmp_path, outside)
     update = "INSERT DATA { <urn:a> a 1 }"
     for answer in (
@@ -294,6 +296,7 @@ def test_outside_nothing_is_written(
         of.refused(answer, 503, "NotAPeer", "write at http://m2, http://m3,")
     said = of.ask("GET", "/cluster/peers").json()
     assert (said["role"], [peer["peer"] for peer in said["peers"]]) == ("outside", [False, True, True])
+    assert all(peer["decided"] for peer in said["peers"])
     assert of.ask("GET", "/cluster/status").json()["role"] == "outside"
     strict = {"query": "ASK {}"}
     answer = of.ask("GET", "/sparql", params=strict, headers={"Quadlog-Consistency": "strict"})
