@@ -24,6 +24,8 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(kafka_app, name="kafka")
 tx_app = typer.Typer(no_args_is_help=True, help="Transactions that are in the log.")
 app.add_typer(tx_app, name="tx")
+peer_app = typer.Typer(no_args_is_help=True, help="Masters that agree on the order.")
+app.add_typer(peer_app, name="peer")
 
 
 @app.callback(invoke_without_command=True)
@@ -177,6 +179,36 @@ def revert(
     from quadlog.compare.revert import revert as submit  # noqa: PLC0415
 
     submit(Question(name=name, master=at, kafka=kafka, dry_run=dry_run, shown=shown), typer.echo)
+
+
+At = Annotated[str, typer.Option("--at", help="URL of a master that is a peer.")]
+PeerId = Annotated[str, typer.Argument(metavar="ID", help="Id of a master, such as dc4-m1.")]
+
+
+@peer_app.command("list")
+def peer_list(at: At) -> None:
+    """Name all masters, as this one knows them: peer or outside, decided or not, heard or not."""
+    from quadlog.peers import list_peers  # noqa: PLC0415
+
+    list_peers(at, typer.echo)
+
+
+@peer_app.command("add")
+def peer_add(
+    name: PeerId, dc: Annotated[str, typer.Argument(metavar="DC", help="Its data centre.")], at: At
+) -> None:
+    """Make a master a peer.  All settings name it already, and it runs."""
+    from quadlog.peers import add_peer  # noqa: PLC0415
+
+    add_peer(at, name, dc, typer.echo)
+
+
+@peer_app.command("remove")
+def peer_remove(name: PeerId, at: At) -> None:
+    """Make a master a peer no more: it takes no writes then, and nobody waits for it."""
+    from quadlog.peers import remove_peer  # noqa: PLC0415
+
+    remove_peer(at, name, typer.echo)
 
 
 def main() -> None:

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
-
+from quadlog.asking import asked
 from quadlog.compare.dumps import status_of
 from quadlog.compare.history import effects_from
 from quadlog.core.patch import MEDIA_TYPE, exact
 from quadlog.envelope import text_id
-from quadlog.errors import StateError, Unavailable, UserError, error_named
+from quadlog.errors import StateError, UserError
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from quadlog.core.records import Effect
+    import httpx
 
-TIMEOUT: Final = httpx.Timeout(90.0, connect=5.0)
-"""A master answers a write within its `request-timeout`, 30 s unless it is set otherwise."""
+    from quadlog.core.records import Effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,16 +187,5 @@ def _submitted(question: Question, effect: Effect) -> str:
 
 def _asked(question: Question, method: str, path: str, **rest: Any) -> httpx.Response:  # noqa: ANN401  httpx's own
     """A master's answer, if it is a good one."""
-    master = question.master.rstrip("/")
-    try:
-        answer = httpx.request(method, f"{master}{path}", timeout=TIMEOUT, trust_env=False, **rest)
-    except httpx.HTTPError as error:
-        again = " The revert may have been taken: run it again, it runs once." * (method == "POST")
-        raise Unavailable(f"{master} does not answer: {type(error).__name__} {error}.{again}") from error
-    if answer.is_success:
-        return answer
-    try:
-        told = answer.json()
-        raise error_named(told["error"])(told["message"])
-    except (ValueError, KeyError, TypeError):
-        raise Unavailable(f"{master}{path} answered {answer.status_code}") from None
+    again = "The revert may have been taken: run it again, it runs once." * (method == "POST")
+    return asked(question.master, method, path, unsure=again, **rest)
