@@ -176,6 +176,7 @@ class Shape(TypedDict, total=False):
     masters: int
     workers: int
     shared_broker: bool
+    outside: int
     node_command: str
     environment: dict[str, str]
 
@@ -185,7 +186,7 @@ def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     ready = directory.with_name(f"{directory.name}.ready.json")
     output = directory.with_name(f"{directory.name}.output")
     ready.unlink(missing_ok=True)
-    asked = {f"--{name}": shape.get(name) for name in ("dcs", "masters", "workers")}
+    asked = {f"--{name}": shape.get(name) for name in ("dcs", "masters", "workers", "outside")}
     asked["--node-command"] = shape.get("node_command")
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
     options += ["--shared-broker"] * shape.get("shared_broker", False)

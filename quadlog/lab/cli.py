@@ -27,6 +27,10 @@ def up(
     shared_broker: Annotated[
         bool, typer.Option("--shared-broker", help="One Kafka for all data centres instead of one each.")
     ] = False,
+    outside: Annotated[
+        int | None,
+        typer.Option(min=0, help="Data centres, the last ones, that are to be added later.  [default: 0]"),
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", help="Keep the data here, or continue.  [default: a temporary one]"),
@@ -43,7 +47,13 @@ def up(
         from quadlog.lab.up import Options, run_lab  # noqa: PLC0415
 
         options = Options(
-            wanted=Wanted(dcs=dcs, masters=masters, workers=workers, shared_broker=shared_broker or None),
+            wanted=Wanted(
+                dcs=dcs,
+                masters=masters,
+                workers=workers,
+                shared_broker=shared_broker or None,
+                outside=outside,
+            ),
             directory=directory,
             ready=ready,
             node_command=shlex.split(node_command) if node_command else None,

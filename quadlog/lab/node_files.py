@@ -26,6 +26,7 @@ WRITTEN = (
     "kafka",
     "master-url",
     "worker-url",
+    "voting",
     "peer",
 )
 """Settings that the lab decides."""
@@ -49,6 +50,7 @@ def _port(directory: LabDirectory, server: str, seen_from: str) -> int:
 
 def write_settings(directory: LabDirectory, node: Node) -> str:
     """Write the settings of a master or worker; return the file."""
+    shape = directory.record.shape
     values: dict[str, str | int] = {
         "node-id": node.id,
         "dc": node.dc,
@@ -59,15 +61,18 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
         "kafka": kafka_of(directory, node.dc, seen_from=node.dc),
         f"{node.kind}-url": url_of(directory, node, seen_from=node.dc),
     }
+    if node.kind == "master":
+        values["voting"] = shape.votes(node.dc)
     text = _toml(values)
     if node.kind == "master":
-        others = [n for n in directory.record.shape.nodes if n.kind == "master" and n.id != node.id]
+        others = [n for n in shape.nodes if n.kind == "master" and n.id != node.id]
         for number, other in enumerate(others, start=1):
             peer: dict[str, str | int] = {
                 "id": other.id,
                 "dc": other.dc,
                 "url": url_of(directory, other, seen_from=node.dc),
                 "kafka": kafka_of(directory, other.dc, seen_from=node.dc),
+                "voting": shape.votes(other.dc),
             }
             text += f"\n[peer.{number}]\n{_toml(peer)}"
     file = directory.node(node.id) / f"{node.kind}.toml"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
 
+from quadlog.errors import UserError
+
 Kind = Literal["links", "broker", "master", "worker"]
 LINKS = "links"
 """The id of the process through which data centres reach each other."""
@@ -56,11 +58,21 @@ class Shape:
     masters: int = 1
     workers: int = 2
     shared_broker: bool = False
+    outside: int = 0
+    """So many data centres, the last ones, are no peers where the log begins."""
 
     @property
     def dc_names(self) -> tuple[str, ...]:
         """`dc1` and so on."""
         return tuple(f"dc{number}" for number in range(1, self.dcs + 1))
+
+    def votes(self, dc: str) -> bool:
+        """Whether the masters of a data centre are peers where the log begins.
+
+        >>> [Shape(dcs=3, outside=1).votes(dc) for dc in ("dc1", "dc2", "dc3")]
+        [True, True, False]
+        """
+        return dc in self.dc_names[: self.dcs - self.outside]
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -112,7 +124,8 @@ class Shape:
     def __str__(self) -> str:
         """Say it as the options that ask for it."""
         shared = " --shared-broker" if self.shared_broker else ""
-        return f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}"
+        outside = f" --outside {self.outside}" if self.outside else ""
+        return f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}{outside}"
 
 
 def _listener(broker_dc: str, opener: str) -> str:
@@ -132,12 +145,25 @@ class Wanted:
     masters: int | None = None
     workers: int | None = None
     shared_broker: bool | None = None
+    outside: int | None = None
 
     def fill(self, known: Shape) -> Shape:
-        """Return `known` with what was asked for laid over it."""
-        return Shape(
+        """Return `known` with what was asked for laid over it.
+
+        Raises:
+            UserError: nobody would be a peer, or several masters of a data centre would be added later.
+
+        """
+        shape = Shape(
             dcs=known.dcs if self.dcs is None else self.dcs,
             masters=known.masters if self.masters is None else self.masters,
             workers=known.workers if self.workers is None else self.workers,
             shared_broker=known.shared_broker if self.shared_broker is None else self.shared_broker,
+            outside=known.outside if self.outside is None else self.outside,
         )
+        if shape.outside and (shape.outside >= shape.dcs or shape.masters > 1):
+            message = (
+                f"some data centre has to be no --outside one, and --masters 1 beside it; this is {shape}"
+            )
+            raise UserError(message)
+        return shape
