@@ -64,58 +64,98 @@ def write(cluster: Cluster, master: int) -> httpx.Response:
     return HTTP.post(f"{cluster.masters[master]}/update", content=content, headers=UPDATE)
 
 
-def test_a_data_centre_comes_and_goes(all_four: Cluster) -> None:
-    """The log has it, and each master does, whoever is asked."""
+def add(cluster: Cluster, master: int, peer: str, **headers: str) -> httpx.Response:
+    """Ask a master to add one."""
+    said = {header.replace("_", "-"): value for header, value in headers.items()}
+    body = {"id": peer, "dc": peer.partition("-")[0]}
+    return HTTP.post(f"{cluster.masters[master]}/cluster/peers", json=body, headers=said)
+
+
+def remove(cluster: Cluster, master: int, peer: str) -> httpx.Response:
+    """Ask a master to remove one."""
+    return HTTP.delete(f"{cluster.masters[master]}/cluster/peers/{peer}")
+
+
+def refuses_writes(cluster: Cluster, master: int) -> None:
+    """It says why, and its reads go on."""
+    answer = write(cluster, master)
+    assert (answer.status_code, answer.json()["error"]) == (503, "NotAPeer")
+    assert cluster.status(master)["role"] == "outside"
+
+
+def all_are(cluster: Cluster, names: tuple[str, ...]) -> None:
+    """Wait until these are in one view, and all masters say that just they are peers."""
+    of = [number for number, master in enumerate(FOUR) if master in names]
+    until(lambda: {views(cluster)[number][1] for number in of} == {names}, 30)
+    until(lambda: all(is_as(cluster, number, names) for number in range(4)), 20)
+
+
+def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
+    """Whoever is asked; it counts while it is a peer, also after a restart, and takes no writes while it is none."""
     three, lab, began = Three(all_four.lab), all_four.lab, time.monotonic()
     appends = Appends(three)
     try:
         appends.begin()
-        answer = write(all_four, 3)
-        assert (answer.status_code, answer.json()["error"]) == (503, "NotAPeer")
-        assert [all_four.status(n)["role"] for n in (0, 3)] == ["read-write", "outside"]
-
-        key = {"Idempotency-Key": "add dc4"}
-        added = HTTP.post(
-            f"{all_four.masters[1]}/cluster/peers", json={"id": FOUR[3], "dc": "dc4"}, headers=key
-        )
+        refuses_writes(all_four, 3)
+        added = add(all_four, 1, FOUR[3], Idempotency_Key="add dc4")
         assert added.status_code == 200, added.text
-        again = HTTP.post(
-            f"{all_four.masters[0]}/cluster/peers", json={"id": FOUR[3], "dc": "dc4"}, headers=key
-        )
+        again = add(all_four, 0, FOUR[3], Idempotency_Key="add dc4")
         assert (again.status_code, again.headers["Quadlog-Tx"]) == (200, added.headers["Quadlog-Tx"])
-        until(lambda: {members for _, members in views(all_four)} == {FOUR}, 20)
-        until(lambda: all(is_as(all_four, n, FOUR) for n in range(4)), 10)
-        print(f"four peers after {time.monotonic() - began:.1f} s")
+        all_are(all_four, FOUR)
+        lab.kill(FOUR[3])
+        lab.start(FOUR[3])
+        all_are(all_four, FOUR)
         assert write(all_four, 3).status_code == 204
+        print(f"four peers, one of them started again, after {time.monotonic() - began:.1f} s")
 
         for other in ("dc1", "dc2", "dc4"):
             lab.links("cut", "dc3", other)
         until(lambda: views(all_four)[0][1] == ("dc1-m1", "dc2-m1", "dc4-m1"), 2 * LAG_S + 5)
         cut = time.monotonic()
-        until(lambda: all(appends.told(n, cut) >= 3 for n in (0, 1)), 20)
-        alone = HTTP.delete(f"{all_four.masters[2]}/cluster/peers/dc1-m1")
-        assert (alone.status_code, alone.json()["error"]) == (503, "Unavailable"), (
-            "one of four is no majority"
-        )
+        until(lambda: all(appends.told(number, cut) >= 3 for number in (0, 1)), 20)
+        alone = remove(all_four, 2, "dc1-m1")
+        assert (alone.status_code, alone.json()["error"]) == (503, "Unavailable"), "one of four"
         lab.links("heal")
-        until(lambda: {members for _, members in views(all_four)} == {FOUR}, 30)
-        print(f"healed after {time.monotonic() - began:.1f} s")
+        all_are(all_four, FOUR)
+        print(f"cut off and healed after {time.monotonic() - began:.1f} s")
 
-        removed = HTTP.delete(f"{all_four.masters[0]}/cluster/peers/{FOUR[3]}")
-        assert removed.status_code == 200, removed.text
-        until(lambda: {members for _, members in views(three)} == {FIRST}, 20)
-        until(lambda: all(is_as(all_four, n, FIRST) for n in range(4)), 20)
+        assert remove(all_four, 0, FOUR[3]).status_code == 200
+        all_are(all_four, FIRST)
         gone = time.monotonic()
-        refused = write(all_four, 3)
-        assert (refused.status_code, refused.json()["error"]) == (503, "NotAPeer")
+        refuses_writes(all_four, 3)
         assert counted(all_four.masters[3], "?s ?p ?o") > 0
-        until(lambda: all(appends.told(n, gone) >= 3 for n in range(3)), 20)
+        until(lambda: all(appends.told(number, gone) >= 3 for number in range(3)), 20)
+        lab.kill(FOUR[3])
+        lab.start(FOUR[3])
+        refuses_writes(all_four, 3)
+        print(f"three peers, and one that was started outside, after {time.monotonic() - began:.1f} s")
+
+        assert add(all_four, 2, FOUR[3]).status_code == 200
+        all_are(all_four, FOUR)
     finally:
         appends.stop()
-    until(lambda: nothing_waits(three))
-    three.wait_until_equal()
-    states = [HTTP.get(f"{url}/status").json() for url in three.workers.values()]
+    until(lambda: nothing_waits(all_four))
+    all_four.wait_until_equal()
+    states = [HTTP.get(f"{url}/status").json() for url in all_four.workers.values()]
     assert len({state["signature"] for state in states}) == 1
-    assert len({three.status(n)["agreed_chain"] for n in range(3)}) == 1
+    assert len({all_four.status(number)["agreed_chain"] for number in range(4)}) == 1
     assert appends.amiss() == Amiss()
     print(f"ended after {time.monotonic() - began:.1f} s")
+
+
+def test_one_that_is_named_and_not_there_yet(tmp_path: Path) -> None:
+    """Nobody waits for it, and it is not added before it can be asked."""
+    with running_lab(tmp_path / "lab", dcs=2, workers=1, outside=1) as lab:
+        cluster = Cluster(lab)
+        for one in ("dc2-m1", "broker-dc2", "dc1-m1"):
+            lab.kill(one)
+        lab.start("dc1-m1")
+        until(lambda: write(cluster, 0).status_code == 204)
+        answer = add(cluster, 0, "dc2-m1")
+        assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+        for one in ("broker-dc2", "dc2-m1"):
+            lab.start(one)
+        until(lambda: add(cluster, 0, "dc2-m1").status_code == 200)
+        until(lambda: {members for _, members in views(cluster)} == {("dc1-m1", "dc2-m1")}, 20)
+        assert write(cluster, 1).status_code == 204
+        cluster.wait_until_equal()
