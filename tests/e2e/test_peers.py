@@ -133,6 +133,8 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
 
         assert add(all_four, 2, FOUR[3]).status_code == 200
         all_are(all_four, FOUR)
+        back = time.monotonic()
+        until(lambda: all(appends.told(number, back) >= 3 for number in range(3)), 20)
     finally:
         appends.stop()
     until(lambda: nothing_waits(all_four))
