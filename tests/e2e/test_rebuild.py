@@ -83,3 +83,22 @@ def test_a_data_centre_that_lost_its_kafka(tmp_path: Path, dc: str, keeps_disk: 
         code, said = rebuild(lab, dc, "--yes")
         assert code == 1
         assert f"master {master} is there" in said
+
+
+def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
+    """One command for both; a peer that was down meanwhile hears of it, too."""
+    with running_lab(tmp_path / "lab", dcs=2, masters=2, workers=1) as lab:
+        cluster = Cluster(lab)
+        with appending(cluster) as appends:
+            lose_kafka(lab, "dc1")
+            lab.kill("dc2-m2")
+            assert rebuild(lab, "dc1", "--yes")[0] == 0
+            lab.start("dc2-m2")
+            for node in reversed(nodes_of(lab, "dc1")):
+                lab.start(node)
+            began = time.monotonic()
+            until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=4), AGAIN_S)
+            end = ending(cluster, appends, began)
+        assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+        assert end.seconds < AGAIN_S
+        assert end.amiss == Amiss()
