@@ -53,7 +53,8 @@ class Identities:
             known: topics, each with the id that it had when offsets in it were noted; None: that is not known.
 
         """
-        self._client: Final = AdminClient({**COMMON, "bootstrap.servers": bootstrap})
+        # What keeps it from the broker keeps the tail from it, whose consumer tells.
+        self._client: Final = AdminClient({**COMMON, "bootstrap.servers": bootstrap, "log_level": 0})
         self._known: Final = dict(known)
         self._asked: dict[str, Any] = {}
         self._asked_at = float("-inf")

@@ -95,6 +95,19 @@ def test_a_topic_made_anew_while_it_is_read_is_read_from_its_beginning(reader: R
     assert reader.offsets(other) == list(range(6)), "each once"
 
 
+def test_where_an_offset_is_not_there_it_is_looked_at_once(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the reader would end as if records had been deleted."""
+    monkeypatch.setattr(identity, "EVERY_S", 1000.0)
+    one, other = reader.names
+    reader.begin({one: 0, other: 0}, {one: None, other: None})
+    until(lambda: (one, 4) in reader.heard)
+    reader.make_anew(one, 2)
+    until(lambda: len(reader.told) == 3 and reader.offsets(one) == [0, 1])
+    assert reader.told[-1] == (one, Admin(reader.kafka).ids([one])[one], True)
+
+
 def test_a_topic_made_anew_while_nobody_read_is_read_from_its_beginning(reader: Reader) -> None:
     """The offset of before is of another topic."""
     one, other = reader.names
