@@ -49,7 +49,8 @@ def prepare_topics(settings: MasterSettings) -> None:
 def open_store(settings: MasterSettings) -> MasterStore:
     """What this master remembers, if its data centre's topics are those that it knew.
 
-    Where `quadlog dc rebuild` made them anew since, what it remembers is void: it begins as a new incarnation.
+    Where `quadlog dc rebuild` made them anew since, a later incarnation of it has spoken there, and what it remembers
+    is void, as it is on a disk that was restored from a backup: it begins as a new one.
 
     Raises:
         TopicLost: they are not, and nobody rebuilt them.
@@ -58,29 +59,28 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
     """
     topics, path = Topics(settings.repository, settings.dc), settings.data_dir / STORE
-    store = MasterStore(path, before=lambda: _before(settings, topics))
-    losses = lost_topics(settings, store)
-    if not losses:
+    newest = posted_incarnation(settings.kafka, topics, settings.node_id)
+    store = MasterStore(path, before=lambda: _before(settings, topics, newest))
+    if newest is None or newest <= store.incarnation:
+        if losses := lost_topics(settings, store):
+            store.close()
+            raise TopicLost("; ".join(losses))
         return store
     store.close()
-    newest = posted_incarnation(settings.kafka, topics, settings.node_id)
-    if newest is None or newest <= store.incarnation:
-        raise TopicLost("; ".join(losses))
-    log.warning("the data centre was rebuilt: what this master remembers is void", reason="; ".join(losses))
+    log.warning("a later incarnation of this master has spoken: what this one remembers is void", kept=_VOID)
     void = path.with_name(_VOID)
     shutil.rmtree(void, ignore_errors=True)
     path.rename(void)
     return MasterStore(path, before=lambda: newest)
 
 
-def _before(settings: MasterSettings, topics: Topics) -> bytes | None:
+def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> bytes | None:
     """Of this master as its own topic knows it, where it has no disk that does.
 
     Raises:
         TopicLost: there is a log, and nobody ever posted: a rebuild was broken off.
 
     """
-    newest = posted_incarnation(settings.kafka, topics, settings.node_id)
     there = Admin(settings.kafka).ids(topics.followed)
     has = {topic: topic in there and _ends(settings.kafka, topic) > 0 for topic in topics.followed}
     if newest is None and has[topics.agreed] and not has[topics.rounds]:

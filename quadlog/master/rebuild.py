@@ -11,6 +11,7 @@ it itself.  So its peers give it up at once, and whatever its own disk remembers
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -147,17 +148,19 @@ class Rebuild:
         """
         own, kafka, node = self._sites.own, self._settings.kafka, self._sites.node
         ids = self._admin.ids(own.followed)
-        reasons = [f"{topic} is gone" for topic in own.followed if topic not in ids]
+        reasons = gone = [f"{topic} is gone" for topic in own.followed if topic not in ids]
         incarnation, path = None, self._settings.data_dir / STORE
         if path.exists():
-            store = MasterStore(path, before=lambda: posted_incarnation(kafka, own, node))
-            incarnation = store.incarnation
-            reasons = lost_topics(self._settings, store) or reasons
-            store.close()
+            with suppress(_NothingSavedError):
+                store = MasterStore(path, before=_nothing_saved)
+                incarnation = store.incarnation
+                reasons = lost_topics(self._settings, store) or reasons
+                store.close()
         posted = posted_incarnation(kafka, own, node)
         if not reasons and not end_of(kafka, own.rounds, count=0)[0]:
             reasons = [f"no master has ever posted to {own.rounds}"]
-        if not reasons or (posted is not None and incarnation is not None and posted > incarnation):
+        was_rebuilt = posted is not None and incarnation is not None and posted > incarnation
+        if not reasons or (was_rebuilt and not gone):
             message = (
                 f"nothing of {self._sites.dc}'s topics is lost that this master knows of, or they were rebuilt"
                 " already: start its masters and workers"
@@ -294,6 +297,14 @@ class Rebuild:
         assert ready is not None, "the first thing that a master does is to speak"
         assert ready.post is not None, "the first thing that a master does is to speak"
         return ready.post
+
+
+class _NothingSavedError(Exception):
+    """The store is there, and its master never took part: this is not to make it look as if it had."""
+
+
+def _nothing_saved() -> bytes | None:
+    raise _NothingSavedError
 
 
 def _epoch_of_ours(record: Record) -> int:
