@@ -34,6 +34,10 @@ class PayloadsConsumer:
         """Is no payload half heard?"""
         return not self._chunks.unfinished
 
+    def forget(self) -> None:
+        """Another topic is heard now: what was half heard does not go on."""
+        self._chunks = codec.Chunks()
+
     def take_from(self, origins: Iterable[str]) -> None:
         """Take from now on what these data centres' clients gave."""
         self._origins = _encoded(origins)

@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.add_typer(lab_app, name="lab")
 app.add_typer(kafka_app, name="kafka")
+dc_app = typer.Typer(no_args_is_help=True, help="A data centre as a whole.")
+app.add_typer(dc_app, name="dc")
 tx_app = typer.Typer(no_args_is_help=True, help="Transactions that are in the log.")
 app.add_typer(tx_app, name="tx")
 peer_app = typer.Typer(no_args_is_help=True, help="Masters that agree on the order.")
@@ -209,6 +211,24 @@ def peer_remove(name: PeerId, at: At) -> None:
     from quadlog.peers import remove_peer  # noqa: PLC0415
 
     remove_peer(at, name, typer.echo)
+
+
+@dc_app.command()
+def rebuild(
+    config: Config,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it.  Without it: say what is lost, and what would be done.")
+    ] = False,
+) -> None:
+    """Make the topics of this master's data centre anew out of a peer's.  Once, while nothing runs there."""
+    from quadlog.logs import start_logging  # noqa: PLC0415
+    from quadlog.master.rebuild import Rebuild  # noqa: PLC0415
+    from quadlog.settings import MasterSettings  # noqa: PLC0415
+
+    settings = MasterSettings.load(config)
+    start_logging(settings.log_level)
+    Rebuild(settings, typer.echo).run(is_meant=yes)
 
 
 def main() -> None:

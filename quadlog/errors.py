@@ -22,7 +22,8 @@
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             the operator's to mend, before anything runs
     └── StateError             what is on disk or in Kafka contradicts itself
-        └── ForeignRecord      a record of another program's in a topic of ours: passed over
+        ├── ForeignRecord      a record of another program's in a topic of ours: passed over
+        └── TopicLost          a topic that was followed is gone, shorter, or another one now
 
 ``definite`` says whether the caller may take it that nothing was changed.
 """
@@ -168,6 +169,17 @@ class StateError(QuadlogError):
 
 class ForeignRecord(StateError):
     """A record in a topic of ours that another program wrote, or no record at all."""
+
+
+class TopicLost(StateError):
+    """Kafka has lost a topic that was followed, or its end: whoever went on would forget what it took part in."""
+
+    def __init__(self, what: str) -> None:
+        """`what`: which topic, and how that is seen."""
+        super().__init__(
+            f"{what}. Have that Kafka back as it was (is a volume not mounted? is it another cluster?), or stop all of"
+            " this data centre and run `quadlog dc rebuild --config MASTER.toml` once. Nothing was changed"
+        )
 
 
 def error_named(name: str) -> type[QuadlogError]:

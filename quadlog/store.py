@@ -1,7 +1,7 @@
 """RocksDB stops here: what a master must remember.
 
     meta        counter, sequence, incarnation, standing, cut, reached, effects, duty, seed; topics' positions
-                (``at:`` + topic)
+                (``at:`` + topic) and the ids that Kafka gave them (``is:`` + topic)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 what waits, what the agreed topic has not got yet, and what
                                                        may have to wait again
@@ -18,7 +18,7 @@ import json
 import re
 import secrets
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
@@ -74,6 +74,8 @@ class Taken:
     """What the log begins with, if it was heard."""
     duty: tuple[Handover, Handover] | None = None
     """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
+    topics: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Topics whose ids were not saved before: the positions are of these."""
     reached: Reached = NOWHERE
     """How far the agreed topic was followed, and holds the log as it is then: a cut goes back to there."""
 
@@ -209,6 +211,8 @@ class MasterStore:
             batch.put(b"seed", codec.encode_seed(taken.seed), meta)
         for topic, offset in taken.positions.items():
             batch.put(b"at:" + topic.encode(), INDEX.pack(offset), meta)
+        for topic, identity in taken.topics.items():
+            batch.put(b"is:" + topic.encode(), identity.encode(), meta)
         if taken.back is not None:
             batch.delete_range(INDEX.pack(taken.back + 1), beside.BEHIND_ALL, rejected)
         for index, reason in taken.rejected.items():
@@ -291,6 +295,11 @@ class MasterStore:
         """Up to which offset a topic was taken in."""
         value: bytes | None = self._families["meta"].get(b"at:" + topic.encode())
         return None if value is None else int(INDEX.unpack(value)[0])
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic in which that offset is; None: it was not saved, or by an earlier version."""
+        value: bytes | None = self._families["meta"].get(b"is:" + topic.encode())
+        return None if value is None else value.decode()
 
     def effects(self) -> tuple[int, int, int]:
         """Index and attempt of the last effect that was heard when it was saved last, and the newest rewind's epoch."""

@@ -44,6 +44,11 @@ class Topics:
         """Heartbeats of this DC's workers."""
         return self._name("status")
 
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """Those in which an offset means something after a restart, or to another data centre."""
+        return self.payloads, self.rounds, self.agreed, self.effects
+
     def all(self) -> tuple[str, ...]:
         """All five."""
-        return self.payloads, self.rounds, self.agreed, self.effects, self.status
+        return *self.followed, self.status

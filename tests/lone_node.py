@@ -79,6 +79,7 @@ def lone_node(
                 agreed="agreed",
                 sources={},
                 sides={},
+                own=(),
                 status="status",
             ),
             dc_of=dc_of,

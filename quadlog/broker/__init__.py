@@ -16,7 +16,7 @@ from quadlog.broker.reading import (
     last_records,
     records_between,
 )
-from quadlog.broker.tail import KafkaTail
+from quadlog.broker.tail import KafkaTail, Watched
 
 __all__ = [
     "BEGINNING",
@@ -24,6 +24,7 @@ __all__ = [
     "Admin",
     "KafkaOutlet",
     "KafkaTail",
+    "Watched",
     "backwards",
     "beginning_of",
     "end_of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException
@@ -13,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
 )
 
 from quadlog.broker.connection import COMMON
+from quadlog.broker.identity import ask_ids, id_in
 from quadlog.errors import SetupError, Unavailable
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SAFE_REPLICATION: Final = 3
 NEEDED_MESSAGE_BYTES: Final = 1_000_000
+GONE_S: Final = 15.0
+"""How long a topic may stay that was deleted."""
 
 
 class Admin:
@@ -52,6 +56,46 @@ class Admin:
                     message = f"topic {topic} could not be made at {self._bootstrap}: {error}"
                     raise SetupError(message) from error
         return self._check([topic for topic in topics if topic in known])
+
+    def ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Of those of these topics that are there, the ids that Kafka gave them when they were made.
+
+        Raises:
+            Unavailable: no broker answers.
+
+        """
+        self._topics()
+        try:
+            found = {topic: id_in(future) for topic, future in ask_ids(self._client, topics).items()}
+        except KafkaException as error:
+            message = (
+                f"the broker at {self._bootstrap} does not tell its topics' ids: {error}; is it 2.8 or later?"
+            )
+            raise Unavailable(message) from error
+        return {topic: identity for topic, identity in found.items() if identity is not None}
+
+    def delete(self, topics: Sequence[str]) -> None:
+        """Delete those of these topics that are there; returns when they are gone.
+
+        Raises:
+            Unavailable: no broker answers, or not within 15 s.
+
+        """
+        there = list(self.ids(topics))
+        client = cast("Any", self._client)  # futures without a type
+        futures: dict[str, Any] = client.delete_topics(there, operation_timeout=10) if there else {}
+        try:
+            for future in futures.values():
+                future.result(timeout=15)
+        except KafkaException as error:
+            message = f"{', '.join(there)} could not be deleted at {self._bootstrap}: {error}; try again"
+            raise Unavailable(message) from error
+        deadline = time.monotonic() + GONE_S
+        while left := self.ids(topics):
+            if time.monotonic() > deadline:
+                message = f"{', '.join(left)} is still there {GONE_S:.0f} s after it was deleted: try again"
+                raise Unavailable(message)
+            time.sleep(0.05)
 
     def _topics(self) -> dict[str, Any]:
         try:

@@ -122,6 +122,19 @@ class Acquiring:
         self.topics[said.source].acknowledged(said.source_offset)
         self._acquire(said.payload)
 
+    def begin_again(self, topic: str) -> dict[str, int]:
+        """A peer's topic was made anew; what it had may be left only where it was copied to.
+
+        Returns:
+            topics that are to be read again, each from an offset on.
+
+        """
+        lost = self.topics[topic]
+        others = {name: intake for name, intake in self.peers.items() if intake is not lost}
+        places = {name: intake.lose(lost.dc) for name, intake in others.items()}
+        lost.begin_again()
+        return {name: place for name, place in places.items() if place is not None}
+
     # --- both -----------------------------------------------------------------------------------------
 
     def _acquire(self, payload: Payload) -> None:

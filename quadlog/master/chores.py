@@ -83,7 +83,8 @@ class Chores:
         self.copying: Final = copying
         self.duty: Final = duty
         self._lead, self._crew = lead, crew
-        self._peers, self._read, self._appoint = peers, read, appoint
+        self.read: Final = read
+        self._peers, self._appoint = peers, appoint
         self._looked_at = float("-inf")
 
     def tend(self, scene: Callable[[], Scene], moment: float) -> None:
@@ -129,4 +130,4 @@ class Chores:
             return
         for topic, intake in self._peers.items():
             if intake.awaited is not None:
-                self._read(topic, intake.awaited)
+                self.read(topic, intake.awaited)

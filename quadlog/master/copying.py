@@ -181,6 +181,11 @@ class Copying:
         """Another master leads."""
         self._turn_to(None)
 
+    def begin_again(self, dc: str) -> None:
+        """The effects topic of a data centre was made anew: where to go on in it has to be found."""
+        if self._source is not None and self._source.dc == dc:
+            self._turn_to(None)
+
     def _turn_to(self, source: Source | None) -> None:
         before, self._source = self._source, source
         goes_on = (

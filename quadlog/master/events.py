@@ -67,6 +67,17 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Recognised:
+    """A tail saw which topic it reads."""
+
+    topic: str
+    identity: str | None
+    """That Kafka gave it; None: it is gone."""
+    is_other: bool
+    """Offsets that are known are of another one, that was there before."""
+
+
+@dataclass(frozen=True, slots=True)
 class Located:
     """Where the effects of a data centre end that is to evaluate: what a handover lacked."""
 
@@ -99,6 +110,7 @@ Event: TypeAlias = (
     | Mirrored
     | Published
     | Told
+    | Recognised
     | Located
     | Found
     | Forked

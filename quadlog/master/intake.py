@@ -53,6 +53,8 @@ class Intake:
         self.dc: Final = dc
         self._originals: Mapping[str, Intake] = {} if originals is None else originals
         self._origins: Collection[str] = {dc}
+        self._lost: set[str] = set()
+        """Data centres whose topic was lost with originals in it: their copies are taken, whoever is out of reach."""
         self._passed: dict[str, PassedOver] = {}
         self._again: int | None = None
         """From where on it is to be read again, until that begins."""
@@ -118,12 +120,36 @@ class Intake:
             return None
         added = set(origins) - set(self._origins)
         self._origins = origins
-        self._consumer.take_from(origins)
+        self._consumer.take_from({*origins, *self._lost})
         places = [self._passed_from(origin) for origin in added if origin in self._passed]
         for origin in added:
             self._passed.pop(origin, None)
         self._again = min((place for place in places if place is not None), default=self._again)
         return self._again
+
+    def lose(self, origin: str) -> int | None:
+        """Another topic was lost: what was passed over because its original stood there is to be taken here.
+
+        Returns:
+            where this one has to be read again from; None: nothing was passed over that is not here.
+
+        """
+        place = self._passed_from(origin) if origin in self._passed else None
+        self._passed.pop(origin, None)
+        self._lost.add(origin)
+        self._consumer.take_from({*self._origins, *self._lost})
+        if place is not None:
+            self._again = place if self._again is None else min(place, self._again)
+        return place
+
+    def begin_again(self) -> None:
+        """The topic was made anew: it is read from its beginning, and no offset of before means anything."""
+        self._consumer.forget()
+        self._whole = self._began = self._written = 0
+        self._flying = deque(0 for _ in self._flying)
+        self._awaited.clear()
+        self._passed.clear()
+        self._again = None
 
     def sent(self) -> None:
         """Something was produced that is to be acknowledged: because of what was heard last, or to this topic."""

@@ -138,6 +138,11 @@ class Joining:
         self._joined = self._consumer = None
         self._read, self._is_asked, self._again_at = [], False, float("-inf")
 
+    def begin_again(self, dc: str) -> None:
+        """The agreed topic of a data centre was made anew: where the logs part has to be found again."""
+        if self._joined is not None and self._joined.dc == dc:
+            self._stop()
+
     def found(self, forked: Forked) -> None:
         """Where to begin."""
         if forked.joined != self._joined or self._consumer is not None:

@@ -31,15 +31,17 @@ from quadlog.master.events import (
     Mirrored,
     Offered,
     Published,
+    Recognised,
     Regained,
     Stop,
     Told,
 )
 from quadlog.master.joining import Forked
 from quadlog.master.perform import perform
+from quadlog.master.remade import Remade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from producers.rounds import RoundsProducer
     from quadlog.core.agreement import Agreement
@@ -74,6 +76,8 @@ class Ears:
     """Topics of other data centres' effects, which may be copied from, each with its data centre."""
     sides: Mapping[str, str]
     """Their agreed topics, which may be read beside."""
+    own: Collection[str]
+    """Topics of the own data centre, without which nothing goes on."""
     status: str
 
 
@@ -138,6 +142,7 @@ class Node:
         self._ears, self._dc_of = parts.ears, parts.dc_of
         self._posts, self._together = parts.posts, parts.together
         self._acquiring, self._decided, self._saving = parts.acquiring, parts.decided, parts.saving
+        self._remade = Remade(parts.ears, parts.saving, parts.acquiring, parts.chores, parts.joining)
         self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
@@ -263,16 +268,18 @@ class Node:
                 self.inbox.heard()
                 for record in records:
                     self._hear_if_ours(record)
-            case Located() | Found() | Forked() | Regained() | Dismissed():
+            case Recognised() | Located() | Found() | Forked() | Regained() | Dismissed():
                 self._arrange(event)
             case Stop():
                 pass
             case _:
                 assert_never(event)
 
-    def _arrange(self, event: Located | Found | Forked | Regained | Dismissed) -> None:
-        """What was asked for, and what an operator says."""
+    def _arrange(self, event: Recognised | Located | Found | Forked | Regained | Dismissed) -> None:
+        """What was asked for, what an operator says, and which topics there are."""
         match event:
+            case Recognised():
+                self._remade.recognise(event)
             case Located(handover=handover):
                 self.chores.duty.located(handover)
             case Found():

@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from consumers import agreed, rounds
+from consumers import agreed
 from producers.effects import EffectsMirror
 from quadlog import failpoints
-from quadlog.broker import Admin, KafkaOutlet, end_of, records_between
+from quadlog.broker import KafkaOutlet, end_of, records_between
 from quadlog.master.app import make_app
 from quadlog.master.doors import Doors
+from quadlog.master.events import Recognised
 from quadlog.master.foreign import understood
 from quadlog.master.inbox import Inbox
+from quadlog.master.own import open_store, prepare_topics
 from quadlog.master.seeding import Seeding
 from quadlog.master.sites import Sites
 from quadlog.master.sources import Sources
-from quadlog.master.tails import ROUNDS_READ_BACK, Tails
+from quadlog.master.tails import Tails
 from quadlog.master.wiring import World, make_node
 from quadlog.server import Server
-from quadlog.store import MasterStore
 
 if TYPE_CHECKING:
     from quadlog.master.crew import Worker
@@ -40,12 +41,18 @@ class MasterProcess:
         self.settings: Final = settings
         self.server: Final = Server(settings.host, settings.port)
         self.sites: Final = Sites(settings)
-        self._prepare_topics()
-        self.store: Final = MasterStore(settings.data_dir / "rocksdb", before=self._lost_incarnation)
+        self.store: Final = open_store(settings)
+        prepare_topics(settings)
         failed = self.server.fail
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=failed)
         inbox = Inbox()
-        self.tails: Final = Tails(self.sites, self.store, hear=inbox.hear, failed=failed)
+        self.tails: Final = Tails(
+            self.sites,
+            self.store,
+            hear=inbox.hear,
+            recognised=lambda topic, identity, is_other: inbox.put(Recognised(topic, identity, is_other)),
+            failed=failed,
+        )
         self._payloads_end, _ = end_of(settings.kafka, self.sites.own.payloads, count=0)
         world = World(
             settings=settings,
@@ -62,27 +69,6 @@ class MasterProcess:
         self.node: Final = make_node(world, sow=self._sow)
         effects = EffectsMirror(self.outlet, self.sites.own.effects, settings.node_id)
         self.seeding: Final = Seeding(self.node, settings, effects)
-
-    def _prepare_topics(self) -> None:
-        settings, admin = self.settings, Admin(self.settings.kafka)
-        config = {
-            "retention.ms": "-1",
-            "min.insync.replicas": str(max(1, settings.kafka_replication - 1)),
-        }
-        *kept, status = self.sites.own.all()
-        warnings = admin.ensure(kept, replication=settings.kafka_replication, config=config)
-        warnings += admin.ensure(
-            [status], replication=settings.kafka_replication, config=config | {"retention.ms": "3600000"}
-        )
-        for warning in warnings:
-            log.warning(warning)
-
-    def _lost_incarnation(self) -> bytes | None:
-        """Of this master as its own topic knows it, where it has no disk that does."""
-        _, records = end_of(self.settings.kafka, self.sites.own.rounds, count=ROUNDS_READ_BACK)
-        posts = (post for _, post in understood(records, rounds.hear))
-        own = (post.incarnation for post in posts if post.node == self.settings.node_id)
-        return max(own, default=None)
 
     def _sow(self, worker: Worker) -> None:
         self.server.call_soon(lambda: self.seeding.bring(worker))
@@ -105,9 +91,6 @@ class MasterProcess:
         """Have the node go on in the agreed topic where it was; returns up to where that was read."""
         kafka, topic = self.settings.kafka, self.sites.own.agreed
         reached, (end, _) = self.store.reached(), end_of(kafka, topic, count=0)
-        if reached is not None and reached.offset > end:
-            log.error("the agreed topic has lost its end: all of it is read", topic=topic, end=end)
-            reached = None
         records = records_between(kafka, topic, 0 if reached is None else reached.offset, end)
         places = understood(records, agreed.place_of)
         self.node.start(reached, ((place, record.offset) for record, place in places if place is not None))

@@ -65,6 +65,12 @@ class Saving:
         self._stood = agreement.standing
         self._duty_saved: tuple[Handover, Handover] | None = store.duty()
         self._seed_saved: Seed | None = store.seed()
+        self._recognised: dict[str, str] = {}
+        """Ids of topics that are not saved."""
+
+    def recognise(self, topic: str, identity: str) -> None:
+        """Which topic it is whose position is saved from now on."""
+        self._recognised[topic] = identity
 
     def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
         """Go on in the agreed topic.
@@ -102,12 +108,14 @@ class Saving:
                 back=self._desk.back,
                 duty=duty if duty != self._duty_saved else None,
                 seed=seed if seed != self._seed_saved else None,
+                topics=self._recognised,
                 reached=reached,
             ),
             unneeded=unneeded,
         )
         self._bodies.saved()
         self._desk.saved()
+        self._recognised = {}
         self._duty_saved, self._seed_saved = duty, seed
         if save.standing is not None:
             before, self._stood = self._stood, save.standing

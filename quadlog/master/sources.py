@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.model import Point
     from quadlog.core.records import Term
-    from quadlog.master.copying import Wanted
+    from quadlog.master.copying import Source, Wanted
     from quadlog.master.joining import Joined
     from quadlog.ports import Record
 
@@ -108,12 +108,12 @@ class Sources:
         )
         if source.part is Part.DUTY:
             mirrored = mirrored_in(own, origin=source.dc, epoch=source.epoch, evaluated_in=source.dc)
-            return Found(source=source, offset=max(mirrored + 1, source.start))
+            return self._found_at(source, max(mirrored + 1, source.start))
         copied = newest_copy(own, epoch=source.epoch)
         start = copied[1] + 1 if copied is not None and copied[0] == source.dc else None
         is_handed_over = is_one_history(wanted)
         if start is not None and is_handed_over:
-            return Found(source=source, offset=start)
+            return self._found_at(source, start)
         if start is not None or is_handed_over or source.part is Part.REST:
             return self._found_by_index(wanted, start)
         if end > wanted.heard:
@@ -172,6 +172,11 @@ class Sources:
                 if said.index == index:
                     return [found[number] for number in sorted(found)]
         return []
+
+    def _found_at(self, source: Source, offset: int) -> Found:
+        """Nowhere, where that topic was made anew since, and does not go so far: the next view says what to do."""
+        end, _ = end_of(self._kafka_of[source.dc], self._effects_of(source.dc), count=0, timeout=SOON_S)
+        return Found(source=source, offset=offset if offset <= end else None)
 
     def _found_by_index(self, wanted: Wanted, start: int | None) -> Found:
         """Behind the last effect that both have, or from `start` on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.broker import BEGINNING, END, KafkaTail, last
+from quadlog.broker import BEGINNING, END, KafkaTail, Watched, last
 from quadlog.core.messages import Limits
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ class Tails:
     """One for each data centre."""
 
     def __init__(
-        self, sites: Sites, store: MasterStore, *, hear: Hear, failed: Callable[[str], None]
+        self,
+        sites: Sites,
+        store: MasterStore,
+        *,
+        hear: Hear,
+        recognised: Callable[[str, str | None, bool], None],
+        failed: Callable[[str], None],
     ) -> None:
         """Nothing is read before `start`.
 
@@ -30,6 +36,7 @@ class Tails:
             sites: whose Kafkas and topics there are.
             store: knows up to where each topic was taken in.
             hear: is given what was read.
+            recognised: is told which topics these are, see `Watched`.
             failed: ends the process with a reason.
 
         """
@@ -37,7 +44,11 @@ class Tails:
         self._tails: dict[str, KafkaTail] = {}
         for dc, kafka in sites.kafka_of.items():
             name = f"{sites.node}-reads-{dc}"
-            self._tails[dc] = KafkaTail(kafka, client=name, name=name, hear=hear, failed=failed)
+            known = {topic: store.topic_id(topic) for topic in sites.topics[dc].followed}
+            watched = Watched(known, recognised)
+            self._tails[dc] = KafkaTail(
+                kafka, client=name, name=name, hear=hear, failed=failed, watched=watched
+            )
 
     def start(self, *, payloads_end: int, agreed_end: int) -> None:
         """Begin.

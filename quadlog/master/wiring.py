@@ -196,6 +196,7 @@ def _ears(sites: Sites) -> Ears:
         agreed=sites.own.agreed,
         sources={sites.topics[dc].effects: dc for dc in sites.others},
         sides={sites.topics[dc].agreed: dc for dc in sites.others},
+        own=sites.own.followed,
         status=sites.own.status,
     )
 

@@ -11,13 +11,14 @@ import structlog
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import failpoints
-from quadlog.broker import KafkaOutlet, KafkaTail, backwards, end_of
+from quadlog.broker import KafkaOutlet, KafkaTail, Watched, backwards, end_of
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
 from quadlog.worker.dryrun import DryRuns
+from quadlog.worker.fed import Fed
 from quadlog.worker.feed import Feed
 from quadlog.worker.health import Health
 from quadlog.worker.host import Host, Mouths
@@ -52,6 +53,7 @@ class WorkerProcess:
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
         self._topics: Final = Topics(settings.repository, settings.dc)
+        self._fed: Final = Fed(settings, self._topics, self._server.leave)
         self._feed: Final = Feed(self._store.applied.index)
         self._replica: Final = self._make_replica()
         self._tail: Final = self._make_tail()
@@ -102,6 +104,7 @@ class WorkerProcess:
             hear=self._replica.hear,
             failed=self._server.fail,
             full=self._replica.full,
+            watched=Watched(self._fed.known, self._fed.recognise),
         )
 
     def run(self) -> int:
@@ -143,14 +146,15 @@ class WorkerProcess:
         try:
             self._store.close()
         except OSError:
-            if (
-                not self._mender.wanted
-            ):  # what is wrong may not let itself be flushed: it is emptied all the same
+            # What is wrong may not let itself be flushed: it is emptied all the same.
+            if not (self._mender.wanted or self._fed.wanted):
                 raise
 
     def _become_anew(self) -> None:
         """The same process with an empty store, or with one made of the seed, where that is wanted."""
-        if self._mender.wanted:
+        if self._fed.wanted:
+            self._fed.put_aside()
+        elif self._mender.wanted:
             empty(self._settings.data_dir)
         elif self._seedbed.wanted:
             self._seedbed.sow()

@@ -190,6 +190,51 @@ def test_another_way_has_places_of_its_own() -> None:
     assert reader.lose("dc2", "dc4") == 0
 
 
+def remade(reader: Reader, dc: str, *others: str) -> None:
+    """The topic of a data centre was made anew: what its master does, in its order."""
+    for other in others:
+        if (offset := reader.intakes[other].lose(dc)) is not None:
+            reader.at[other] = offset
+    reader.intakes[dc].begin_again()
+    reader.at[dc] = 0
+
+
+def test_what_a_lost_topic_had_is_taken_from_its_copies_and_what_it_has_now_is_heard() -> None:
+    """It was back before anybody missed it; a copy may come after that, too."""
+    topic, reader = own(FIRST, LATER, payload(3, dc="dc2")), Reader()
+    reader.read("dc2", topic, 1)
+    reader.read("dc3", copied(own(FIRST, LATER)))
+    remade(reader, "dc2", "dc3")
+    assert reader.at == {"dc2": 0, "dc3": 1}, "from behind the copy of what is here"
+    assert reader.positions["dc3"] <= 1, "also for a restart"
+    reader.read("dc3", copied(own(FIRST, LATER)))
+    reader.intakes["dc3"].take_from({"dc3", "dc4"})  # somebody else is out of reach
+    reader.read("dc3", copied(topic))
+    assert reader.taken == [FIRST, LATER, payload(3, dc="dc2")]
+    reader.read("dc2", own(payload(4, dc="dc2")))
+    assert reader.taken[3:] == [payload(4, dc="dc2")]
+    assert reader.positions == {"dc2": 1, "dc3": 3}
+
+
+def test_of_a_topic_made_anew_nothing_is_known() -> None:
+    """What was half heard does not go on, and what is on its way holds its position back."""
+    large, reader = payload(1, dc="dc2", size=codec.CHUNK * 2), Reader()
+    intake = reader.intakes["dc2"]
+    reader.read("dc2", own(FIRST, LATER), 2)
+    intake.sent()
+    intake.await_other(LATER.transaction.key)
+    reader.read("dc2", own(FIRST, LATER, large), 1)
+    assert reader.at["dc2"] == 3
+    remade(reader, "dc2")
+    assert (intake.position, intake.awaited) == (0, None)
+    another = Topic()
+    PayloadsProducer(another, "payloads", "dc2-m2").say(FIRST, lambda _: None)
+    reader.read("dc2", another)
+    assert (reader.taken, intake.position) == ([FIRST, LATER, FIRST], 0)
+    intake.acknowledged(0)
+    assert intake.position == 1
+
+
 @given(st.lists(st.integers(0, 3), max_size=60), st.integers(0, 40))
 def test_from_there_on_nothing_is_missing(steps: list[int], taken: int) -> None:
     """Of copies in the order of their originals, some twice: all that may be needed stand behind the place."""

@@ -355,3 +355,22 @@ def test_what_another_program_wrote_does_not_tell_what_follows_a_rewind() -> Non
     rig.hear("dc2", effect(22, 4, dc="dc2", epoch=2, attempt=3))
     assert codec.decode(rig.topic[0].value) == Rewind(epoch=5, index=3, term=VIEW.id, attempt=3)
     assert rig.copied == [22]
+
+
+def test_in_a_topic_that_was_made_anew_the_place_is_looked_for_again() -> None:
+    """Offsets of before mean nothing there; another data centre's topic is nothing to it."""
+    rig = Rig("dc2")
+    rig.look()
+    rig.found(0)
+    rig.hear("dc1", effect(0, 1))
+    rig.copying.begin_again("dc3")
+    rig.hear("dc1", effect(1, 2))
+    rig.copying.begin_again("dc1")
+    rig.hear("dc1", effect(2, 3))
+    assert rig.copied == [0, 1]
+    assert rig.asked == [("dc1", 0), ("dc1", None)]
+    rig.look()
+    assert [wanted.source.dc for wanted in rig.wanted] == ["dc1", "dc1"]
+    rig.found(0)
+    rig.hear("dc1", effect(0, 3))
+    assert rig.copied == [0, 1, 0]

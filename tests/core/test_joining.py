@@ -212,3 +212,16 @@ def test_what_another_program_wrote_is_passed_over(key: bytes, value: bytes) -> 
         found = fork_of(records, Point(6, OWN[5].chain), lambda index: OWN[index - 1].chain)
     assert found == (Point(3, OWN[2].chain), 3)
     assert [line["event"] for line in logs] == ["passed over a record"]
+
+
+def test_in_a_topic_that_was_made_anew_the_fork_is_looked_for_again() -> None:
+    rig = Rig()
+    rig.joining.tend(0.0)
+    rig.found()
+    rig.joining.begin_again("dc3")
+    assert rig.asked == [("dc2", 3)], "another one's is nothing to it"
+    rig.joining.begin_again("dc2")
+    rig.hear(*topic_of(THEIRS)[3:])
+    assert (rig.asked[-1], rig.kept) == (("dc2", None), [])
+    rig.joining.tend(1.0)
+    assert len(rig.wanted) == 2

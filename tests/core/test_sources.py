@@ -91,6 +91,17 @@ def test_a_copy_goes_on_where_it_ended(world: World) -> None:
     )
 
 
+@pytest.mark.parametrize("part", [Part.HOME, Part.DUTY])
+def test_a_place_beyond_the_end_of_a_topic_that_was_made_anew_is_none(world: World, part: Part) -> None:
+    """Nobody could read there; the next view says what to copy."""
+    world.evaluate("dc1", 1, 2, 3)
+    world.copy("dc1", "dc2")
+    assert world.find("dc1", part, index=3).offset == 4
+    world.topics["dc1"] = Topic()
+    world.evaluate("dc1", 1)
+    assert world.find("dc1", part, index=3).offset is None
+
+
 def test_by_another_way_and_back_nothing_is_missed_and_little_comes_twice(world: World) -> None:
     """dc1 is out of reach from dc2 for a while; dc3 has a copy with one record more before it."""
     world.topics["dc3"].produce("effects", key=b"", values=[b"of another program"], headers=[])

@@ -15,7 +15,9 @@ from quadlog.core.messages import Save
 from quadlog.core.model import Point
 from quadlog.core.records import Reached
 from quadlog.envelope import ATTEMPT, EPOCH, HANDOVER
+from quadlog.errors import TopicLost
 from quadlog.kafka.ports import free_ports
+from quadlog.master.own import open_store
 from quadlog.master.process import MasterProcess
 from quadlog.settings import MasterSettings
 from quadlog.store import MasterStore, Taken
@@ -67,7 +69,7 @@ def test_what_another_program_wrote_does_not_keep_a_master_from_starting(setting
 
 
 def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings) -> None:
-    """Or from its beginning, where its end is lost."""
+    """Where its end is lost, the master does not go on as if nothing were there, and changes nothing."""
     log, topics = entries(60), Topics(settings.repository, settings.dc)
     first = MasterProcess(settings)
     first.server.leave()
@@ -80,16 +82,15 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
     assert acked == list(range(60))
     ends = [Point(entry.index, entry.chain) for entry in log]
     nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
-    for saved in (
-        Reached(),
-        Reached(3, ends[2], 1, 0),
-        Reached(60, ends[59], 1, 0),
-        Reached(99, ends[9], 1, 9),
-    ):
+
+    def save(reached: Reached) -> None:
         store = MasterStore(settings.data_dir / "rocksdb")
-        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=saved)
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=reached)
         store.save(nothing, payloads={}, taken=taken, unneeded=())
         store.close()
+
+    for saved in (Reached(), Reached(3, ends[2], 1, 0), Reached(60, ends[59], 1, 0)):
+        save(saved)
         master = MasterProcess(settings)
         master.server.leave()
         assert master.run() == 0
@@ -97,4 +98,10 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
         assert (reached.offset, reached.end, reached.held) == (60, ends[59], 0), (
             "none of it is in the own log"
         )
+    save(Reached(99, ends[9], 1, 9))
+    for _ in range(2):
+        with pytest.raises(
+            TopicLost, match=r"agreed ends at offset 60, and was read up to 99\. .*dc rebuild"
+        ):
+            open_store(settings)
     outlet.close()

@@ -350,3 +350,22 @@ def test_how_far_the_agreed_topic_was_followed_is_remembered(tmp_path: Path) -> 
         store.save(nothing, payloads={}, taken=taken, unneeded=())
     with opened(tmp_path) as store:
         assert store.reached() == reached
+
+
+def test_which_topic_a_position_is_in_is_remembered_with_it(tmp_path: Path) -> None:
+    """In one round: offsets mean nothing in a topic that was made anew."""
+    nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    with opened(tmp_path) as store:
+        assert store.topic_id("main.dc2.payloads") is None
+        for position, topics in (
+            (7, {"main.dc2.payloads": "first"}),
+            (9, {}),
+            (0, {"main.dc2.payloads": "second"}),
+        ):
+            positions = {"main.dc2.payloads": position}
+            taken = Taken(positions=positions, effects=(0, 0, 0), rejected={}, topics=topics)
+            store.save(nothing, payloads={}, taken=taken, unneeded=())
+            found = store.topic_id("main.dc2.payloads"), store.position("main.dc2.payloads")
+            assert found == ("second" if position == 0 else "first", position)
+    with opened(tmp_path) as store:
+        assert store.topic_id("main.dc2.payloads") == "second"

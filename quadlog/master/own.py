@@ -1,0 +1,138 @@
+"""The topics of a master's own data centre, and its store: at a start they have to know of each other."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from consumers import rounds
+from quadlog.broker import Admin, beginning_of, end_of, records_between
+from quadlog.errors import TopicLost
+from quadlog.master.foreign import understood
+from quadlog.master.tails import ROUNDS_READ_BACK
+from quadlog.store import MasterStore
+from quadlog.topics import Topics
+
+if TYPE_CHECKING:
+    from quadlog.settings import MasterSettings
+
+log = structlog.get_logger()
+
+STORE: Final = "rocksdb"
+"""In a master's data-dir."""
+FIRST: Final = 50
+"""Posts at the beginning of the topic that are looked at: a rebuild says one for each master."""
+SOON_S: Final = 3.0
+"""Until a topic that is not there is gone."""
+_VOID: Final = "rocksdb.void"
+"""What a rebuild made void; the newest one is kept."""
+
+
+def prepare_topics(settings: MasterSettings) -> None:
+    """Make what is missing; say what is there and should be set otherwise."""
+    admin, topics = Admin(settings.kafka), Topics(settings.repository, settings.dc)
+    config = {
+        "retention.ms": "-1",
+        "min.insync.replicas": str(max(1, settings.kafka_replication - 1)),
+    }
+    warnings = admin.ensure(topics.followed, replication=settings.kafka_replication, config=config)
+    warnings += admin.ensure(
+        [topics.status], replication=settings.kafka_replication, config=config | {"retention.ms": "3600000"}
+    )
+    for warning in warnings:
+        log.warning(warning)
+
+
+def open_store(settings: MasterSettings) -> MasterStore:
+    """What this master remembers, if its data centre's topics are those that it knew.
+
+    Where `quadlog dc rebuild` made them anew since, a later incarnation of it has spoken there, and what it remembers
+    is void, as it is on a disk that was restored from a backup: it begins as a new one.
+
+    Raises:
+        TopicLost: they are not, and nobody rebuilt them.
+        SetupError: another process holds the store, or it cannot be made.
+        Unavailable: no broker answers.
+
+    """
+    topics, path = Topics(settings.repository, settings.dc), settings.data_dir / STORE
+    newest = posted_incarnation(settings.kafka, topics, settings.node_id)
+    store = MasterStore(path, before=lambda: _before(settings, topics, newest))
+    if newest is None or newest <= store.incarnation:
+        if losses := lost_topics(settings, store):
+            store.close()
+            raise TopicLost("; ".join(losses))
+        return store
+    store.close()
+    log.warning("a later incarnation of this master has spoken: what this one remembers is void", kept=_VOID)
+    void = path.with_name(_VOID)
+    shutil.rmtree(void, ignore_errors=True)
+    path.rename(void)
+    return MasterStore(path, before=lambda: newest)
+
+
+def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> bytes | None:
+    """Of this master as its own topic knows it, where it has no disk that does.
+
+    Raises:
+        TopicLost: there is a log, and nobody ever posted: a rebuild was broken off.
+
+    """
+    there = Admin(settings.kafka).ids(topics.followed)
+    has = {topic: topic in there and _ends(settings.kafka, topic) > 0 for topic in topics.followed}
+    if newest is None and has[topics.agreed] and not has[topics.rounds]:
+        raise TopicLost(f"{topics.agreed} has a log, and no master has ever posted to {topics.rounds}")
+    return newest
+
+
+def _ends(kafka: str, topic: str) -> int:
+    return end_of(kafka, topic, count=0)[0]
+
+
+def posted_incarnation(kafka: str, topics: Topics, node: str) -> bytes | None:
+    """The newest incarnation of a master of which its own data centre has a post; None: there is none."""
+    if topics.rounds not in Admin(kafka).ids([topics.rounds]):
+        return None
+    end, records = end_of(kafka, topics.rounds, count=ROUNDS_READ_BACK)
+    first = beginning_of(kafka, topics.rounds)  # where a rebuild says its own
+    records += records_between(kafka, topics.rounds, first, min(first + FIRST, end))
+    own = (post.incarnation for _, post in understood(records, rounds.hear) if post.node == node)
+    return max(own, default=None)
+
+
+def _ids(admin: Admin, topics: Topics, store: MasterStore) -> dict[str, str]:
+    """Of the topics that are there.  A broker that was just started may not know them all for a moment."""
+    deadline = time.monotonic() + SOON_S
+    while True:
+        ids = admin.ids(topics.followed)
+        missing = [
+            topic for topic in topics.followed if topic not in ids and store.topic_id(topic) is not None
+        ]
+        if not missing or time.monotonic() > deadline:
+            return ids
+        time.sleep(0.2)
+
+
+def lost_topics(settings: MasterSettings, store: MasterStore) -> list[str]:
+    """What of its own data centre's topics is not as a master left it; one reason for each."""
+    topics = Topics(settings.repository, settings.dc)
+    ids, reached = _ids(Admin(settings.kafka), topics, store), store.reached()
+    read = {
+        topics.payloads: store.position(topics.payloads) or 0,
+        topics.effects: store.position(topics.effects) or 0,
+        topics.agreed: 0 if reached is None else reached.offset,
+    }
+    losses: list[str] = []
+    for topic in topics.followed:
+        known, at = store.topic_id(topic), read.get(topic, 0)
+        if topic not in ids:
+            if known is not None or at:
+                losses.append(f"{topic} is gone")
+        elif known not in (None, ids[topic]):
+            losses.append(f"{topic} is another topic than the one that was read")
+        elif at and (end := _ends(settings.kafka, topic)) < at:
+            losses.append(f"{topic} ends at offset {end}, and was read up to {at}")
+    return losses

@@ -1,0 +1,104 @@
+"""The whole Kafka of a data centre is lost; `quadlog dc rebuild` makes its topics anew out of a peer's."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.errors import SetupError
+from tests.e2e.appends import Amiss, appending
+from tests.e2e.cluster import Cluster, until
+from tests.e2e.ending import AGAIN_S, ending, one_view, views
+from tests.e2e.trouble import logged
+from tests.lab_helpers import RunningLab, quadlog, running_lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.alone
+
+GONE_S = 20.0
+"""Within which a worker believes that its topics are not there any more."""
+
+
+def lose_kafka(lab: RunningLab, dc: str) -> None:
+    """End all nodes of a data centre and its broker; the broker comes back without anything that it had."""
+    lab.kill(f"broker-{dc}")
+    for node in nodes_of(lab, dc):
+        lab.kill(node)
+    shutil.rmtree(lab.directory / "nodes" / f"broker-{dc}" / "data")
+    lab.start(f"broker-{dc}")
+
+
+def nodes_of(lab: RunningLab, dc: str) -> list[str]:
+    """Masters first."""
+    return [node for node in lab.states() if node.startswith(f"{dc}-")]
+
+
+def rebuild(lab: RunningLab, dc: str, *more: str) -> tuple[int, str]:
+    """`quadlog dc rebuild` by the settings of the first master there: its exit status, and what it says."""
+    settings = lab.directory / "nodes" / f"{dc}-m1" / "master.toml"
+    done = quadlog("dc", "rebuild", "--config", str(settings), *more)
+    print(done.stdout, done.stderr)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "keeps_disk", [True, False], ids=["its master kept its disk", "and its master's disk"]
+)
+@pytest.mark.parametrize("dc", ["dc3", "dc1"], ids=["another", "the one that evaluates"])
+def test_a_data_centre_that_lost_its_kafka(tmp_path: Path, dc: str, keeps_disk: bool) -> None:  # noqa: FBT001
+    """Nobody there starts until it is rebuilt; then all is one again, without a word to anybody elsewhere."""
+    with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
+        cluster, master = Cluster(lab), f"{dc}-m1"
+        with appending(cluster) as appends:
+            began = time.monotonic()
+            until(lambda: all(appends.told(number, began) >= 10 for number in range(3)))
+            lose_kafka(lab, dc)
+            with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
+                lab.start(master)
+            worker = f"{dc}-w1"
+            lab.start(worker)
+            until(lambda: lab.states()[worker] == "exited(1)", GONE_S)
+            assert logged(cluster, "is gone. Have that Kafka back", worker)
+            if not keeps_disk:
+                shutil.rmtree(lab.directory / "nodes" / master / "data" / "rocksdb")
+            code, said = rebuild(lab, dc)
+            assert code == 1
+            assert "Say --yes if that is meant" in said
+            assert rebuild(lab, dc, "--yes")[0] == 0
+            rebuilt = time.monotonic()
+            for node in reversed(nodes_of(lab, dc)):  # a master without any worker is not ready
+                lab.start(node)
+            began = time.monotonic()
+            print(f"started {began - rebuilt:.1f} s after the rebuild")
+            until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=3), AGAIN_S)
+            end = ending(cluster, appends, began)
+        assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+        assert end.seconds < AGAIN_S
+        assert end.amiss == Amiss()
+        code, said = rebuild(lab, dc, "--yes")
+        assert code == 1
+        assert f"master {master} is there" in said
+
+
+def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
+    """One command for both; a peer that was down meanwhile hears of it, too."""
+    with running_lab(tmp_path / "lab", dcs=2, masters=2, workers=1) as lab:
+        cluster = Cluster(lab)
+        with appending(cluster) as appends:
+            lose_kafka(lab, "dc1")
+            lab.kill("dc2-m2")
+            assert rebuild(lab, "dc1", "--yes")[0] == 0
+            lab.start("dc2-m2")
+            for node in reversed(nodes_of(lab, "dc1")):
+                lab.start(node)
+            began = time.monotonic()
+            until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=4), AGAIN_S)
+            end = ending(cluster, appends, began)
+        assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+        assert end.seconds < AGAIN_S
+        assert end.amiss == Amiss()

@@ -1,0 +1,351 @@
+"""`quadlog dc rebuild` on one broker, which is the Kafka of two data centres: what it refuses, and what it leaves."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from consumers import rounds
+from consumers.agreed import AgreedConsumer
+from producers.agreed import AgreedProducer
+from producers.status import StatusProducer
+from quadlog.broker import Admin, KafkaOutlet, end_of
+from quadlog.clock import wall
+from quadlog.core.messages import Save
+from quadlog.core.model import GENESIS, START
+from quadlog.core.records import Heartbeat, LoggedEntry, WorkerState
+from quadlog.envelope import MIRRORED_FROM
+from quadlog.errors import SetupError, TopicLost, Unavailable
+from quadlog.kafka.ports import free_ports
+from quadlog.master.own import STORE, open_store, prepare_topics
+from quadlog.master.rebuild import Rebuild
+from quadlog.settings import MasterSettings, Peer, WorkerSettings
+from quadlog.store import MasterStore, Taken
+from quadlog.topics import Topics
+from quadlog.worker.fed import Fed
+from tests.core.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
+from tests.integration.test_broker import never
+from tests.lab_helpers import quadlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from quadlog.ports import Record
+
+NOTHING = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+
+
+class Centre:
+    """Data centre dc1, with a master m1 (another one, m2, is elsewhere), and dc2, whose topics have a log."""
+
+    def __init__(self, directory: Path, kafka: str) -> None:
+        self.kafka, self.directory = kafka, directory
+        own, mate, peer = free_ports(3)
+        repository = f"r{uuid.uuid4().hex[:12]}"
+        self.own, self.theirs = Topics(repository, "dc1"), Topics(repository, "dc2")
+        self.values = {
+            "node-id": "dc1-m1",
+            "dc": "dc1",
+            "repository": repository,
+            "data-dir": str(directory / "m1"),
+            "port": own,
+            "kafka": kafka,
+            "master-url": f"http://127.0.0.1:{own}",
+        }
+        self.peers = [
+            {"id": "dc1-m2", "dc": "dc1", "url": f"http://127.0.0.1:{mate}", "kafka": kafka},
+            {"id": "dc2-m1", "dc": "dc2", "url": f"http://127.0.0.1:{peer}", "kafka": kafka},
+        ]
+        self.outlet = KafkaOutlet(kafka, client="test", failed=never)
+        self.admin = Admin(kafka)
+        self.admin.ensure(self.theirs.all(), replication=1, config={})
+        before, after = forked()
+        self.log = after
+        self.agreed = topic_of([*before, cut_behind(before[2], 2), *after[3:]])
+        self.effects = effects_topic(fence(1), *(effect(index) for index in range(1, 7)))
+        foreign = [Topic()]
+        foreign[0].produce("x", key=b"order-7", values=[b"of another program"], headers=[])
+        for topic, records in (
+            (self.theirs.agreed, [*foreign[0].records, *self.agreed]),
+            (self.theirs.effects, self.effects),
+        ):
+            for record in records:
+                self.outlet.produce(topic, key=record.key, values=[record.value], headers=record.headers)
+        self.outlet.flush()
+
+    @property
+    def settings(self) -> MasterSettings:
+        return MasterSettings(**self.values, peer={str(n): Peer(**peer) for n, peer in enumerate(self.peers)})  # type: ignore[arg-type]
+
+    def settings_of(self, node: str) -> MasterSettings:
+        """Of the other master here."""
+        mate = {**self.values, "node-id": node, "data-dir": str(self.directory / node)}
+        return MasterSettings(**mate)  # type: ignore[arg-type]
+
+    def has_run(self, settings: MasterSettings | None = None) -> bytes:
+        """The master was there, and took in its topics; returns its incarnation."""
+        settings = settings or self.settings
+        store = open_store(settings)
+        prepare_topics(settings)
+        ids = self.admin.ids(self.own.followed)
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, topics=ids)
+        store.save(NOTHING, payloads={}, taken=taken, unneeded=())
+        store.close()
+        return store.incarnation
+
+    def lose(self, *topics: str) -> None:
+        self.admin.delete(topics or self.own.all())
+
+    def rebuild(self, *, is_meant: bool = True) -> list[str]:
+        said: list[str] = []
+        Rebuild(self.settings, said.append).run(is_meant=is_meant)
+        return said
+
+    def records(self, topic: str) -> list[Record]:
+        return end_of(self.kafka, topic, count=1000)[1]
+
+    def refuses(self, match: str, kind: type[Exception] = SetupError, *, is_meant: bool = True) -> None:
+        """And changes nothing."""
+        before = self.admin.ids(self.own.all())
+        with pytest.raises(kind, match=match):
+            self.rebuild(is_meant=is_meant)
+        assert self.admin.ids(self.own.all()) == before
+
+    def beat(self, state: WorkerState, sent: int) -> None:
+        StatusProducer(self.outlet, self.own.status).say(
+            Heartbeat(
+                worker="dc1-w1",
+                dc="dc1",
+                url="http://w1",
+                state=state,
+                evaluating=False,
+                attempt=0,
+                applied=START,
+                signature=GENESIS,
+                quads=0,
+                sent=sent,
+            )
+        )
+        self.outlet.flush()
+
+
+@pytest.fixture
+def centre(tmp_path: Path, kafka: str) -> Iterator[Centre]:
+    """One."""
+    centre = Centre(tmp_path, kafka)
+    yield centre
+    centre.outlet.close()
+
+
+def told(record: Record) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+    """What a copy has in common with its original."""
+    return record.key, record.value, list(record.headers)
+
+
+@pytest.mark.parametrize("keeps_disk", [True, False])
+def test_what_a_peer_has_is_there_again_and_masters_begin_anew(centre: Centre, keeps_disk: bool) -> None:  # noqa: FBT001
+    """Agreed with its cut, effects as copies; each master comes back blank, as a later incarnation, once."""
+    mate = centre.settings_of("dc1-m2")
+    first, mates = centre.has_run(), centre.has_run(mate)
+    centre.lose()
+    for settings in (centre.settings, mate):
+        with pytest.raises(TopicLost, match=r"agreed is gone.*quadlog dc rebuild"):
+            open_store(settings)
+    if not keeps_disk:
+        (centre.settings.data_dir / STORE).rename(centre.directory / "away")
+    said = centre.rebuild()
+    assert said[0] == "restoring dc1 from dc2, whose log goes up to entry 6"
+    assert [told(record) for record in centre.records(centre.own.agreed)] == [told(r) for r in centre.agreed]
+    consumer = AgreedConsumer(START)
+    heard = [consumer.hear(record) for record in centre.records(centre.own.agreed)]
+    assert [one for one in heard if isinstance(one, LoggedEntry)][-3:] == centre.log[3:]
+    copies = centre.records(centre.own.effects)
+    assert [(c.key, c.value) for c in copies] == [(r.key, r.value) for r in centre.effects]
+    assert {copy.header(MIRRORED_FROM) for copy in copies} == {b"dc2"}
+    posts = [rounds.hear(record) for record in centre.records(centre.own.rounds)]
+    assert [(post.node, post.view.members) for post in posts] == [("dc1-m1", ()), ("dc1-m2", ())]
+    assert centre.records(centre.own.payloads) == []
+    centre.refuses("or they were rebuilt already")
+    for settings, before in ((centre.settings, first), (mate, mates)):
+        store = open_store(settings)
+        assert store.durable().blank
+        assert store.incarnation > max(p.incarnation for p in posts if p.node == settings.node_id) > before
+        store.close()
+        again = open_store(settings)
+        assert again.incarnation == store.incarnation
+        again.close()
+    centre.refuses("or they were rebuilt already")
+
+
+def test_what_an_earlier_version_saved_is_void_too(centre: Centre) -> None:
+    """It did not note which topics it read."""
+    store = open_store(centre.settings)
+    store.close()
+    centre.rebuild()
+    store = open_store(centre.settings)
+    assert store.durable().blank
+    store.close()
+
+
+def test_a_lost_end_is_a_loss_too(centre: Centre) -> None:
+    """Payloads stay; what clients gave and nobody ordered is in them."""
+    centre.has_run()
+    centre.outlet.produce(centre.own.payloads, key=b"k", values=[b"v"], headers=[])
+    store = MasterStore(centre.settings.data_dir / STORE)
+    positions = {centre.own.payloads: 1, centre.own.effects: 7}
+    taken = Taken(positions=positions, effects=(0, 0, 0), rejected={})
+    store.save(NOTHING, payloads={}, taken=taken, unneeded=())
+    store.close()
+    centre.outlet.flush()
+    centre.refuses("effects ends at offset 0, and was read up to 7.*Say --yes", is_meant=False)
+    centre.rebuild()
+    assert [record.value for record in centre.records(centre.own.payloads)] == [b"v"]
+    assert len(centre.records(centre.own.effects)) == len(centre.effects)
+
+
+def test_lost_again_before_anybody_started_it_is_rebuilt_again(centre: Centre) -> None:
+    """What the first rebuild said is no reason to leave it so."""
+    centre.has_run()
+    centre.lose()
+    centre.rebuild()
+    centre.lose(centre.own.agreed)
+    centre.rebuild()
+    assert len(centre.records(centre.own.agreed)) == len(centre.agreed)
+
+
+def test_topics_that_another_program_made_anew_are_not_the_old_ones(centre: Centre) -> None:
+    """A master does not go on in them, whatever they hold."""
+    centre.has_run()
+    centre.lose(centre.own.payloads)
+    prepare_topics(centre.settings)
+    with pytest.raises(TopicLost, match="payloads is another topic"):
+        open_store(centre.settings)
+    centre.refuses("payloads is another topic.*Say --yes", is_meant=False)
+
+
+def test_a_rebuild_that_was_broken_off_is_run_again(centre: Centre) -> None:
+    """Nobody starts in between, with a disk or without one."""
+    centre.has_run()
+    centre.lose()
+    prepare_topics(centre.settings)
+    AgreedProducer(centre.outlet, centre.own.agreed, "dc1-m1").say(centre.log[0], lambda _: None)
+    centre.outlet.flush()
+    with pytest.raises(TopicLost, match="is another topic"):
+        open_store(centre.settings)
+    mate = centre.settings_of("dc1-m2")
+    for is_left in (False, True):
+        assert (mate.data_dir / STORE).exists() is is_left
+        with pytest.raises(TopicLost, match="has a log, and no master has ever posted"):
+            open_store(mate)
+        with pytest.raises(SetupError, match="Say --yes"):
+            Rebuild(mate.model_copy(update={"peer": centre.settings.peer}), never).run(is_meant=False)
+    centre.rebuild()
+    store = open_store(mate)
+    assert store.durable().blank, "what such a start has left is nothing to go on from"
+    store.close()
+    assert len(centre.records(centre.own.agreed)) == len(centre.agreed)
+
+
+def test_nothing_is_done_where_nothing_is_lost(centre: Centre) -> None:
+    """Effects that no peer has would be gone."""
+    centre.has_run()
+    posts = centre.outlet
+    posts.produce(centre.own.rounds, key=b"k", values=[b"any"], headers=[])
+    posts.flush()
+    centre.refuses("nothing of dc1's topics is lost")
+
+
+def test_nothing_is_done_while_somebody_runs(centre: Centre) -> None:
+    """A master that answers, another one here, one that does not answer yet, a worker that was heard just now."""
+    centre.has_run()
+    centre.lose(*centre.own.followed)
+    store = MasterStore(centre.settings.data_dir / STORE)
+    centre.refuses("cannot be opened.*Is another master running")
+    store.close()
+    for node, url in (("dc1-m1", centre.values["master-url"]), ("dc1-m2", centre.peers[0]["url"])):
+        with socket.create_server(("127.0.0.1", int(str(url).rsplit(":")[-1]))):
+            centre.refuses(rf"master {node} is there.*stop all")
+    centre.beat(WorkerState.SERVING, wall() - 1000)
+    centre.refuses("worker dc1-w1 .*stop all")
+    centre.beat(WorkerState.STOPPING, wall())
+    centre.rebuild()
+
+
+def test_a_worker_that_was_killed_counts_as_stopped_after_a_while(centre: Centre) -> None:
+    """It could not say so."""
+    centre.has_run()
+    centre.lose(*centre.own.followed)
+    centre.beat(WorkerState.SERVING, wall() - 6000)
+    centre.rebuild()
+
+
+def test_without_a_peer_nothing_is_done(centre: Centre) -> None:
+    """None in the settings, none in reach, none with topics, none that has all."""
+    centre.has_run()
+    centre.lose()
+    _, peer = centre.peers
+    centre.peers[1:] = []
+    centre.refuses("dc1 is the only data centre")
+    [port] = free_ports(1)
+    centre.peers[1:] = [{**peer, "kafka": f"127.0.0.1:{port}"}]
+    centre.refuses("no other data centre can be restored from.*no Kafka broker answers", Unavailable)
+    centre.peers[1:] = [{**peer, "dc": "dc9"}]
+    centre.refuses("dc9 has no topic", Unavailable)
+
+
+def test_the_command_says_what_is_wrong(centre: Centre, tmp_path: Path) -> None:
+    """One line, exit status 1."""
+    done = quadlog("dc", "rebuild", "--config", str(tmp_path / "none.toml"))
+    assert (done.returncode, "'--config'" in done.stderr) == (2, True)
+    config = tmp_path / "master.toml"
+    config.write_text('node-id = "dc1-m1"\n')
+    done = quadlog("dc", "rebuild", "--config", str(config), "--yes")
+    assert (done.returncode, done.stderr.startswith("SetupError: settings in")) == (1, True)
+    lines = [f"{name} = {value!r}" for name, value in centre.values.items()]
+    lines += [f"peer.{n}.{name} = {value!r}" for n, p in enumerate(centre.peers) for name, value in p.items()]
+    config.write_text("\n".join(lines))
+    done = quadlog("dc", "rebuild", "--config", str(config))
+    assert (done.returncode, "Say --yes if that is meant; nothing was changed" in done.stderr) == (1, True)
+    assert centre.admin.ids(centre.own.all()) == {}
+
+
+class Leaving:
+    """What a worker's process is asked."""
+
+    left = 0
+
+    def leave(self) -> None:
+        self.left += 1
+
+
+def test_a_worker_takes_only_topics_of_a_rebuild_for_its_own(centre: Centre, tmp_path: Path) -> None:
+    """In others its store may be all that is left; in those it is fed again."""
+    settings = WorkerSettings(
+        node_id="w1", dc="dc1", data_dir=tmp_path, port=1, kafka=centre.kafka, worker_url="http://w1"
+    )
+    (tmp_path / "quads").mkdir()
+    centre.has_run()
+    host, topic = Leaving(), centre.own.effects
+    first = centre.admin.ids([topic])[topic]
+    fed = Fed(settings, centre.own, host.leave)
+    assert fed.known == {centre.own.agreed: None, topic: None}
+    fed.recognise(topic, first, is_other=False)
+    fed = Fed(settings, centre.own, host.leave)
+    assert fed.known == {centre.own.agreed: None, topic: first}, "also after a restart"
+    with pytest.raises(TopicLost, match="effects is gone"):
+        fed.recognise(topic, None, is_other=True)
+    centre.lose()
+    prepare_topics(centre.settings)
+    with pytest.raises(TopicLost, match="effects is another topic"):
+        fed.recognise(topic, "other", is_other=True)
+    assert (host.left, fed.wanted) == (0, False)
+    centre.rebuild()
+    fed.recognise(topic, centre.admin.ids([topic])[topic], is_other=True)
+    assert (host.left, fed.wanted) == (1, True)
+    fed.put_aside()
+    assert not (tmp_path / "quads").exists()
+    assert Fed(settings, centre.own, host.leave).known == {centre.own.agreed: None, topic: None}

@@ -1,0 +1,154 @@
+"""Topics that are deleted and made anew while they are read, or while nobody reads them."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.broker import Admin, KafkaOutlet, KafkaTail, Watched, identity
+from tests.integration.test_broker import fill, never, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from quadlog.ports import Record
+
+Told = tuple[str, str | None, bool]
+
+
+class Reader:
+    """A tail on two topics, and what it gave in its order."""
+
+    def __init__(self, kafka: str, names: Sequence[str]) -> None:
+        self.kafka, self.names = kafka, names
+        self.told: list[Told] = []
+        self.heard: list[tuple[str, int] | Told] = []
+        self.failures: list[str] = []
+        self.outlet = KafkaOutlet(kafka, client="test", failed=never)
+        self.tail: KafkaTail | None = None
+        self.make(*names)
+
+    def make(self, *names: str) -> None:
+        Admin(self.kafka).ensure(names, replication=1, config={})
+
+    def make_anew(self, name: str, count: int) -> None:
+        Admin(self.kafka).delete([name])
+        assert Admin(self.kafka).ids([name]) == {}
+        self.make(name)
+        fill(self.outlet, name, count)
+
+    def begin(self, offsets: Mapping[str, int], known: Mapping[str, str | None]) -> None:
+        def tell(topic: str, number: str | None, is_other: bool) -> None:  # noqa: FBT001
+            self.told.append((topic, number, is_other))
+            self.heard.append((topic, number, is_other))
+
+        self.tail = KafkaTail(
+            self.kafka,
+            client="test",
+            name="t",
+            hear=self.hear,
+            failed=self.failures.append,
+            watched=Watched(known, tell),
+        ).start(offsets)
+
+    def hear(self, tail: str, records: Sequence[Record]) -> None:
+        del tail
+        self.heard += [(record.topic, record.offset) for record in records]
+
+    def offsets(self, name: str) -> list[int]:
+        """Since it was told of that topic last."""
+        last = max(place for place, one in enumerate(self.heard) if len(one) == 3 and one[0] == name)
+        return [one[1] for one in self.heard[last:] if len(one) == 2 and one[0] == name]
+
+
+@pytest.fixture
+def reader(kafka: str) -> Iterator[Reader]:
+    """Of two new topics with five records each."""
+    reader = Reader(kafka, [f"test.{uuid.uuid4()}" for _ in range(2)])
+    for name in reader.names:
+        fill(reader.outlet, name, 5)
+    yield reader
+    if reader.tail is not None:
+        reader.tail.close()
+    reader.outlet.close()
+    assert reader.failures == []
+
+
+@pytest.mark.parametrize("count", [2, 5, 9], ids=["shorter", "as long", "longer"])
+def test_a_topic_made_anew_while_it_is_read_is_read_from_its_beginning(reader: Reader, count: int) -> None:
+    """Whoever reads it is told before; what else is read by the same tail goes on where it was."""
+    one, other = reader.names
+    reader.begin({one: 0, other: 0}, {one: None, other: None})
+    until(lambda: (reader.heard.count((one, 4)), reader.heard.count((other, 4))) == (1, 1))
+    first = Admin(reader.kafka).ids(reader.names)
+    assert sorted(reader.told) == sorted((name, first[name], False) for name in reader.names)
+    reader.make_anew(one, count)
+    fill(reader.outlet, other, 1)
+    now = Admin(reader.kafka).ids(reader.names)
+    until(lambda: len(reader.told) == 3 and len(reader.offsets(one)) == count)
+    until(lambda: reader.heard.count((other, 5)) == 1)
+    assert reader.told[-1] == (one, now[one], True)
+    assert (now[one] != first[one], now[other] == first[other]) == (True, True)
+    assert reader.offsets(one) == list(range(count))
+    assert reader.offsets(other) == list(range(6)), "each once"
+
+
+def test_where_an_offset_is_not_there_it_is_looked_at_once(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the reader would end as if records had been deleted."""
+    monkeypatch.setattr(identity, "EVERY_S", 1000.0)
+    one, other = reader.names
+    reader.begin({one: 0, other: 0}, {one: None, other: None})
+    until(lambda: (one, 4) in reader.heard)
+    reader.make_anew(one, 2)
+    until(lambda: len(reader.told) == 3 and reader.offsets(one) == [0, 1])
+    assert reader.told[-1] == (one, Admin(reader.kafka).ids([one])[one], True)
+
+
+def test_a_topic_made_anew_while_nobody_read_is_read_from_its_beginning(reader: Reader) -> None:
+    """The offset of before is of another topic."""
+    one, other = reader.names
+    known = Admin(reader.kafka).ids(reader.names)
+    reader.make_anew(one, 9)
+    reader.begin({one: 3, other: 3}, known)
+    until(lambda: (one, 8) in reader.heard and (other, 4) in reader.heard)
+    assert reader.told == [(one, Admin(reader.kafka).ids([one])[one], True)]
+    assert (reader.offsets(one), reader.heard.count((other, 2)), reader.heard.count((other, 3))) == (
+        list(range(9)),
+        0,
+        1,
+    )
+
+
+def test_a_topic_that_is_gone_is_told_after_a_while(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its broker may have been started a moment ago; made anew later, it is read all the same."""
+    monkeypatch.setattr(identity, "EVERY_S", 0.1)
+    monkeypatch.setattr(identity, "GONE_S", 1.0)
+    one, other = reader.names
+    known = Admin(reader.kafka).ids(reader.names)
+    reader.begin({one: 5, other: 5}, known)
+    Admin(reader.kafka).delete([one])
+    until(lambda: (one, None, True) in reader.told)
+    reader.make_anew(one, 2)
+    until(lambda: (one, 1) in reader.heard)
+    assert [told[2] for told in reader.told if told[1] is not None] == [True]
+
+
+def test_what_was_asked_for_and_made_anew_is_left_to_who_asked(reader: Reader) -> None:
+    """It looks again for where to begin."""
+    one, other = reader.names
+    reader.begin({one: 0}, {one: None, other: None})
+    until(lambda: (one, 4) in reader.heard)
+    assert reader.tail is not None
+    reader.tail.read(other, 3)
+    until(lambda: (other, 4) in reader.heard)
+    reader.make_anew(other, 9)
+    until(lambda: any(told[0] == other and told[2] for told in reader.told))
+    fill(reader.outlet, one, 1)
+    until(lambda: (one, 5) in reader.heard)
+    assert reader.offsets(other) == []
+    reader.tail.read(other, 7)
+    until(lambda: reader.offsets(other) == [7, 8])
