@@ -85,6 +85,7 @@ class Agreement:
             durable.standing or first_standing(node, incarnation, masters, blank=durable.blank),
             lag=pace.lag,
             near=limits.near,
+            put_off=pace.put_off,
         )
         self._clock: Final = Clock(durable.counter)
         self._pacing: Final = Pacing(pace)

@@ -203,3 +203,5 @@ class Pace:
     """Silence between the posts of a master that has nothing to say."""
     lag: float = float("inf")
     """Silence after which a member of the view is given up."""
+    put_off: int = 4
+    """How many times `lag` one that was given up again and again is put off at the most before it is let in."""

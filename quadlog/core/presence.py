@@ -26,9 +26,6 @@ HoldingUp: TypeAlias = tuple[Pair | None, frozenset[str]]
 
 NOBODY: Final[HoldingUp] = (None, frozenset())
 
-MOST: Final = 4
-"""How many times `lag` one that flaps is put off at the most."""
-
 STEADY: Final = 30
 """How many times `lag` after one was given up that is forgotten."""
 
@@ -36,11 +33,20 @@ STEADY: Final = 30
 class Presence:
     """Who was heard when, and what follows from that.  Times are steady milliseconds."""
 
-    def __init__(self, node: str, electorate: Electorate, *, lag: float) -> None:
-        """`node`: this master; `electorate`: where the others are; `lag`: how long a member may be silent."""
+    def __init__(self, node: str, electorate: Electorate, *, lag: float, put_off: int) -> None:
+        """Nobody was heard.
+
+        Args:
+            node: this master.
+            electorate: where the others are.
+            lag: how long a member may be silent.
+            put_off: how many times that one that flaps is put off at the most.
+
+        """
         self._node: Final = node
         self._electorate: Final = electorate
         self._lag: Final = lag
+        self._put_off: Final = put_off
         self.heard_at: dict[str, float] = {}
         """When each other master was heard last, in this view or outside it."""
         self._since: float | None = None
@@ -48,6 +54,8 @@ class Presence:
         self._given_up: dict[str, tuple[int, float]] = {}
         """How often others were given up lately, and when last."""
         self._awake_at: float | None = None
+        self._stood_still = False
+        """Since this view began: the others may have gone on without this master."""
 
     def wake(self, now: float) -> None:
         """This master does something.
@@ -58,13 +66,14 @@ class Presence:
         still = 0.0 if self._awake_at is None else now - self._awake_at
         self._awake_at = now
         if still > self._lag / 2:
+            self._stood_still = True
             self.heard_at.update({name: heard + still for name, heard in self.heard_at.items()})
             self._since = None if self._since is None else self._since + still
             self._held_up = (self._held_up[0], self._held_up[1] + still)
 
     def begin(self, now: float) -> None:
         """A view begins: all have their time from here on."""
-        self._since = now
+        self._since, self._stood_still = now, False
         self._held_up = (NOBODY, now)
 
     def hear(self, post: Post, view: View, now: float) -> None:
@@ -89,9 +98,9 @@ class Presence:
             self._given_up[name] = (count + 1 if now - last <= STEADY * self._lag else 1), now
 
     def is_put_off(self, name: str, now: float) -> bool:
-        """Whether it is not let in yet: not the first time, then for one `lag`, for two, for `MOST`."""
+        """Whether it is not let in yet: not the first time, then for one `lag`, for two, for `put_off`."""
         count, last = self._given_up.get(name, (0, now))
-        return count > 1 and now - last < min(2 ** (count - 2), MOST) * self._lag
+        return count > 1 and now - last < min(2 ** (count - 2), self._put_off) * self._lag
 
     def missing(
         self,
@@ -155,6 +164,8 @@ class Presence:
                 continue
             if said.view == view or self._node in said.view.members:
                 continue
+            if name in view.members and not self._stood_still:
+                continue  # it is given up first: then what waits here is agreed here
             if said.rank > best:
                 best, found = said.rank, said.view
         return found

@@ -31,7 +31,14 @@ class Views:
     """Where one master stands, and what it makes of the others' posts.  Times are steady milliseconds."""
 
     def __init__(
-        self, node: str, masters: Mapping[str, str], standing: Standing, *, lag: float, near: int
+        self,
+        node: str,
+        masters: Mapping[str, str],
+        standing: Standing,
+        *,
+        lag: float,
+        near: int,
+        put_off: int,
     ) -> None:
         """Go on from where this master stood.
 
@@ -41,13 +48,14 @@ class Views:
             standing: what was saved.
             lag: how long a member may be silent.
             near: how many entries may be between a joiner and this master.
+            put_off: how many times `lag` one that flaps is put off at the most.
 
         """
         self.node: Final = node
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters)
-        self._presence: Final = Presence(node, self._electorate, lag=lag)
+        self._presence: Final = Presence(node, self._electorate, lag=lag, put_off=put_off)
         self._ballots: Final = Ballots(
             node,
             presence=self._presence,

@@ -36,7 +36,12 @@ def shrunk(world: World, error: AssertionError) -> str:
             break
         size = max(1, size // 2)
     masters = " ".join(f"{name}:{centre}" for name, centre in world.masters.items())
-    return "\n".join([f"masters {masters}, lag {world.lag:.0f} ms, {world.limits}", *map(str, story)])
+    return "\n".join(
+        [
+            f"masters {masters}, lag {world.lag:.0f} ms, put off {world.put_off}, {world.limits}",
+            *map(str, story),
+        ]
+    )
 
 
 def kind_of(error: AssertionError) -> str:
@@ -45,7 +50,13 @@ def kind_of(error: AssertionError) -> str:
 
 
 def _breaks(world: World, story: Sequence[Event], what: str) -> bool:
-    again = World(world.masters, limits=world.limits, lag=world.lag, newcomers=world.newcomers)
+    again = World(
+        world.masters,
+        limits=world.limits,
+        lag=world.lag,
+        newcomers=world.newcomers,
+        put_off=world.put_off,
+    )
     again.transactions = world.transactions
     try:
         for event in story:

@@ -72,8 +72,10 @@ class Unpowered(World):
     member_of = Careless
     lost = 0
 
-    def __init__(self, masters: Mapping[str, str], *, limits: Limits, lag: float, newcomers: int = 0) -> None:
-        super().__init__(masters, limits=limits, lag=lag, newcomers=newcomers)
+    def __init__(
+        self, masters: Mapping[str, str], *, limits: Limits, lag: float, newcomers: int = 0, put_off: int = 0
+    ) -> None:
+        super().__init__(masters, limits=limits, lag=lag, newcomers=newcomers, put_off=put_off)
         self.safety = WhatAllCanSee(limits, self.is_majority)
         self.random = random.Random(0)
 

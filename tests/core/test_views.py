@@ -41,7 +41,9 @@ def posted(node: str, view: View, *, effects: Held = NOWHERE) -> Member:
 def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: View) -> None:
     """It stood still for ever: it neither followed that view nor voted for another one (seen in the weather)."""
     elected = View(epoch=5, members=("m1", "m3", "m4"), parent=parent.id, home="dc1")
-    views = Views("m4", MASTERS, Standing(view=OWN, ballot=elected, joining=OTHER), lag=100.0, near=10)
+    views = Views(
+        "m4", MASTERS, Standing(view=OWN, ballot=elected, joining=OTHER), lag=100.0, near=10, put_off=4
+    )
     members = {"m1": posted("m1", elected), "m2": posted("m2", OTHER)}
     for member in members.values():
         assert member.said is not None
@@ -56,7 +58,7 @@ def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: Vi
 def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(own: Held, other: Held) -> None:
     """Who gave way with the last view has not copied them yet when the home that brought them is gone."""
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc2")
-    views = Views("m1", MASTERS, Standing(view=view, given_up=("m2",)), lag=100.0, near=10)
+    views = Views("m1", MASTERS, Standing(view=view, given_up=("m2",)), lag=100.0, near=10, put_off=4)
     views.know_effects(own)
     members = {"m3": posted("m3", view, effects=other)}
     assert members["m3"].said is not None
@@ -70,7 +72,9 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(own: Held, oth
 
 def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     elected = View(epoch=5, members=("m1", "m3", "m4"), parent=ASKED.id, home="dc1")
-    views = Views("m4", MASTERS, Standing(view=OWN, ballot=elected, joining=ASKED), lag=100.0, near=10)
+    views = Views(
+        "m4", MASTERS, Standing(view=OWN, ballot=elected, joining=ASKED), lag=100.0, near=10, put_off=4
+    )
     members = {"m1": posted("m1", elected)}
     assert members["m1"].said is not None
     views.hear(members["m1"].said, 1.0)

@@ -58,7 +58,10 @@ class Weather:
         self.restless = will.choice((0.0, 0.002, 0.01)) if masters is None else 0.0
         """How often somebody asks to add or to remove a peer."""
         self._will = will
-        self.world = self.world_of(placed, limits=limits, lag=self.lag, newcomers=newcomers)
+        put_off = random.Random(f"{seed}/put off").choice(
+            (0, 0, 0, 0, 0, 0, 0, 4)
+        )  # who is put off does less
+        self.world = self.world_of(placed, limits=limits, lag=self.lag, newcomers=newcomers, put_off=put_off)
         self.masters, self.members = placed, list(self.world.members.values())
         self.coverage = Coverage()
         self.at = 5000.0
@@ -73,6 +76,7 @@ class Weather:
         )
         self._slower = 10 if limits is TINY else 1
         self._stopped: dict[str, float] = {}
+        self._acted: dict[str, float] = {}
         self._numbers: dict[tuple[bytes, bytes], int] = {}
         self._standing = {member.name: member.core.standing for member in self.members}
         for member in self.members:
@@ -189,7 +193,20 @@ class Weather:
             self._stopped[member.name] = self.at + self.random.random() * 2 * self.lag
 
     def _play(self, what: str, member: Member, other: str = "", number: int = 0) -> None:
+        self._keep_awake(member.name)
         self.world.play(Event(self.at, what, member.name, other, number))
+
+    def _keep_awake(self, name: str) -> None:
+        """Since it acted last a master did what matters to nobody, unless it was stopped: then it stood still."""
+        at = self._acted.get(name, self.at)
+        self._acted[name] = self.at
+        if self.at - at <= self.lag / 3:
+            return
+        stopped = self._stopped.get(name, 0.0)
+        at = stopped if at < stopped <= self.at else at + self.lag / 3
+        while at < self.at:
+            self.world.play(Event(at, "wake", name))
+            at += self.lag / 3
 
     def _submit(self, member: Member) -> None:
         """A client gives it a transaction, if it takes one."""

@@ -46,6 +46,7 @@ class Event(NamedTuple):
             "lose": "loses its disk and starts again",
             "hear": f"hears post {self.number} of {self.other}",
             "follow": f"reads {self.number} entries of {self.other} beside",
+            "wake": "looks around",
             "clock": f"has a clock that is wrong by {self.number} ms",
         }
         return f"{self.at:9.1f} {self.member} {said[self.what]}"
@@ -56,15 +57,33 @@ class World:
 
     member_of: type[Member] = Member
 
-    def __init__(self, masters: Mapping[str, str], *, limits: Limits, lag: float, newcomers: int = 0) -> None:
-        """Nothing has happened.  `masters`: the data centre of each; so many, the last ones, are no peers yet."""
-        self.masters, self.limits, self.lag, self.newcomers = dict(masters), limits, lag, newcomers
+    def __init__(
+        self,
+        masters: Mapping[str, str],
+        *,
+        limits: Limits,
+        lag: float,
+        newcomers: int = 0,
+        put_off: int = 0,
+    ) -> None:
+        """Nothing has happened.
+
+        Args:
+            masters: the data centre of each.
+            limits: how much at once.
+            lag: silence after which a member is given up.
+            newcomers: so many masters, the last ones, are no peers yet.
+            put_off: how many times `lag` one that flaps is put off at the most.
+
+        """
+        self.masters, self.limits, self.lag = dict(masters), limits, lag
+        self.newcomers, self.put_off = newcomers, put_off
         names = list(masters)
         peers = {name: masters[name] for name in names[: len(names) - newcomers]}
         self.peers = tuple(sorted(Peer(name, dc) for name, dc in peers.items()))
         """Of the settings."""
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
-        pace = Pace(lag=lag, idle=lag / 4)
+        pace = Pace(lag=lag, idle=lag / 4, put_off=put_off)
         self.members = {
             name: self.member_of(
                 name,
@@ -182,6 +201,9 @@ class World:
     def restart(self, member: Member, at: float) -> None:
         """Its process dies and starts again."""
         member.restart(at)
+
+    def _wake(self, member: Member, event: Event) -> None:
+        member.wake(event.at)
 
     def _hear(self, member: Member, event: Event) -> None:
         sender = self.members[event.other]
