@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TURN_S: Final = 5.0
-"""How long a read waits for a process; then another worker may be less busy."""
+"""How long a read waits for a process that is busy; then another worker may be less so."""
+
+START_S: Final = 25.0
+"""How long it waits while one is being started, 0.3 s on a machine that is not busy: the next worker's would take
+no less time."""
 
 TELL_S: Final = 0.2
 """Between two looks at the idle ones: told of effects so often, they have next to nothing to do when asked."""
@@ -126,12 +130,12 @@ class Readers:
 
         """
         self._asked_at = now().steady
-        deadline = self._asked_at + self._turn_s * 1000
+        asked_at = self._asked_at
         if anew:
             self._drop_older_than(FRESH_MS)
         while True:
-            await self._while_going_back(deadline)
-            reader = self._idle.pop() if self._idle else await self._next_free(deadline)
+            await self._while_going_back(asked_at + self._turn_s * 1000)
+            reader = self._idle.pop() if self._idle else await self._next_free(asked_at)
             self._busy.add(reader)
             self._fill()
             if self._is_up_to_date(reader):
@@ -150,22 +154,27 @@ class Readers:
             self._idle.remove(reader)
             self._discard(reader)
 
-    async def _next_free(self, deadline: float) -> Reader:
+    async def _next_free(self, asked_at: float) -> Reader:
         free: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
         self._waiting.append(free)
         self._fill()
         self._fail_hopeless()
         try:
-            async with asyncio.timeout((deadline - now().steady) / 1000):
-                return await free
-        except BaseException as error:
+            for patience_s in (self._turn_s, START_S):
+                await asyncio.wait({free}, timeout=patience_s - (now().steady - asked_at) / 1000)
+                if free.done():
+                    return free.result()
+                if not self._starting:
+                    break
+        except asyncio.CancelledError:
             # Given in the very moment when the wait ended: it is for somebody else.
-            if free.done() and not free.cancelled() and not free.exception():
+            if free.done() and not free.exception():
                 self.put(free.result())
-            if isinstance(error, TimeoutError):
-                why = f"no reading process was free for {self._turn_s:g} s: {len(self._busy)} of {self._most} are busy"
-                raise Unavailable(why, retry_after=2) from None
+            free.cancel()
             raise
+        free.cancel()
+        busy = f"{len(self._busy)} of {self._most} are busy, {self._starting} being started"
+        raise Unavailable(f"no reading process was free for {patience_s:g} s: {busy}", retry_after=2)
 
     def put(self, reader: Reader) -> None:
         """It has answered, and may be asked again."""

@@ -89,7 +89,9 @@ def recount(worker: str) -> tuple[str, list[str]]:
 
     An empty named graph, which N-Quads cannot say, stands there as a comment line of its own.
     """
-    lines = HTTP.get(f"{worker}/statements", timeout=60).text.splitlines()
+    answer = HTTP.get(f"{worker}/statements", timeout=60)
+    assert answer.status_code == 200, (answer.status_code, answer.headers, answer.text)
+    lines = answer.text.splitlines()
     total = sum(int.from_bytes(blake2b(line.encode(), digest_size=32).digest(), "big") for line in lines)
     return f"{total % 2**256:064x}", lines
 

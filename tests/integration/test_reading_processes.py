@@ -122,6 +122,14 @@ async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -
         assert next(here.readers._numbers) == 3, "two were started, and none anew"
 
 
+async def test_a_process_that_is_being_started_is_waited_for(tmp_path: Path) -> None:
+    """On a machine that is very busy its start takes long, and another worker's would, too."""
+    async with served(tmp_path, most=2) as here:
+        here.readers._turn_s = 0.01
+        answers = await asyncio.gather(here.ask("ASK {}"), here.ask("ASK {}"))
+        assert [answer.status_code for answer in answers] == [200, 200]
+
+
 @pytest.mark.alone
 async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path) -> None:
     (tmp_path / "copies").touch()
