@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
 )
 
 from quadlog.broker.connection import COMMON
-from quadlog.broker.identity import ask_ids, id_in
+from quadlog.broker.identity import answer_of, ask_ids, id_in
 from quadlog.errors import SetupError, Unavailable
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ SAFE_REPLICATION: Final = 3
 NEEDED_MESSAGE_BYTES: Final = 1_000_000
 GONE_S: Final = 15.0
 """How long a topic may stay that was deleted."""
+MADE_S: Final = 60.0
+"""How long a topic is tried to be made."""
+_TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 - librdkafka's own code
 
 
 class Admin:
@@ -39,23 +42,39 @@ class Admin:
         """Make what is missing.  Returns warnings on what is there but should be set otherwise.
 
         Raises:
-            Unavailable: no broker answers.
+            Unavailable: no broker answers, or it does not make them.
             SetupError: a topic has more than one partition, so it has no one order.
 
         """
         known = self._topics()
-        missing = [topic for topic in topics if topic not in known]
-        new = [NewTopic(topic, 1, replication, config=dict(config)) for topic in missing]
+        self._make_all([topic for topic in topics if topic not in known], replication, config)
+        return self._check([topic for topic in topics if topic in known])
+
+    def _make_all(self, missing: Sequence[str], replication: int, config: Mapping[str, str]) -> None:
+        deadline = time.monotonic() + MADE_S
+        while missing:
+            late = self._make([NewTopic(topic, 1, replication, config=dict(config)) for topic in missing])
+            known = self._topics() if late else {}  # they may be made, and the answer lost
+            missing = [topic for topic in late if topic not in known]
+            if missing and time.monotonic() > deadline:
+                message = f"{', '.join(missing)} could not be made at {self._bootstrap} within {MADE_S:.0f} s"
+                raise Unavailable(f"{message}: see whether that cluster is in order, and try again")
+
+    def _make(self, topics: Sequence[NewTopic]) -> list[str]:
+        """Make topics.  Returns those of which the broker did not tell in time whether it did."""
         client = cast("Any", self._client)  # futures without a type
-        futures: dict[str, Any] = client.create_topics(new, operation_timeout=10) if new else {}
-        for topic, future in futures.items():
+        late: list[str] = []
+        for topic, future in client.create_topics(topics, operation_timeout=10).items():
             try:
-                future.result(timeout=15)
+                answer_of(future)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                code = error.args[0].code()
+                if code in _TIMED_OUT:
+                    late.append(topic)
+                elif code != KafkaError.TOPIC_ALREADY_EXISTS:
                     message = f"topic {topic} could not be made at {self._bootstrap}: {error}"
                     raise SetupError(message) from error
-        return self._check([topic for topic in topics if topic in known])
+        return late
 
     def ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Of those of these topics that are there, the ids that Kafka gave them when they were made.
@@ -86,7 +105,7 @@ class Admin:
         futures: dict[str, Any] = client.delete_topics(there, operation_timeout=10) if there else {}
         try:
             for future in futures.values():
-                future.result(timeout=15)
+                answer_of(future)
         except KafkaException as error:
             message = f"{', '.join(there)} could not be deleted at {self._bootstrap}: {error}; try again"
             raise Unavailable(message) from error
@@ -118,9 +137,11 @@ class Admin:
         client = cast("Any", self._client)  # futures without a type
         futures: dict[Any, Any] = client.describe_configs(resources) if resources else {}
         for resource, future in futures.items():
-            values: dict[str, str | None] = {
-                name: entry.value for name, entry in future.result(timeout=10).items()
-            }
+            try:
+                values = {name: entry.value for name, entry in answer_of(future).items()}
+            except KafkaException as error:
+                message = f"the broker at {self._bootstrap} does not tell how its topics are set: {error}; try again"
+                raise Unavailable(message) from error
             replicas = len(known[resource.name].partitions[0].replicas)
             warnings += [f"topic {resource.name}: {warning}" for warning in _doubts(values, replicas)]
         return warnings

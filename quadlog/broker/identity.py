@@ -19,12 +19,27 @@ GONE_S: Final = 10.0
 """For so long its broker says that it has no such topic: one that was just started may not know it yet."""
 PATIENCE_S: Final = 3.0
 """How long a broker has to answer."""
+ANSWER_S: Final = 15.0
+"""How long an answer is waited for at the most."""
 
 
 def ask_ids(client: AdminClient, topics: Iterable[str]) -> dict[str, Any]:
     """Ask for the ids of topics; futures, see `id_in`."""
     asked = TopicCollection(list(topics))
     return cast("Any", client).describe_topics(asked, request_timeout=PATIENCE_S)  # type: ignore[no-any-return]
+
+
+def answer_of(future: Any) -> Any:  # noqa: ANN401 - their futures have no type
+    """What the broker answered.
+
+    Raises:
+        KafkaException: something else, or nothing for long: an answer may be lost.
+
+    """
+    try:
+        return future.result(timeout=ANSWER_S)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001 - librdkafka's own code
 
 
 def id_in(future: Any) -> str | None:  # noqa: ANN401 - their futures have no type
@@ -35,7 +50,7 @@ def id_in(future: Any) -> str | None:  # noqa: ANN401 - their futures have no ty
 
     """
     try:
-        return str(future.result().topic_id)
+        return str(answer_of(future).topic_id)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None

@@ -1,4 +1,4 @@
-"""Outlet, tail and admin against a real broker."""
+"""Outlet and tail against a real broker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, backwards, end_of, last, reading
 from quadlog.broker.outlet import HELD
-from quadlog.errors import SetupError, StateError, Unavailable
+from quadlog.errors import StateError, Unavailable
 from quadlog.kafka.ports import free_ports
 
 if TYPE_CHECKING:
@@ -293,36 +293,6 @@ def test_a_reader_that_fails_ends_its_tail_with_a_reason(kafka: str, outlet: Kaf
     until(lambda: bool(failures))
     tail.close()
     assert failures == ["reading from t failed: not a quadlog record"]
-
-
-def test_missing_topics_are_made_with_one_partition(kafka: str) -> None:
-    names = [f"test.{uuid.uuid4()}" for _ in range(3)]
-    admin = Admin(kafka)
-    assert admin.ensure(names, replication=1, config={"retention.ms": "-1"}) == []
-    warnings = admin.ensure(names, replication=1, config={})
-    assert [warning.split(": ")[0] for warning in warnings] == [f"topic {name}" for name in names]
-    assert all("replication factor 1" in warning for warning in warnings)
-    known = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
-    assert [len(known[name].partitions) for name in names] == [1, 1, 1]
-
-
-def test_settings_that_lose_data_are_warned_of(kafka: str) -> None:
-    name = f"test.{uuid.uuid4()}"
-    admin = Admin(kafka)
-    admin.ensure(
-        [name], replication=1, config={"unclean.leader.election.enable": "true", "max.message.bytes": "5000"}
-    )
-    said = " ".join(admin.ensure([name], replication=1, config={}))
-    assert "unclean.leader.election.enable=true" in said
-    assert "max.message.bytes" in said
-
-
-def test_a_topic_with_two_partitions_is_refused(kafka: str) -> None:
-    name = f"test.{uuid.uuid4()}"
-    client = AdminClient({"bootstrap.servers": kafka})  # its futures are lost with it
-    client.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=20)
-    with pytest.raises(SetupError, match=rf"topic {name} has 2 partitions"):
-        Admin(kafka).ensure([name], replication=1, config={})
 
 
 def test_where_a_topic_ends(kafka: str, outlet: KafkaOutlet, topic: str) -> None:

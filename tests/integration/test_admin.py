@@ -1,0 +1,100 @@
+"""What is made, looked at and refused at a real broker."""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from quadlog.broker import Admin, admin, identity
+from quadlog.errors import SetupError, Unavailable
+
+
+@pytest.fixture
+def names() -> list[str]:
+    """Of topics that are not there."""
+    return [f"test.{uuid.uuid4()}" for _ in range(3)]
+
+
+def partitions(kafka: str, names: list[str]) -> list[int]:
+    known = AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=10).topics
+    return [len(known[name].partitions) for name in names if name in known]
+
+
+def test_missing_topics_are_made_with_one_partition(kafka: str, names: list[str]) -> None:
+    admin = Admin(kafka)
+    assert admin.ensure(names, replication=1, config={"retention.ms": "-1"}) == []
+    warnings = admin.ensure(names, replication=1, config={})
+    assert [warning.split(": ")[0] for warning in warnings] == [f"topic {name}" for name in names]
+    assert all("replication factor 1" in warning for warning in warnings)
+    assert partitions(kafka, names) == [1, 1, 1]
+
+
+def test_settings_that_lose_data_are_warned_of(kafka: str) -> None:
+    name = f"test.{uuid.uuid4()}"
+    admin = Admin(kafka)
+    admin.ensure(
+        [name], replication=1, config={"unclean.leader.election.enable": "true", "max.message.bytes": "5000"}
+    )
+    said = " ".join(admin.ensure([name], replication=1, config={}))
+    assert "unclean.leader.election.enable=true" in said
+    assert "max.message.bytes" in said
+
+
+def test_a_topic_with_two_partitions_is_refused(kafka: str) -> None:
+    name = f"test.{uuid.uuid4()}"
+    client = AdminClient({"bootstrap.servers": kafka})  # its futures are lost with it
+    client.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=20)
+    with pytest.raises(SetupError, match=rf"topic {name} has 2 partitions"):
+        Admin(kafka).ensure([name], replication=1, config={})
+
+
+class Losing:
+    """A client of a real broker whose first requests, or the answers to them, are lost."""
+
+    def __init__(self, client: AdminClient, *, times: int, is_heard: bool) -> None:
+        self.client, self.times, self.is_heard = client, times, is_heard
+
+    def create_topics(self, topics: list[NewTopic], **rest: Any) -> dict[str, Future[None]]:  # noqa: ANN401
+        if not self.times:
+            return self.client.create_topics(topics, **rest)
+        self.times -= 1
+        if self.is_heard:
+            for made in self.client.create_topics(topics, **rest).values():
+                made.result(timeout=20)
+        return {topic.topic: Future() for topic in topics}
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401, D105
+        return getattr(self.client, name)
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_topics_are_there_also_where_an_answer_was_lost(
+    kafka: str,
+    names: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_heard: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setattr(identity, "ANSWER_S", 1.0)
+    made = Admin(kafka)
+    made._client = losing = Losing(made._client, times=2, is_heard=is_heard)  # type: ignore[assignment]
+    assert made.ensure(names, replication=1, config={}) == []
+    assert partitions(kafka, names) == [1, 1, 1]
+    assert losing.times == (1 if is_heard else 0)
+
+
+def test_topics_that_are_never_made_are_told(
+    kafka: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "ANSWER_S", 0.1)
+    monkeypatch.setattr(admin, "MADE_S", 1.0)
+    made = Admin(kafka)
+    made._client = Losing(made._client, times=1000, is_heard=False)  # type: ignore[assignment]
+    with pytest.raises(
+        Unavailable, match=rf"{names[0]}, .*could not be made at {kafka} within 1 s.*try again"
+    ):
+        made.ensure(names, replication=1, config={})
+    assert partitions(kafka, names) == []
