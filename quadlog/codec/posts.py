@@ -43,15 +43,15 @@ def encode_post(post: Post) -> bytes:
 
 def post_of(record: dict[str, Any]) -> Post:
     """What a post's record says.  Posts of the first schema are snapshots, and ask for nothing."""
-    rank = record["rank"]
+    rank, view = record["rank"], _view(record["view"])
     return Post(
         node=record["node"],
         incarnation=record["incarnation"],
         sequence=record["sequence"],
         base_sequence=record["base_sequence"],
-        view=_view(record["view"]),
+        view=view,
         ballot=record["ballot"] and _view(record["ballot"]),
-        rank=Rank(rank["epoch"], rank["members"], tuple(rank["ids"])),
+        rank=Rank(rank["epoch"], not view.before, rank["members"], tuple(rank["ids"])),
         joining=record["joining"] and _view(record["joining"]),
         given_up=tuple(record["given_up"]),
         base=Point(**record["base"]),

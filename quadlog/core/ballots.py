@@ -66,7 +66,9 @@ class Ballots:
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
             return view.peers, () if is_decided else view.before
-        if standing.changes and self._electorate.may_change(view, standing.changes[0]):
+        gone = {*standing.given_up, *self._incarnations.gone(view)}
+        stay = replace(view, members=tuple(name for name in view.members if name not in gone))
+        if standing.changes and self._electorate.may_change(stay, standing.changes[0]):
             return standing.changes[0], self._electorate.peers(view)
         return view.peers, ()
 

@@ -26,7 +26,7 @@ class Bequest(NamedTuple):
     """From the others of a view that may be installed."""
 
     lead: Post | None
-    """Of those who bring something the one whose log is longest; None: there is nobody else."""
+    """Of those who bring something the one whose log is longest; None: nobody else does."""
     pairs: frozenset[Pair]
 
 
@@ -42,8 +42,6 @@ def bequest(ballot: View, node: str, members: Mapping[str, Member]) -> Bequest |
     if not is_installed and not is_unanimous:
         return None
     heirs = there + stay
-    if others and not heirs:
-        return None
     lead = max((said for _, said in heirs), key=lambda said: said.base.index, default=None)
     return Bequest(lead, frozenset(pair for member, _ in heirs for pair in member.posted))
 

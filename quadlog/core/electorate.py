@@ -92,7 +92,7 @@ class Electorate:
         return name not in view.members or (name in view.blank and not self.vouches(view))
 
     def may_change(self, view: View, peers: tuple[Peer, ...]) -> bool:
-        """Whether the view after this one names these peers.
+        """Whether the view after this one names these peers: its members are those who stay.
 
         One change after the other, by a majority, all of whom count, and who are half of the new ones: or nobody could
         vouch for one of those that loses its disk.

@@ -94,6 +94,8 @@ class Rank(NamedTuple):
 
     epoch: int
     """Of the last view on its lineage that held a majority."""
+    decided: bool
+    """Its view names one set of peers: who has decided a change behind that majority knows more than who has not."""
     members: int
     ids: tuple[str, ...]
 
@@ -210,7 +212,8 @@ class Standing:
     @property
     def rank(self) -> Rank:
         """How strong its side is.  A side that once held a majority beats one that did not."""
-        return Rank(self.promise, len(self.view.members), self.view.members)
+        view = self.view
+        return Rank(self.promise, not view.before, len(view.members), view.members)
 
 
 class Ask(NamedTuple):

@@ -155,19 +155,26 @@ class Presence:
         return [other for other in view.members if other != name and centres.get(other) == centre]
 
     def stronger(self, standing: Standing, members: Mapping[str, Member], now: float) -> View | None:
-        """The view of the strongest side that is heard, if it is stronger than this one."""
+        """The view of the strongest side that is heard, if it is stronger than this one.
+
+        Of a side that does not name this master its own members may not be heard: who was left behind by it as well
+        tells that it asks to be let in there.
+        """
         view = standing.view
         best, found = standing.rank, None
         for name, member in members.items():
             said = member.said
-            if said is None or said.joining is not None or not self.is_recent(name, now):
+            if said is None or not self.is_recent(name, now):
                 continue
-            if said.view == view or self._node in said.view.members:
+            theirs = said.joining or said.view
+            if said.joining is not None and self._node in self._electorate.centres(theirs):
+                continue
+            if theirs == view or self._node in theirs.members:
                 continue
             if name in view.members and not self._stood_still:
                 continue  # it is given up first: then what waits here is agreed here
             if said.rank > best:
-                best, found = said.rank, said.view
+                best, found = said.rank, theirs
         return found
 
 

@@ -127,7 +127,11 @@ posts = st.builds(
     added=st.lists(pairs, max_size=4).map(tuple),
     ballot=st.none() | views,
     rank=st.builds(
-        Rank, longs, st.integers(min_value=0, max_value=2**31 - 1), st.lists(names, max_size=3).map(tuple)
+        Rank,
+        longs,
+        st.booleans(),
+        st.integers(min_value=0, max_value=2**31 - 1),
+        st.lists(names, max_size=3).map(tuple),
     ),
     joining=st.none() | views,
     whole=st.booleans(),
@@ -136,7 +140,7 @@ posts = st.builds(
     given_up=st.lists(names, max_size=3).map(tuple),
     unheard=st.lists(names, max_size=3).map(tuple),
     changes=st.lists(peers, max_size=2).map(tuple),
-)
+).map(lambda post: replace(post, rank=post.rank._replace(decided=not post.view.before)))  # as its view says
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
 seeds = st.builds(
     Seed,

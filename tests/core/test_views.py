@@ -20,7 +20,7 @@ OTHER = View(epoch=4, members=("m2",), home="dc2")
 def posted(node: str, view: View, *, effects: Held = NOWHERE) -> Member:
     """A master whose last word is said in a view."""
     member = Member(bytes(16))
-    rank = Rank(2, 2, view.members)
+    rank = Rank(epoch=2, decided=True, members=2, ids=view.members)
     post = Post(
         node=node,
         incarnation=bytes(16),

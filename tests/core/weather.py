@@ -300,7 +300,12 @@ class Weather:
         raise AssertionError(message)
 
     def _goes_on(self, side: list[Member]) -> bool:
-        """Those of it that its strongest master takes for peers are in one view, and nothing waits."""
+        """Those of it that its strongest master takes for peers are in one view, and nothing waits.
+
+        Where all know that they were removed nobody is to go on.
+        """
+        if not any(member.core.is_peer for member in side):
+            return True
         peers = self._peers_of(side)
         names = tuple(sorted(member.name for member in peers))
         return all(member.core.view.members == names and not len(member.core.queue) for member in peers)
