@@ -28,7 +28,6 @@ from quadlog.master.joining import Joining
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Node, Parts
 from quadlog.master.relay import Relay
-from quadlog.master.saving import Saving
 from quadlog.master.scribe import Scribe
 from quadlog.master.watch import Hands, Watch
 from quadlog.ports import apart
@@ -87,16 +86,7 @@ def lone_node(
             together=apart,
             acquiring=acquiring,
             decided=decided,
-            saving=Saving(
-                agreement,
-                store=store,
-                bodies=bodies,
-                acquiring=acquiring,
-                decided=decided,
-                desk=desk,
-                scribe=chores.scribe,
-                duty=chores.duty,
-            ),
+            bodies=bodies,
             desk=desk,
             crew=crew,
             watch=Watch(

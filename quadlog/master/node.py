@@ -39,6 +39,7 @@ from quadlog.master.events import (
 from quadlog.master.joining import Forked
 from quadlog.master.perform import perform
 from quadlog.master.remade import Remade
+from quadlog.master.saving import Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from quadlog.core.model import Held, Post
     from quadlog.core.records import Cut, Place, Reached, Seed
     from quadlog.master.acquiring import Acquiring
+    from quadlog.master.bodies import Bodies
     from quadlog.master.chores import Chores
     from quadlog.master.crew import Crew
     from quadlog.master.decided import Decided
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from quadlog.master.inbox import Inbox
     from quadlog.master.joining import Joining
     from quadlog.master.relay import Relay
-    from quadlog.master.saving import Saving
     from quadlog.master.watch import Watch
     from quadlog.ports import Record, Together
     from quadlog.store import MasterStore
@@ -103,8 +104,8 @@ class Parts:
     """Payloads."""
     decided: Decided
     """Effects in the own topic."""
-    saving: Saving
-    """What a round makes durable."""
+    bodies: Bodies
+    """What payloads say."""
     desk: Desk
     """Who waits."""
     crew: Crew
@@ -141,8 +142,18 @@ class Node:
         """Records that are none of ours, by topic."""
         self._ears, self._dc_of = parts.ears, parts.dc_of
         self._posts, self._together = parts.posts, parts.together
-        self._acquiring, self._decided, self._saving = parts.acquiring, parts.decided, parts.saving
-        self._remade = Remade(parts.ears, parts.saving, parts.acquiring, parts.chores, parts.joining)
+        self._acquiring, self._decided = parts.acquiring, parts.decided
+        self._saving = Saving(
+            parts.agreement,
+            store=parts.store,
+            bodies=parts.bodies,
+            acquiring=parts.acquiring,
+            decided=parts.decided,
+            desk=parts.desk,
+            scribe=parts.chores.scribe,
+            duty=parts.chores.duty,
+        )
+        self._remade = Remade(parts.ears, self._saving, parts.acquiring, parts.chores, parts.joining)
         self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)

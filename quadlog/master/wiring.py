@@ -35,7 +35,6 @@ from quadlog.master.joining import Joined, Joining
 from quadlog.master.lead import Lead
 from quadlog.master.node import Ears, Node, Parts
 from quadlog.master.relay import Relay
-from quadlog.master.saving import Saving
 from quadlog.master.scribe import Scribe
 from quadlog.master.updates import new_id
 from quadlog.master.watch import Hands, Watch
@@ -80,13 +79,8 @@ class World:
 def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     """A node; `sow`: has the seed brought to a worker that lacks it."""
     settings, sites, store = world.settings, world.sites, world.store
-    index, attempt, rewound = store.effects()
-    first = _first_duty(sites)
-    agreed_duty, duty = store.duty() or (first, first)
-    ledger = EffectsLedger(index=index, attempt=attempt, duty=duty, rewound=rewound, seed=store.seed())
-    _, effects = end_of(settings.kafka, sites.own.effects, count=EFFECTS_COMPARED)
-    ledger.recall(effects)
-    agreement, bodies, desk = _agreement(world), Bodies(store), Desk(store, decided_before=index)
+    agreement, ledger, bodies = _agreement(world), _ledger(world), Bodies(store)
+    desk = Desk(store, decided_before=ledger.index)
     crew = Crew(timeout_ms=settings.worker_timeout * 1000)
     decided = Decided(ledger, store=store, topic=sites.own.effects, desk=desk, crew=crew)
     posts = RoundsProducer(world.outlet, sites.own.rounds)
@@ -100,31 +94,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         admission=Admission(max_waiting=settings.max_waiting),
         put=world.inbox.put,
     )
-    scribe, mirror = (
-        _scribe(world, agreement, bodies),
-        EffectsMirror(world.outlet, sites.own.effects, sites.node),
-    )
-
-    def hand_over(handover: Handover) -> None:
-        mirror.hand_over(handover, at=wall())
-        visit(Failpoint.HANDED_OVER, world.outlet.flush)
-
-    def propose(moved: Handover, dc: str) -> None:
-        acquiring.submit(move_of(moved, dc, node=sites.node, node_dc=sites.dc, new_id=new_id()))
-
-    duties = Duty(
-        dc=sites.dc,
-        view=agreement.view,
-        dcs=[sites.dc_of[name] for name in agreement.view.members],
-        agreed=agreed_duty,
-        ledger=ledger,
-        crew=crew,
-        locate=lambda handover: world.server.call_soon(
-            lambda: world.sources.locate(handover, lambda found: world.inbox.put(Located(found)))
-        ),
-        hand_over=hand_over,
-        propose=propose,
-    )
+    mirror = EffectsMirror(world.outlet, sites.own.effects, sites.node)
     return Node(
         Parts(
             agreement=agreement,
@@ -136,16 +106,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             together=world.outlet.together,
             acquiring=acquiring,
             decided=decided,
-            saving=Saving(
-                agreement,
-                store=store,
-                bodies=bodies,
-                acquiring=acquiring,
-                decided=decided,
-                desk=desk,
-                scribe=scribe,
-                duty=duties,
-            ),
+            bodies=bodies,
             desk=desk,
             crew=crew,
             watch=Watch(crew, ledger, _hands(world, sow), max_lag_ms=settings.max_worker_lag * 1000),
@@ -153,9 +114,9 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             relay=_relay(world, acquiring, posts),
             chores=Chores(
                 lead=Lead(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
-                scribe=scribe,
+                scribe=_scribe(world, agreement, bodies),
                 copying=_copying(world, ledger, mirror),
-                duty=duties,
+                duty=_duty(world, agreement, acquiring, ledger, mirror, crew=crew),
                 crew=crew,
                 peers=acquiring.peers,
                 read=world.tails.read,
@@ -167,9 +128,55 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     )
 
 
-def _first_duty(sites: Sites) -> Handover:
-    view = first_view(sites.first_peers)
-    return Handover(index=0, term=view.id, dc=view.home)
+def _duties(world: World) -> tuple[Handover, Handover]:
+    """Who evaluates, as it was agreed and as the effects say; at first it is the first view's home."""
+    view = first_view(world.sites.first_peers)
+    first = Handover(index=0, term=view.id, dc=view.home)
+    return world.store.duty() or (first, first)
+
+
+def _ledger(world: World) -> EffectsLedger:
+    store, sites = world.store, world.sites
+    index, attempt, rewound = store.effects()
+    _, duty = _duties(world)
+    ledger = EffectsLedger(index=index, attempt=attempt, duty=duty, rewound=rewound, seed=store.seed())
+    _, effects = end_of(world.settings.kafka, sites.own.effects, count=EFFECTS_COMPARED)
+    ledger.recall(effects)
+    return ledger
+
+
+def _duty(
+    world: World,
+    agreement: Agreement,
+    acquiring: Acquiring,
+    ledger: EffectsLedger,
+    mirror: EffectsMirror,
+    *,
+    crew: Crew,
+) -> Duty:
+    sites = world.sites
+
+    def hand_over(handover: Handover) -> None:
+        mirror.hand_over(handover, at=wall())
+        visit(Failpoint.HANDED_OVER, world.outlet.flush)
+
+    def propose(moved: Handover, dc: str) -> None:
+        acquiring.submit(move_of(moved, dc, node=sites.node, node_dc=sites.dc, new_id=new_id()))
+
+    agreed, _ = _duties(world)
+    return Duty(
+        dc=sites.dc,
+        view=agreement.view,
+        dcs=[sites.dc_of[name] for name in agreement.view.members],
+        agreed=agreed,
+        ledger=ledger,
+        crew=crew,
+        locate=lambda handover: world.server.call_soon(
+            lambda: world.sources.locate(handover, lambda found: world.inbox.put(Located(found)))
+        ),
+        hand_over=hand_over,
+        propose=propose,
+    )
 
 
 def _agreement(world: World) -> Agreement:
