@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
     from pathlib import Path
 
-    from quadlog.beside import StoredBranch
+    from quadlog.branch import StoredBranch
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Durable, Limits, Save
     from quadlog.core.model import Transaction

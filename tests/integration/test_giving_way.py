@@ -17,7 +17,7 @@ from tests.integration.test_master_store import entries_of, pair_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.beside import StoredBranch
+    from quadlog.branch import StoredBranch
 
 
 def adopt(logs: Logs, store: MasterStore, last: int = 6, held: int = 0) -> Adopted:
