@@ -207,8 +207,11 @@ class Member:
         return Now(at, max(0, round(at) + self.skew))
 
     def submit(self, transaction: Transaction, at: float) -> None:
-        """A client gave it, and its payload is durable here."""
+        """A client gave it, and its payload is durable here: in a record of its own, also where it was there before."""
         self.kafka[transaction.key] = transaction
+        if transaction.key in self.told:
+            self.disk.taken -= list(self.told).index(transaction.key) < self.disk.taken
+            del self.told[transaction.key]
         self.told[transaction.key] = None
         self.mine.add(transaction.key)
         self.core.step(Submitted(transaction=transaction), self.now(at))
