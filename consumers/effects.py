@@ -44,6 +44,7 @@ class EffectsConsumer:
         attempt: int,
         order: tuple[int, int] = FIRST_VIEW,
         rewound: int = 1,
+        cut: int = 1,
     ) -> None:
         """Go on behind what is applied.
 
@@ -54,6 +55,7 @@ class EffectsConsumer:
             attempt: of the newest fence heard.
             order: of the newest handover heard: epoch and index.
             rewound: epoch of the newest rewind heard; 1: there was none.
+            cut: epoch of the cut that belongs to it.
 
         """
         self.index = index
@@ -62,6 +64,8 @@ class EffectsConsumer:
         self.term: bytes = term
         self.attempt: int = attempt
         self.order, self.rewound = order, rewound
+        self.cut = cut
+        """Epoch of the cut behind which no entry is of the branch that the newest rewind left."""
         self._is_seeded = False
         self.void: Counter[str] = Counter()
         """What did not count, by reason; of an old epoch each record."""
@@ -118,6 +122,7 @@ class EffectsConsumer:
         self.index, self.signature = rewind.index, None
         self.term, self.attempt = rewind.term, rewind.attempt
         self.order, self.rewound = REWOUND, rewind.epoch
+        self.cut = rewind.epoch if rewind.cut is None else rewind.cut
         return True
 
     def _sows(self, seed: Seed) -> bool:

@@ -31,6 +31,8 @@ class InEffects(NamedTuple):
     """Of the newest handover before it."""
     rewound: int = 1
     """Epoch of the newest rewind before it; 1: there was none."""
+    cut: int = 1
+    """Epoch of the cut that belongs to that rewind."""
 
 
 _BEGINNING: Final = InEffects()
@@ -55,6 +57,8 @@ class Applied:
     """Of the view that the term is of."""
     rewound: int = 1
     """Epoch of the newest rewind before `effects_offset`; 1: there was none."""
+    cut: int = 1
+    """Epoch of the cut that belongs to that rewind: it may be before `agreed_offset`, or is to come."""
     epoch: int = 1
     """Of the newest cut before `agreed_offset`, or of the entry there."""
     heard: Point | None = None
@@ -73,7 +77,8 @@ class Applied:
     @property
     def in_effects(self) -> InEffects:
         """From where on the effects topic is to be heard."""
-        return InEffects(self.effects_offset, (self.handover_epoch, self.handover), self.rewound)
+        order = self.handover_epoch, self.handover
+        return InEffects(self.effects_offset, order, self.rewound, self.cut)
 
     @staticmethod
     def after(effect: Effect, agreed: InAgreed | None = None, effects: InEffects = _BEGINNING) -> Applied:
@@ -93,6 +98,7 @@ class Applied:
             handover=effects.order[1],
             handover_epoch=effects.order[0],
             rewound=effects.rewound,
+            cut=effects.cut,
             epoch=agreed.epoch,
             heard=None if agreed.last == point else agreed.last,
         )
@@ -106,7 +112,7 @@ class Applied:
         """
         numbers = [
             self.index, self.quads, self.agreed_offset, self.effects_offset, self.attempt, self.handover,
-            self.handover_epoch, self.rewound, self.epoch,
+            self.handover_epoch, self.rewound, self.epoch, self.cut,
         ]  # fmt: skip
         values = [self.signature.to_bytes(32, "big"), self.chain, self.effects_chain, self.term]
         if self.heard is not None:
@@ -116,13 +122,14 @@ class Applied:
 
     @staticmethod
     def decode(text: str) -> Applied:
-        """The inverse of ``encode``; stores of earlier versions know of no views, or of no handover either."""
+        """The inverse of ``encode``; stores of earlier versions know less."""
         words = text.split(",")
         has_gone_back = len(words) > _WORDS
         texts = 5 if has_gone_back else 4
         index, quads, agreed_offset, effects_offset, attempt, *more = map(int, words[:-texts])
         total, chain, effects_chain, term, *heard = map(b64decode, words[-texts:])
-        handover, handover_epoch, rewound, epoch, *heard_index = (*more, *_FIRST_VIEW[len(more) :])
+        heard_index = more.pop() if has_gone_back else 0
+        handover, handover_epoch, rewound, epoch, *cut = (*more, *_FIRST_VIEW[len(more) :])
         return Applied(
             index=index,
             chain=chain,
@@ -136,12 +143,13 @@ class Applied:
             handover=handover,
             handover_epoch=handover_epoch,
             rewound=rewound,
+            cut=cut[0] if cut else rewound,
             epoch=epoch,
-            heard=Point(heard_index[0], heard[0]) if has_gone_back else None,
+            heard=Point(heard_index, heard[0]) if has_gone_back else None,
         )
 
 
-_WORDS: Final = 13
-"""In the text of a store that has not gone back."""
+_WORDS: Final = 14
+"""At the most, in the text of a store that has not gone back."""
 _FIRST_VIEW: Final = (0, 1, 1, 1)
 """Handover, its epoch, the newest rewind and the newest cut, where nothing is said of them."""

@@ -31,6 +31,7 @@ IDS: Final = {
     17: "rewind",
     18: "heartbeat_3",
     19: "post_peers",
+    20: "rewind_2",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

@@ -146,6 +146,7 @@ def _chores(
                 find=lambda _: None,
                 read=lambda *_: None,
                 leave=lambda _: None,
+                newest_cut=lambda: 0,
                 settle=lambda: None,
             ),
         ),

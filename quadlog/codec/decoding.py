@@ -27,6 +27,7 @@ from quadlog.codec.wire import (
     POST_3,
     POST_4,
     REWIND,
+    REWIND_1,
     SEED,
     read,
 )
@@ -58,6 +59,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     HANDOVER: handover_of,
     SEED: seed_of,
     CUT: cut_of,
+    REWIND_1: rewind_of,
     REWIND: rewind_of,
 }
 

@@ -164,6 +164,8 @@ class Rewind:
     term: bytes
     attempt: int
     """What follows is of this term and attempt, until a handover or a fence says otherwise."""
+    cut: int | None = None
+    """Epoch of the newest cut that the agreed topic beside has or is to have; 0: of none; None: it does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ class Chores:
         crew: Crew,
         peers: Mapping[str, Intake],
         read: Callable[[str, int], None],
-        appoint: Callable[[str, Handover, int], None],
+        appoint: Callable[[str, Handover], None],
     ) -> None:
         """Begin by standing by.
 
@@ -75,7 +75,7 @@ class Chores:
             crew: the workers here.
             peers: payloads topics of other data centres.
             read: has a payloads topic of a peer read from an offset on, again.
-            appoint: asks the worker at a URL to evaluate, in a term, behind the cut of an epoch.
+            appoint: asks the worker at a URL to evaluate, in a term.
 
         """
         self.scribe: Final = scribe
@@ -114,7 +114,7 @@ class Chores:
         )
         if self.duty.is_here and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):
             log.info("asking a worker to evaluate", worker=worker.beat.worker)
-            self._appoint(worker.beat.url, self.duty.agreed, self.scribe.newest_cut)
+            self._appoint(worker.beat.url, self.duty.agreed)
 
     def look_soon(self) -> None:
         """Something changed: the next look is due."""

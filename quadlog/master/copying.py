@@ -97,6 +97,8 @@ class Reach:
     """Has the effects of a data centre read from an offset on."""
     leave: Callable[[str], None]
     """Has the effects of a data centre read no more."""
+    newest_cut: Callable[[], int]
+    """Epoch of the newest cut that the agreed topic has or is to have."""
     settle: Callable[[], None]
     """Waits until all that was said is acknowledged; for failpoints."""
 
@@ -241,7 +243,8 @@ class Copying:
         if self._fork is not None:
             if all(record.header(name) is None for name in (HANDOVER, TERM, SEED)):
                 return  # no word of quadlog's: it does not tell what follows
-            self._mirror.rewind(_rewind(self._fork, record, epoch=source.epoch), at=wall())
+            cut = self._reach.newest_cut()
+            self._mirror.rewind(_rewind(self._fork, record, epoch=source.epoch, cut=cut), at=wall())
             visit(Failpoint.REWIND_SAID, self._reach.settle)
             self._fork, self._is_behind_rewind = None, True
         if self._wants(source, record):
@@ -262,10 +265,10 @@ class Copying:
                 return True
 
 
-def _rewind(index: int, following: Record, *, epoch: int) -> Rewind:
+def _rewind(index: int, following: Record, *, epoch: int, cut: int) -> Rewind:
     """Back to an effect; behind it stands this record."""
     if following.header(HANDOVER) is not None:
-        return Rewind(epoch=epoch, index=index, term=GENESIS, attempt=0)
+        return Rewind(epoch=epoch, index=index, term=GENESIS, attempt=0, cut=cut)
     attempt = following.number(ATTEMPT) or 0
     begins = following.header(INDEX) is None  # a fence begins its attempt
     return Rewind(
@@ -273,4 +276,5 @@ def _rewind(index: int, following: Record, *, epoch: int) -> Rewind:
         index=index,
         term=term_of(following) or GENESIS,
         attempt=attempt - begins,
+        cut=cut,
     )

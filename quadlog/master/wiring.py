@@ -95,6 +95,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         put=world.inbox.put,
     )
     mirror = EffectsMirror(world.outlet, sites.own.effects, sites.node)
+    scribe = _scribe(world, agreement, bodies)
     return Node(
         Parts(
             agreement=agreement,
@@ -114,13 +115,13 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             relay=_relay(world, acquiring, posts),
             chores=Chores(
                 lead=Lead(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
-                scribe=_scribe(world, agreement, bodies),
-                copying=_copying(world, ledger, mirror),
+                scribe=scribe,
+                copying=_copying(world, ledger, mirror, scribe),
                 duty=_duty(world, agreement, acquiring, ledger, mirror, crew=crew),
                 crew=crew,
                 peers=acquiring.peers,
                 read=world.tails.read,
-                appoint=lambda url, duty, cut: _appoint(world, url, duty, cut),
+                appoint=lambda url, duty: _appoint(world, url, duty),
             ),
             settle=world.outlet.flush,
             failed=world.server.fail,
@@ -250,7 +251,7 @@ def _scribe(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
     )
 
 
-def _copying(world: World, ledger: EffectsLedger, mirror: EffectsMirror) -> Copying:
+def _copying(world: World, ledger: EffectsLedger, mirror: EffectsMirror, scribe: Scribe) -> Copying:
     sites, tails = world.sites, world.tails
     return Copying(
         dc=sites.dc,
@@ -260,6 +261,7 @@ def _copying(world: World, ledger: EffectsLedger, mirror: EffectsMirror) -> Copy
             find=lambda wanted: world.server.call_soon(lambda: world.sources.find(wanted, world.inbox.put)),
             read=lambda dc, offset: tails.read(sites.topics[dc].effects, offset),
             leave=lambda dc: tails.leave(sites.topics[dc].effects),
+            newest_cut=lambda: scribe.newest_cut,
             settle=world.outlet.flush,
         ),
     )
@@ -312,12 +314,11 @@ def _hands(world: World, sow: Callable[[Worker], None]) -> Hands:
     )
 
 
-def _appoint(world: World, url: str, duty: Handover, cut: int) -> None:
+def _appoint(world: World, url: str, duty: Handover) -> None:
     body: dict[str, str | int] = {
         "dc": duty.dc,
         "term": duty.term.hex(),
         "handover": duty.index,
         "epoch": duty.epoch,
-        "cut": cut,
     }
     world.server.call_soon(lambda: world.doors.ask_to_evaluate(url, body))

@@ -206,14 +206,12 @@ def _duty_of(body: bytes) -> tuple[str, Asked]:
     try:
         duty = json.loads(body)
         term, handover, epoch = duty["term"], duty.get("handover", 0), duty.get("epoch", 1)
-        cut = int(duty["cut"]) if "cut" in duty else None
-        dc, asked = str(duty["dc"]), Asked(bytes.fromhex(term), int(handover), int(epoch), cut)
+        dc, asked = str(duty["dc"]), Asked(bytes.fromhex(term), int(handover), int(epoch))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         dc, asked = "", Asked(b"")
     if len(asked.term) != HASH_SIZE:
         keys = f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view'
-        message = f'the body is {{{keys}, "cut": epoch of the newest one}}'
-        raise UserError(message)
+        raise UserError(f"the body is {{{keys}}}")
     return dc, asked
 
 

@@ -219,6 +219,7 @@ def go_back(store: QuadStore, past: Past, rewind: Rewind, *, behind: int, half: 
                     handover=0,
                     handover_epoch=0,
                     rewound=rewind.epoch,
+                    cut=rewind.epoch if rewind.cut is None else rewind.cut,
                 )
             )
             return

@@ -184,6 +184,7 @@ class Hearing:
                 attempt=applied.attempt,
                 order=applied.in_effects.order,
                 rewound=applied.rewound,
+                cut=applied.cut,
             ),
             Backlog(),
             applied.agreed_offset,
@@ -193,6 +194,7 @@ class Hearing:
     def is_cut(self) -> bool:
         """Whether what is heard of the log stands behind the cut that belongs to the newest rewind.
 
-        Until then entries that wait may be of the branch.
+        Until then entries that wait may be of the branch.  A rewind comes without a cut of its own where two views
+        only differ in whom they copy; and nobody may ever write again.
         """
-        return self.agreed.epoch >= self.effects.rewound
+        return self.agreed.epoch >= self.effects.cut

@@ -127,7 +127,7 @@ class Following:
         effects = self._hearing.effects
         match _understood(record, effects.hear):
             case Effect() as effect:
-                behind = InEffects(record.offset + 1, effects.order, effects.rewound)
+                behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
                 self._hearing.backlog.add_effect(effect, behind)
             case Fence() as fence:
                 self._tenure.meet(fence)

@@ -46,8 +46,6 @@ class Asked:
     """Index of the entry whose handover gives the term; 0: a view gives it."""
     epoch: int = 1
     """Of the view that the term is of.  The first view gives its term without a handover."""
-    cut: int | None = None
-    """Of the newest cut that the log has or is to have, as the master knows; None: it did not say."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -90,8 +88,6 @@ class Tenure:
         """This worker's own fence, from when it is written."""
         self._epoch = 1
         """Of the view that it was written in."""
-        self._cut: int | None = None
-        """Of the cut behind which it evaluates, as it was asked; None: of the newest rewind."""
         self._duty: Fence | None = None
         """It again, once it is read back as the newest."""
         self._agreed_end: int | None = None
@@ -129,7 +125,6 @@ class Tenure:
         if asked.order != self._heard.order or self.evaluator is not None or self._duty is not None:
             return
         self._epoch = asked.epoch
-        self._cut = asked.cut
         self._fence = Fence(term=asked.term, attempt=self._heard.attempt + 1, worker=self._settings.node_id)
         self._mouths.effects.fence(self._fence, at=now().wall, epoch=self._epoch)
 
@@ -184,21 +179,12 @@ class Tenure:
             for effect in effects:
                 self.evaluator.applied(effect.index)
 
-    @property
-    def _is_cut(self) -> bool:
-        """Whether nothing is of a branch any more that waits.
-
-        A rewind comes without a cut where two views only differ in whom they copy.
-        """
-        hearing = self._hearing
-        return hearing.is_cut or (self._cut is not None and hearing.agreed.epoch >= self._cut)
-
     def _may_begin(self) -> bool:
         """Whether all effects before the fence are applied, and all entries heard that were agreed by then.
 
         Those are suspects; more than a full backlog the worker before had not heard either.
         """
-        if self._backlog.has_effects or not self._is_cut:
+        if self._backlog.has_effects or not self._hearing.is_cut:
             return False
         if self._agreed_end is None:
             try:

@@ -30,6 +30,7 @@ hashes = st.binary(min_size=32, max_size=32)
         handover=numbers,
         handover_epoch=numbers,
         rewound=numbers,
+        cut=numbers,
         epoch=numbers,
         heard=st.none() | st.builds(Point, numbers, hashes),
     )
@@ -53,7 +54,7 @@ def test_stores_of_earlier_versions_are_of_the_first_view() -> None:
         term=bytes([3]) * 32,
     )
     before_views = Applied.decode(",".join(("7", "70", "700", "7000", "3", "5", *texts)))
-    assert before_views.in_effects == InEffects(7000, (1, 5), 1)
+    assert before_views.in_effects == InEffects(7000, (1, 5), 1, 1)
     assert before_views.in_agreed == InAgreed(700, Point(7, bytes([1]) * 32), 1)
 
 
@@ -65,3 +66,11 @@ def test_behind_an_effect_it_hears_on_behind_its_records() -> None:
     assert (applied.in_agreed, applied.in_effects, applied.heard) == (InAgreed(8, point, 2), in_effects, None)
     ahead = InAgreed(20, Point(12, b"d" * 32), 2)
     assert Applied.after(effect, ahead, in_effects).in_agreed == ahead
+
+
+def test_stores_of_earlier_versions_await_the_cut_of_their_rewinds_epoch() -> None:
+    numbers, texts = ("7", "70", "700", "7000", "3", "0", "0", "5", "4"), [b64encode(b"x" * 32).decode()] * 4
+    stayed = Applied.decode(",".join((*numbers, *texts)))
+    gone_back = Applied.decode(",".join((*numbers, "9", *texts, b64encode(b"y" * 32).decode())))
+    assert [(one.rewound, one.epoch, one.cut) for one in (stayed, gone_back)] == [(5, 4, 5)] * 2
+    assert (stayed.heard, gone_back.heard) == (None, Point(9, b"y" * 32))

@@ -59,6 +59,7 @@ class Rig:
                 find=self.wanted.append,
                 read=lambda dc, offset: self.asked.append((dc, offset)),
                 leave=lambda dc: self.asked.append((dc, None)),
+                newest_cut=lambda: 4,
                 settle=lambda: None,
             ),
         )
@@ -291,10 +292,10 @@ def test_who_gives_way_goes_back_before_the_first_copy() -> None:
     firsts = {
         "effect": (
             effect(20, 4, dc="dc2", epoch=2, attempt=3),
-            Rewind(epoch=5, index=3, term=VIEW.id, attempt=3),
+            Rewind(epoch=5, index=3, term=VIEW.id, attempt=3, cut=4),
         ),
-        "fence": (fence, Rewind(epoch=5, index=3, term=LATER.id, attempt=3)),
-        "handover": (handover(20, LATER), Rewind(epoch=5, index=3, term=GENESIS, attempt=0)),
+        "fence": (fence, Rewind(epoch=5, index=3, term=LATER.id, attempt=3, cut=4)),
+        "handover": (handover(20, LATER), Rewind(epoch=5, index=3, term=GENESIS, attempt=0, cut=4)),
     }
     for first, expected in firsts.values():
         rig = Rig("dc1", index=6)
@@ -353,7 +354,7 @@ def test_what_another_program_wrote_does_not_tell_what_follows_a_rewind() -> Non
     with pytest.raises(ForeignRecord, match="effects at 21: its header term"):
         rig.hear("dc2", foreign(20), foreign(21, (TERM, b"long")))
     rig.hear("dc2", effect(22, 4, dc="dc2", epoch=2, attempt=3))
-    assert codec.decode(rig.topic[0].value) == Rewind(epoch=5, index=3, term=VIEW.id, attempt=3)
+    assert codec.decode(rig.topic[0].value) == Rewind(epoch=5, index=3, term=VIEW.id, attempt=3, cut=4)
     assert rig.copied == [22]
 
 

@@ -88,14 +88,14 @@ def write_handover(log: Log, epoch: int = EPOCH_2) -> Asked:
     return Asked(home.term, epoch=epoch)
 
 
-def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2) -> None:
+def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2, cut: int | None = None) -> None:
     """And of effects: copies of the other side's behind the one that stays."""
     records = theirs.records[TOPICS.effects]
     consumer, at = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0), 0
     while consumer.index < index:
         consumer.hear(records[at])
         at += 1
-    rewind = Rewind(epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt)
+    rewind = Rewind(epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt, cut=cut)
     headers = [(EPOCH, b"%d" % epoch)]
     ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode_rewind(rewind)], headers=headers)
     for record in records[at:]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.core.records import Fence, Handover, Outcome
@@ -29,8 +31,6 @@ from tests.integration.sides import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_an_entry_that_one_side_rejected_is_what_the_other_side_made_of_it(split: Split) -> None:
@@ -173,3 +173,22 @@ def test_who_waits_for_a_cut_hears_on_to_it(tmp_path: Path, monkeypatch: pytest.
     split.b.catch_up()
     assert split.ours.effects()[-1].term == asked.term
     assert worker.store.applied.effects_chain == split.b.store.applied.effects_chain
+
+
+@pytest.mark.parametrize("starts_again", [False, True], ids=["goes on", "starts again"])
+@pytest.mark.parametrize("first", [TOPICS.agreed, TOPICS.effects])
+def test_behind_a_rewind_of_a_later_view_than_the_cut_nobody_has_to_write(
+    split: Split, first: str, *, starts_again: bool
+) -> None:
+    """The view changed once more before its effects were copied: entries that both sides have wait again."""
+    worker = split.a
+    write_cut(split.ours, split.theirs)
+    write_rewind(split.ours, split.theirs, 1, epoch=EPOCH_2 + 1, cut=EPOCH_2)
+    if starts_again:
+        worker.hear(TOPICS.effects, 1)
+        worker.close()
+        worker = Worker(split.path, split.ours, "a")
+    worker.hear(first)
+    worker.turn()
+    worker.catch_up()
+    assert whole_of(worker) == whole_of(split.b)
