@@ -32,6 +32,8 @@ class Posting:
         self._snapshot_at = -1
         self._is_due = True
         self._posts, self._pairs = 0, 0  # since the last snapshot
+        self._repeats = 0
+        """Pairs that the last snapshot and the posts behind it repeat."""
 
     def offer(self, pair: Pair) -> None:
         """A pair of the queue is acquired."""
@@ -48,7 +50,8 @@ class Posting:
     def draw(self, sequence: int) -> tuple[bool, tuple[Pair, ...]]:
         """Pairs for the post of this sequence, and whether it is a snapshot."""
         if is_snapshot := self._is_due or self._is_time():
-            self._unposted = Pairs(self._queue.acquired())
+            waiting = self._queue.acquired()
+            self._unposted, self._repeats = Pairs(waiting), len(waiting)
             self._snapshot_at, self._is_due = sequence, False
             self._posts, self._pairs = 0, 0
         drawn: list[Pair] = []
@@ -66,6 +69,10 @@ class Posting:
         return pair
 
     def _is_time(self) -> bool:
-        """A snapshot costs as much as the queue is long; so a long queue is repeated more seldom."""
+        """A snapshot costs as much as the queue is long; so a long queue is repeated more seldom.
+
+        Never before all of it was said: who votes would not come to the end of it.  An id may have several pairs.
+        """
         said = self._posts + self._pairs
-        return self._posts >= self._limits.snapshot_every and said >= SNAPSHOT_SHARE * len(self._queue)
+        least = SNAPSHOT_SHARE * max(len(self._queue), self._repeats)
+        return self._posts >= self._limits.snapshot_every and said >= least

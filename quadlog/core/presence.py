@@ -173,9 +173,19 @@ class Presence:
                 continue
             if name in view.members and not self._stood_still:
                 continue  # it is given up first: then what waits here is agreed here
+            if self._leaves(said):
+                continue
             if said.rank > best:
                 best, found = said.rank, theirs
         return found
+
+    def _leaves(self, said: Post) -> bool:
+        """Whether its sender lets nobody in: it was removed, and so was whoever of its view it has not given up."""
+        view = said.view
+        if said.joining is not None or not said.given_up:
+            return False
+        peers = {peer.node for peer in self._electorate.peers(view)}
+        return not any(name in peers for name in view.members if name not in said.given_up)
 
 
 def _given_up_by(name: str, view: View, members: Mapping[str, Member]) -> tuple[str, ...]:

@@ -106,6 +106,17 @@ def test_a_snapshot_is_repeated_now_and_then_and_a_long_queue_seldom() -> None:
     assert all(len(posts[at].queue) == 10 for at in snapshots)
 
 
+def test_a_snapshot_is_not_begun_again_before_its_end() -> None:
+    """An id may have many pairs, and a vote lists all of them."""
+    master = make("m1", limits=Limits(post=3, snapshot_every=3))
+    for number in range(60):
+        given = Transaction(id=bytes([number % 12]) * 16, digest=bytes([number]) * 32)
+        master.step(Submitted(transaction=given), Now(0, 0))
+    posts = [post for at in range(0, 50 * 8, 8) if (post := post_at(master, at))]
+    assert [post.base_sequence is None for post in posts] == [True] + [False] * 19
+    assert [post.whole for post in posts] == [False] * 19 + [True]
+
+
 def test_who_asks_is_told_at_once_and_only_once() -> None:
     master, other = make("m1"), make("m2")
     first = post_at(master, 0)
