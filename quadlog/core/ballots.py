@@ -63,13 +63,14 @@ class Ballots:
         It is decided when all members of a majority of both are in a view that says so.
         """
         view = standing.view
+        gone = {*standing.given_up, *self._incarnations.gone(view)}
+        stay = replace(view, members=tuple(name for name in view.members if name not in gone))
+        change = self._electorate.next_change(stay, standing.changes)
+        if change is not None:
+            return change.peers, () if change.forced else self._electorate.peers(view)
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
             return view.peers, () if is_decided else view.before
-        gone = {*standing.given_up, *self._incarnations.gone(view)}
-        stay = replace(view, members=tuple(name for name in view.members if name not in gone))
-        if standing.changes and self._electorate.may_change(stay, standing.changes[0]):
-            return standing.changes[0], self._electorate.peers(view)
         return view.peers, ()
 
     def _wanted(

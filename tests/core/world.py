@@ -111,6 +111,11 @@ class World:
         """Whether those in it that are not blank are more than half of the data centres, by all that it names."""
         return all(share > Fraction(1, 2) for share in self._shares(view, set(view.members) - view.blank))
 
+    def is_half(self, view: View) -> bool:
+        """Whether all of its members count, and are no majority, and nobody else is one."""
+        shares = self._shares(view, set(view.members))
+        return not view.blank and not self.is_majority(view) and min(shares) >= Fraction(1, 2)
+
     def names_of(self, view: View) -> set[str]:
         """Who may be a member, or might before an undecided change."""
         return {peer.node for peer in (*(view.peers or self.peers), *view.before)}
@@ -146,7 +151,7 @@ class World:
                 if standing is not None:
                     views = [standing.view, standing.ballot, standing.joining]
                     known |= {peers for view in views if view for peers in (view.peers, view.before)}
-                    known |= {*standing.changes}
+                    known |= {change.peers for change in standing.changes}
         return known - {()}
 
     def play(self, event: Event) -> None:
