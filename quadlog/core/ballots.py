@@ -65,9 +65,8 @@ class Ballots:
         view = standing.view
         gone = {*standing.given_up, *self._incarnations.gone(view)}
         stay = replace(view, members=tuple(name for name in view.members if name not in gone))
-        change = self._electorate.next_change(stay, standing.changes)
-        if change is not None:
-            return change.peers, () if change.forced else self._electorate.peers(view)
+        if (changed := self._electorate.successors(stay, standing.changes)) is not None:
+            return changed
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
             return view.peers, () if is_decided else view.before

@@ -114,21 +114,29 @@ class Electorate:
         """Whether a master that has installed this view is blank still."""
         return name not in view.members or (name in view.blank and not self.vouches(view))
 
-    def next_change(self, view: View, changes: Sequence[Change]) -> Change | None:
-        """What the view after this one names of them, if it names any: the members of this one are those who stay.
+    def successors(
+        self, view: View, changes: Sequence[Change]
+    ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]] | None:
+        """Who may be in the view after this one, and who might before; None: nothing changes.
 
         One change after the other, by a majority, all of whom count, and who are half of the new ones: or nobody could
-        vouch for one of those that loses its disk.  But whoever was named as all that is left does not wait for those
-        who are not, nor for what they had begun.
+        vouch for one of those that loses its disk.  But who was named as all that is left does not wait for those who
+        are not, nor for what had been begun with them.
+
+        Args:
+            view: with those of its members alone who stay.
+            changes: that the log holds, and no view has named yet.
+
         """
         if view.blank or not changes:
             return None
         for change in reversed(changes):
             if change.forced and view.members == tuple(peer.node for peer in change.peers):
-                return change
-        if view.before or not self.is_majority(view):
+                return change.peers, ()
+        first = changes[0].peers
+        if view.before or not self.is_majority(view) or _balance(view.members, first) < 0:
             return None
-        return changes[0] if _balance(view.members, changes[0].peers) >= 0 else None
+        return first, self.peers(view)
 
 
 @lru_cache(maxsize=64)  # asked with every round

@@ -87,9 +87,10 @@ def test_both_counts_hold_while_a_change_is_undecided(
     ],
 )
 def test_a_view_is_followed_by_one_with_other_peers(view: View, to: str, *, may: bool) -> None:
-    change = Change(peers(to))
     electorate = Electorate({"m1": "a", "m2": "b", "m3": "c"})
-    assert electorate.next_change(view, [change]) == (change if may else None)
+    for forced in (False, True):
+        after = electorate.successors(view, [Change(peers(to), forced)])
+        assert after == ((peers(to), peers("m1:a m2:b m3:c")) if may else None)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +107,5 @@ def test_who_was_named_as_all_that_is_left_needs_no_majority(view: View, *, may:
     """Nor does it wait for what was to come before."""
     before, forced = Change(peers("m1:a m2:b m3:c m4:d m5:e")), Change(peers("m1:a"), forced=True)
     electorate = Electorate({f"m{number}": f"dc{number}" for number in range(1, 5)})
-    assert electorate.next_change(view, [before, forced]) == (forced if may else None)
-    assert electorate.next_change(view, [before, forced._replace(forced=False)]) is None
+    assert electorate.successors(view, [before, forced]) == ((forced.peers, ()) if may else None)
+    assert electorate.successors(view, [before, forced._replace(forced=False)]) is None
