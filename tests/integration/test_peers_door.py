@@ -13,7 +13,7 @@ import pytest
 from producers.effects import EffectsMirror
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import Change, Peer, Standing, View, first_view
+from quadlog.core.model import Change, Peer, Returned, Standing, View, first_view
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.introduction import Introduction
@@ -288,6 +288,49 @@ def test_a_minority_changes_nothing(
     of = door(store, monkeypatch, tmp_path, Standing(view=View(epoch=2, members=("m1",))))
     answer = of.add() if path.endswith("peers") else of.ask("DELETE", path)
     assert re.match(refusal(503, "Unavailable", "(m1) is no majority"), of.told(answer))
+
+
+LEFT = "/cluster/peers/m2?survivor=m1"
+HALF = View(epoch=2, members=("m1",))
+BLANK = replace(HALF, returned=(Returned("m1", bytes(16), blank=True),))
+
+
+@pytest.mark.parametrize(
+    ("view", "path", "error", "words"),
+    [
+        (HALF, "/cluster/peers/m4?survivor=m1", "404 NoSuchPeer", "m4: no peer"),
+        (HALF, "/cluster/peers/m2?survivor=m1&survivor=m3", "404 NoSuchPeer", "m3: no peer"),
+        (HALF, "/cluster/peers/m1?survivor=m1", "409 PeersStay", "name all who are, and nobody else"),
+        (HALF, "/cluster/peers/m1?survivor=m2", "409 PeersStay", "name all who are, and nobody else"),
+        (BLANK, LEFT, "409 PeersStay", "who lost its disk counts for nothing"),
+        (replace(HALF, members=("m1", "m2")), LEFT, "409 PeersStay", "is a majority: remove m2 without"),
+        (HALF, LEFT, "503 Unavailable", "no worker"),
+    ],
+    ids=["no peer", "a survivor is no peer", "itself", "another one", "blank", "a majority", "in order"],
+)
+def test_who_is_left_is_named_where_no_majority_is(
+    store: MasterStore,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    view: View,
+    path: str,
+    error: str,
+    words: str,
+) -> None:
+    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    status, name = error.split()
+    assert re.match(refusal(int(status), name, words), of.told(of.ask("DELETE", path)))
+
+
+def test_who_is_heard_is_not_gone(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = door(store, monkeypatch, tmp_path, Standing(view=HALF))
+    monkeypatch.setattr("quadlog.master.peers.is_silent", lambda *_: False)
+    assert re.match(
+        refusal(409, "PeersStay", "m2 is heard, so it is not gone"), of.told(of.ask("DELETE", LEFT))
+    )
 
 
 def test_what_is_in_order_is_given_to_the_log(one: Door) -> None:
