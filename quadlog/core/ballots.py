@@ -204,8 +204,6 @@ class Ballots:
 
     def _agrees(self, ballot: View, standing: Standing, members: Mapping[str, Member], now: float) -> bool:
         """Of the own view just those are in it that are not given up; the others ask to be, and may."""
-        if (ballot.peers, ballot.before) != self._electoral(standing, members):
-            return False
         theirs, mine = set(ballot.members), set(standing.view.members) & {*self._electorate.centres(ballot)}
         if theirs & mine != mine - set(standing.given_up):
             return False
