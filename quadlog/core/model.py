@@ -165,9 +165,8 @@ class View:
 def _view_id(view: View) -> bytes:
     """Every entry of a view is written with it."""
     returned = (part for m in view.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank])))
-    peers = (
-        part.encode() for which in (view.peers, view.before) if which for p in which for part in ("", *p)
-    )
+    named = [peer for which in (view.peers, view.before) for peer in (Peer("", ""), *which)]
+    peers = (part.encode() for peer in named for part in peer) if view.peers or view.before else ()
     epoch, members = view.epoch.to_bytes(8, "big"), (m.encode() for m in view.members)
     return hash_of(epoch, *members, view.parent, *returned, *peers)
 
