@@ -178,6 +178,9 @@ class Weather:
         if self._stopped.get(member.name, 0.0) > self.at:
             self.coverage.note("stall")
             return
+        left = self.world.left
+        if left and any(one.core.is_peer and one.name not in left for one in self.members):
+            self.coverage.note("forced")  # somebody was taken for lost, and does not know, or was added again
         self._do(member)
         self._note_standing(member)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from quadlog.core.electorate import FORCED
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Peer
 from tests.core.cluster import CrashError, Member
@@ -95,6 +96,8 @@ class World:
             )
             for name, dc in masters.items()
         }
+        self.left: set[str] = set()
+        """Whom an operator named as all that is left."""
         self.safety = Safety(limits, self.is_majority)
         self.transactions: list[Transaction] = []
         self.told: list[Event] = []
@@ -138,8 +141,11 @@ class World:
     def may_lose_disk(self, member: Member) -> bool:
         """Whether without it at least half of the data centres remember, by whatever peers anybody knows.
 
-        So no majority is blank at once, and who is counts as blank until it was let in.
+        So no majority is blank at once, and who is counts as blank until it was let in.  Those who were taken for lost
+        may not know yet, and would vouch for one of those that are left.
         """
+        if member.name in self.left:
+            return False
         others = [one.name for one in self.members.values() if one is not member and not self.is_blank(one)]
         return all(_share(peers, others) >= Fraction(1, 2) for peers in self._known_peers())
 
@@ -170,7 +176,9 @@ class World:
     def _ask(self, member: Member, event: Event) -> None:
         """An operator asks to add or to remove a peer."""
         if event.number < len(self.transactions):
-            member.submit(self.transactions[event.number], event.at)
+            transaction = self.transactions[event.number]
+            self.left |= {*transaction.options.get(FORCED, "").split()}
+            member.submit(transaction, event.at)
 
     def _acquire(self, member: Member, event: Event) -> None:
         transaction = self.transactions[event.number]
