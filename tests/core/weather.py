@@ -335,11 +335,11 @@ class Weather:
     def _goes_on(self, side: list[Member]) -> bool:
         """Those of it that its strongest master takes for peers are in one view, and nothing waits.
 
-        Where all know that they were removed nobody is to go on.
+        Where all know that they were removed nobody is to go on; and nobody with one that is, and whom all have left.
         """
         if not any(member.core.is_peer for member in side):
             return True
-        peers = self._peers_of(side)
+        peers = self._peers_of([m for m in side if m.core.is_peer or not m.core.standing.given_up])
         names = tuple(sorted(member.name for member in peers))
         return all(member.core.view.members == names and not len(member.core.queue) for member in peers)
 
