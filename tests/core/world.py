@@ -10,6 +10,7 @@ from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Peer
 from tests.core.cluster import CrashError, Member
 from tests.core.safety import Safety
+from tests.core.witnesses import Homes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -65,6 +66,7 @@ class World:
         lag: float,
         newcomers: int = 0,
         put_off: int = 0,
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """Nothing has happened.
 
@@ -74,8 +76,10 @@ class World:
             lag: silence after which a member is given up.
             newcomers: so many masters, the last ones, are no peers yet.
             put_off: how many times `lag` one that flaps is put off at the most.
+            witnesses: data centres that evaluate nothing.
 
         """
+        self.witnesses = witnesses
         self.masters, self.limits, self.lag = dict(masters), limits, lag
         self.newcomers, self.put_off = newcomers, put_off
         names = list(masters)
@@ -92,10 +96,12 @@ class World:
                 pace=pace,
                 kafka=kafka[dc],
                 joins=name not in peers,
+                witnesses=witnesses,
             )
             for name, dc in masters.items()
         }
-        self.safety = Safety(limits, self.is_majority)
+        self.homes = Homes(self.masters, witnesses)
+        self.safety = Safety(limits, self.is_majority, self.homes)
         self.transactions: list[Transaction] = []
         self.told: list[Event] = []
         """All that happened."""
