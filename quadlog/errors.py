@@ -16,7 +16,8 @@
     │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     │   └── NotEmpty           409  a seed for a repository whose log holds something, or begins with another seed
     ├── Unavailable            503  definite: nothing was changed, try again
-    │   └── NotAPeer           503  this master takes no writes: others do
+    │   ├── NotAPeer           503  this master takes no writes: others do
+    │   └── ReadOnly           503  so too: it is a witness, by its settings
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
@@ -137,6 +138,10 @@ class Unavailable(QuadlogError):
 
 class NotAPeer(Unavailable):
     """This master has no place among those that agree: it takes no writes."""
+
+
+class ReadOnly(Unavailable):
+    """This master votes, and is there for no client: it takes no writes, by its settings."""
 
 
 class QueryStopped(QuadlogError):

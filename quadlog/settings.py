@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 from collections import Counter
+from enum import StrEnum
 from math import inf
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
@@ -46,8 +47,23 @@ def _listed(value: object) -> object:
     return tuple(value.split()) if isinstance(value, str) else value
 
 
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
 def _kebab(name: str) -> str:
     return name.replace("_", "-")
+
+
+class Role(StrEnum):
+    """What a master is for."""
+
+    READ_WRITE = "read-write"
+    READ_ONLY = "read-only"
+    """A witness: it votes and keeps the log, takes no writes, and its data centre evaluates nothing."""
+
+
+AnyRole = Annotated[Role, BeforeValidator(_lower)]
 
 
 class Peer(BaseModel):
@@ -61,6 +77,8 @@ class Peer(BaseModel):
     kafka: str
     voting: bool = True
     """Whether it is a peer where the log begins; what became of that later the log says, and this is not changed."""
+    role: AnyRole = Role.READ_WRITE
+    """The same as in its own settings, and of all masters of its data centre."""
 
 
 class NodeSettings(BaseSettings):
@@ -138,6 +156,8 @@ class MasterSettings(NodeSettings):
     master_url: str
     voting: bool = True
     """Whether this master is a peer where the log begins; the same in what its peers' settings say of it."""
+    role: AnyRole = Role.READ_WRITE
+    """The same in what its peers' settings say of it: all have to know which data centres evaluate nothing."""
     peer: dict[str, Peer] = Field(default_factory=dict)
     max_waiting: Annotated[int, Field(ge=1)] = 100_000
     """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
@@ -181,6 +201,24 @@ class MasterSettings(NodeSettings):
                 message = (
                     f"voting is false for {name}, and {dc} has {masters[dc]} masters: a master that is added later is"
                     " the only one of its data centre"
+                )
+                raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _some_write(self) -> Self:
+        named = [(self.dc, self.role, self.voting), *((p.dc, p.role, p.voting) for p in self.peer.values())]
+        if not any(votes and role is Role.READ_WRITE for _, role, votes in named):
+            message = (
+                "role is read-only for all masters that the log begins with: one of them has to be read-write, or"
+                " nobody takes writes"
+            )
+            raise ValueError(message)
+        for dc in sorted({dc for dc, _, _ in named}):
+            if len({role for there, role, _ in named if there == dc}) > 1:
+                message = (
+                    f"role is read-only for one master of {dc} and read-write for another: a data centre evaluates, or"
+                    " it does not, so all of its masters have one role"
                 )
                 raise ValueError(message)
         return self

@@ -177,6 +177,7 @@ class Shape(TypedDict, total=False):
     workers: int
     shared_broker: bool
     outside: int
+    read_only: int
     node_command: str
     environment: dict[str, str]
 
@@ -186,7 +187,8 @@ def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     ready = directory.with_name(f"{directory.name}.ready.json")
     output = directory.with_name(f"{directory.name}.output")
     ready.unlink(missing_ok=True)
-    asked = {f"--{name}": shape.get(name) for name in ("dcs", "masters", "workers", "outside")}
+    names = ("dcs", "masters", "workers", "outside", "read_only")
+    asked = {f"--{name.replace('_', '-')}": shape.get(name) for name in names}
     asked["--node-command"] = shape.get("node_command")
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
     options += ["--shared-broker"] * shape.get("shared_broker", False)

@@ -62,6 +62,7 @@ class Agreement:
         logged: Container[bytes],
         pace: Pace,
         limits: Limits,
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """Start, or go on after a restart.
 
@@ -74,6 +75,7 @@ class Agreement:
                 what this object appends.
             pace: when to post.
             limits: how much at once.
+            witnesses: data centres that evaluate nothing, by the settings; the same at all masters.
 
         """
         self.node: Final = node
@@ -82,10 +84,11 @@ class Agreement:
         self._views: Final = Views(
             node,
             masters,
-            durable.standing or first_standing(node, incarnation, masters, blank=durable.blank),
+            durable.standing or first_standing(node, incarnation, masters, witnesses, blank=durable.blank),
             lag=pace.lag,
             near=limits.near,
             put_off=pace.put_off,
+            witnesses=witnesses,
         )
         self._clock: Final = Clock(durable.counter)
         self._pacing: Final = Pacing(pace)

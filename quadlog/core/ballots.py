@@ -132,15 +132,17 @@ class Ballots:
         stay = wanted & {*view.members}
         if not stay or self._node != min(stay):
             return None
-        names = tuple(sorted(wanted))
+        home = self._home_of(stay, candidate, members)
+        moves = self._moves_from_a_witness(view, home, members)
+        names = tuple(sorted(stay if moves else wanted))
         candidate = replace(
             candidate,
             members=names,
             parent=view.id,
-            home=self._home_of(stay, candidate, members),
+            home=home,
             returned=self._returned(names, view, members),
         )
-        if ballot is None and _is_as_wanted(view, candidate, members):
+        if ballot is None and not moves and _is_as_wanted(view, candidate, members):
             return None
         if ballot is not None and replace(candidate, epoch=ballot.epoch) == ballot:
             said = [m.said for n, m in members.items() if n in wanted and m.said]
@@ -174,12 +176,23 @@ class Ballots:
     def _home_of(self, stay: Iterable[str], view: View, members: Mapping[str, Member]) -> str:
         """Where it was, as long as a member is there that stays; else where the lowest one is that does.
 
-        But not where the effects are of a branch that was cut, if there is any other.
+        But not where the effects are of a branch that was cut, if there is any other: its home could not go on with
+        them.  And of these not a witness, if there is any other.
         """
         centres, names = self._electorate.centres(view), sorted(stay)
         fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH]
         homes = [centres[name] for name in fit or names]
+        homes = [home for home in homes if home not in self._electorate.witnesses] or homes
         return view.home if view.home in homes else homes[0]
+
+    def _moves_from_a_witness(self, view: View, home: str, members: Mapping[str, Member]) -> bool:
+        """Whether a view that began where only witnesses stayed is to have its home elsewhere now.
+
+        Nobody is let in with that: by a ballot more the one that can evaluate is left behind, and only witnesses stay
+        (seen in the weather).
+        """
+        witnesses = self._electorate.witnesses
+        return view.home in witnesses and home not in witnesses and _are_all_in(view, members)
 
     def _effects_of(self, name: str, members: Mapping[str, Member]) -> Held:
         member = members.get(name)

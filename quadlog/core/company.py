@@ -29,14 +29,18 @@ class Company:
         self.asks: Final[dict[str, Ask]] = {}
         """Of whom a snapshot is asked."""
         self.ignored: Final[Counter[str]] = Counter()
-        """Posts that were not listened to, by node: of unknown peers, of older incarnations."""
+        """Posts that were not listened to, by node: of unknown peers, of older incarnations.
+
+        And those that do not count here: where settings differ on the roles, the first view has two homes.
+        """
 
     # --- whose post it is -------------------------------------------------------------------------
 
     def recognised(self, post: Post) -> Member | None:
         """Whose post it is; None: it is not to be listened to."""
         member = self._sender_of(post) if self._views.listens_to(post) else None
-        if member is None:
+        view = self._views.view
+        if member is None or (post.view != view and post.view.id == view.id):
             self.ignored[post.node] += 1
         return member
 

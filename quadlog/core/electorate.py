@@ -84,8 +84,9 @@ class Electorate:
     part could make another half a majority.
     """
 
-    def __init__(self, masters: Mapping[str, str]) -> None:
-        """`masters`: the peers of the settings, each with its data centre."""
+    def __init__(self, masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> None:
+        """`masters`: the peers of the settings, each with its data centre; `witnesses`: see `Agreement`."""
+        self.witnesses: Final = witnesses
         self._configured: Final = tuple(sorted(Peer(name, centre) for name, centre in masters.items()))
 
     def peers(self, view: View) -> tuple[Peer, ...]:

@@ -41,10 +41,12 @@ def new_incarnation(after: bytes | None, wall: int, chance: bytes) -> bytes:
     return number.to_bytes(CLOCK_BYTES, "big") + chance
 
 
-def first_standing(node: str, incarnation: bytes, masters: Mapping[str, str], *, blank: bool) -> Standing:
+def first_standing(
+    node: str, incarnation: bytes, masters: Mapping[str, str], witnesses: frozenset[str], *, blank: bool
+) -> Standing:
     """Where a master begins: with all others, or, blank, with nobody."""
     if not blank:
-        return Standing(view=first_view(masters))
+        return Standing(view=first_view(masters, witnesses))
     return Standing(view=no_view(incarnation), promise=0, newest=((node, incarnation),))
 
 

@@ -171,14 +171,18 @@ def _view_id(view: View) -> bytes:
     return hash_of(epoch, *members, view.parent, *returned, *peers)
 
 
-def first_view(masters: Mapping[str, str]) -> View:
+def first_view(masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> View:
     """The view that a new cluster starts in: all configured masters, each with its data centre.
 
     >>> view = first_view({"m2": "dc2", "m1": "dc1"})
     >>> view.members, view.home
     (('m1', 'm2'), 'dc1')
+    >>> first_view({"m2": "dc2", "m1": "dc1"}, frozenset({"dc1"})).home
+    'dc2'
     """
-    return View(epoch=1, members=tuple(sorted(masters)), home=masters[min(masters)])
+    names = sorted(masters)
+    homes = [masters[name] for name in names if masters[name] not in witnesses]
+    return View(epoch=1, members=tuple(names), home=(homes or [masters[names[0]]])[0])
 
 
 def no_view(incarnation: bytes) -> View:

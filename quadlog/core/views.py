@@ -39,6 +39,7 @@ class Views:
         lag: float,
         near: int,
         put_off: int,
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """Go on from where this master stood.
 
@@ -49,12 +50,13 @@ class Views:
             lag: how long a member may be silent.
             near: how many entries may be between a joiner and this master.
             put_off: how many times `lag` one that flaps is put off at the most.
+            witnesses: data centres that evaluate nothing.
 
         """
         self.node: Final = node
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
-        self._electorate: Final = Electorate(masters)
+        self._electorate: Final = Electorate(masters, witnesses)
         self._presence: Final = Presence(node, self._electorate, lag=lag, put_off=put_off)
         self._ballots: Final = Ballots(
             node,

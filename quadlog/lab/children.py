@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from quadlog.lab.directory import LabDirectory
     from quadlog.lab.shape import Node
 
-READY_PATH = {"master": "/healthz/ready", "worker": "/status"}
-
 
 def make_children(
     directory: LabDirectory, installation: Installation, node_command: list[str], http: httpx.AsyncClient
@@ -49,7 +47,7 @@ def make_children(
             commands = _links_commands(_write_wiring(directory))
         else:
             address = url_of(directory, node, seen_from=node.dc)
-            probe = _http_probe(http, address + READY_PATH[node.kind])
+            probe = _http_probe(http, address + _ready_path(directory, node))
             commands = _node_commands(node, node_command, write_settings(directory, node))
         children[node.id] = Child(
             node=node,
@@ -61,6 +59,12 @@ def make_children(
             environment=environment,
         )
     return children
+
+
+def _ready_path(directory: LabDirectory, node: Node) -> str:
+    if node.kind == "worker":
+        return "/status"
+    return "/healthz/ready" if directory.record.shape.writes(node.dc) else "/healthz/started"
 
 
 def _broker(directory: LabDirectory, node: Node, installation: Installation) -> BrokerProcess:

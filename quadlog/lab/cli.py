@@ -31,6 +31,12 @@ def up(
         int | None,
         typer.Option(min=0, help="Data centres, the last ones, that are to be added later.  [default: 0]"),
     ] = None,
+    read_only: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Data centres, the last ones, with read-only masters and no workers.  [default: 0]"
+        ),
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", help="Keep the data here, or continue.  [default: a temporary one]"),
@@ -53,6 +59,7 @@ def up(
                 workers=workers,
                 shared_broker=shared_broker or None,
                 outside=outside,
+                read_only=read_only,
             ),
             directory=directory,
             ready=ready,

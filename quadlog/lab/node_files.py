@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from quadlog.lab.directory import LabDirectory
-    from quadlog.lab.shape import Node
+    from quadlog.lab.shape import Node, Shape
 
 REPOSITORY = "main"
 HOST = "127.0.0.1"
@@ -27,6 +27,7 @@ WRITTEN = (
     "master-url",
     "worker-url",
     "voting",
+    "role",
     "peer",
 )
 """Settings that the lab decides."""
@@ -62,7 +63,7 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
         f"{node.kind}-url": url_of(directory, node, seen_from=node.dc),
     }
     if node.kind == "master":
-        values["voting"] = shape.votes(node.dc)
+        values["voting"], values["role"] = shape.votes(node.dc), _role(shape, node.dc)
     text = _toml(values)
     if node.kind == "master":
         others = [n for n in shape.nodes if n.kind == "master" and n.id != node.id]
@@ -73,12 +74,17 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
                 "url": url_of(directory, other, seen_from=node.dc),
                 "kafka": kafka_of(directory, other.dc, seen_from=node.dc),
                 "voting": shape.votes(other.dc),
+                "role": _role(shape, other.dc),
             }
             text += f"\n[peer.{number}]\n{_toml(peer)}"
     file = directory.node(node.id) / f"{node.kind}.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return str(file)
+
+
+def _role(shape: Shape, dc: str) -> str:
+    return "read-write" if shape.writes(dc) else "read-only"
 
 
 def child_environment(inherited: Mapping[str, str], lab_id: str) -> dict[str, str]:

@@ -60,6 +60,8 @@ class Shape:
     shared_broker: bool = False
     outside: int = 0
     """So many data centres, the last ones, are no peers where the log begins."""
+    read_only: int = 0
+    """So many data centres, the last ones, are witnesses: their masters are read-only, and they have no workers."""
 
     @property
     def dc_names(self) -> tuple[str, ...]:
@@ -74,6 +76,14 @@ class Shape:
         """
         return dc in self.dc_names[: self.dcs - self.outside]
 
+    def writes(self, dc: str) -> bool:
+        """Whether the masters of a data centre are read-write, and it has workers.
+
+        >>> [Shape(dcs=3, read_only=1).writes(dc) for dc in ("dc1", "dc2", "dc3")]
+        [True, True, False]
+        """
+        return dc in self.dc_names[: self.dcs - self.read_only]
+
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Every process in the order of starting: links, brokers, masters, workers."""
@@ -83,7 +93,7 @@ class Shape:
             *((Node(id=LINKS, kind="links", dc="", port_names=(LINKS, *doors)),) if self.has_links else ()),
             *(self._broker(dc) for dc in broker_dcs),
             *(node for dc in self.dc_names for node in _nodes("master", dc, self.masters)),
-            *(node for dc in self.dc_names for node in _nodes("worker", dc, self.workers)),
+            *(node for dc in self.dc_names if self.writes(dc) for node in _nodes("worker", dc, self.workers)),
         )
 
     @property
@@ -125,7 +135,10 @@ class Shape:
         """Say it as the options that ask for it."""
         shared = " --shared-broker" if self.shared_broker else ""
         outside = f" --outside {self.outside}" if self.outside else ""
-        return f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}{outside}"
+        read_only = f" --read-only {self.read_only}" if self.read_only else ""
+        return (
+            f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}{outside}{read_only}"
+        )
 
 
 def _listener(broker_dc: str, opener: str) -> str:
@@ -146,12 +159,14 @@ class Wanted:
     workers: int | None = None
     shared_broker: bool | None = None
     outside: int | None = None
+    read_only: int | None = None
 
     def fill(self, known: Shape) -> Shape:
         """Return `known` with what was asked for laid over it.
 
         Raises:
-            UserError: nobody would be a peer, or several masters of a data centre would be added later.
+            UserError: nobody would be a peer, or several masters of a data centre would be added later; or all data
+                centres are witnesses.
 
         """
         shape = Shape(
@@ -160,10 +175,14 @@ class Wanted:
             workers=known.workers if self.workers is None else self.workers,
             shared_broker=known.shared_broker if self.shared_broker is None else self.shared_broker,
             outside=known.outside if self.outside is None else self.outside,
+            read_only=known.read_only if self.read_only is None else self.read_only,
         )
         if shape.outside and (shape.outside >= shape.dcs or shape.masters > 1):
             message = (
                 f"some data centre has to be no --outside one, and --masters 1 beside it; this is {shape}"
             )
+            raise UserError(message)
+        if shape.read_only >= shape.dcs:
+            message = f"some data centre has to be no --read-only one; this is {shape}"
             raise UserError(message)
         return shape

@@ -27,6 +27,7 @@ from quadlog.master.room import Room
 from quadlog.master.statements import Statements
 from quadlog.master.status import cluster_status
 from quadlog.master.updates import Updates
+from quadlog.settings import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ def make_app(
 
     async def ready(request: Request) -> Response:
         del request
-        return _ready(node)
+        return _ready(node, settings)
 
     return Starlette(
         routes=[
@@ -99,10 +100,15 @@ async def _fine(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _ready(node: Node) -> Response:
-    """Ready: a worker here shows what was acknowledged here."""
+def _ready(node: Node, settings: MasterSettings) -> Response:
+    """Ready: a worker here shows what was acknowledged here.  So a witness never is: no client is to be sent there."""
     if node.crew.for_read(now().steady, node.desk.shown):
         return PlainTextResponse("ok\n")
+    if settings.role is Role.READ_ONLY:
+        message = (
+            "read-only, without workers: serves no clients; /healthz/alive says whether it serves its peers\n"
+        )
+        return PlainTextResponse(message, 503)
     message = f"no worker in service at index {node.desk.shown} or later\n"
     return PlainTextResponse(message, 503, {"Retry-After": "1"})
 

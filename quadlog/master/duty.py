@@ -62,6 +62,7 @@ class Duty:
         locate: Callable[[Handover], None],
         hand_over: Callable[[Handover], None],
         propose: Callable[[Handover, str], None],
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """Go on.
 
@@ -75,8 +76,10 @@ class Duty:
             locate: finds where the effects of the data centre end that a duty goes to, and has `located` called.
             hand_over: says it in the own topic.
             propose: proposes that a duty goes on to another data centre.
+            witnesses: data centres that evaluate nothing: no duty goes on to them.
 
         """
+        self._witnesses: Final = witnesses
         self.agreed = agreed
         self._dc, self._ledger, self._crew = dc, ledger, crew
         self._locate, self._hand_over, self._propose = locate, hand_over, propose
@@ -147,9 +150,16 @@ class Duty:
             and moment - self._proposed_at >= LONGEST_MS
         ):
             self._proposed_at = moment
-            following = self._dcs[(self._dcs.index(self._dc) + 1) % len(self._dcs)]
+            following = self._following
             log.warning("no worker is left here to evaluate", next=following)
             self._propose(self.agreed, following)
+
+    @property
+    def _following(self) -> str:
+        """Where the duty goes on to from here; this data centre: nowhere."""
+        at = self._dcs.index(self._dc) + 1
+        others = [dc for dc in (*self._dcs[at:], *self._dcs[: at - 1]) if dc not in self._witnesses]
+        return (others or [self._dc])[0]
 
     def located(self, handover: Handover) -> None:
         """It is known where the effects of the data centre end that has the duty from now on: say so."""
@@ -176,7 +186,7 @@ class Duty:
         if self._ledger.index > self._decided:
             self._decided, self._moves = self._ledger.index, 0
         waits = self._ledger.index < last_index
-        if self._dc != self.agreed.dc or len(self._dcs) == 1 or not waits or self._crew.live(moment):
+        if self._dc != self.agreed.dc or self._following == self._dc or not waits or self._crew.live(moment):
             self._lone_since = None
             return False
         if self._lone_since is None:

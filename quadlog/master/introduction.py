@@ -60,6 +60,12 @@ class Introduction:
                     f"the log began with {told.voting} by the settings of {told.node}, and with {here.voting} by those"
                     f" of {here.node}: voting has to be the same at all, and stays as it was; nothing was logged"
                 )
+            differ = [one for one, role in here.roles.items() if told.roles.get(one, role) != role]
+            if differ:
+                raise PeersStay(
+                    f"{told.node} and {here.node} do not say the same of the role of {', '.join(differ)}: mend the"
+                    " settings, and start the one again that is wrong; nothing was logged"
+                )
             if told.node == name and told.role != OUTSIDE:
                 raise PeersStay(
                     f"{name} says that it is {told.role}: if it was a peer before, it has not heard yet that it is"
@@ -86,6 +92,8 @@ class _Known(BaseModel):
     dc: str
     peer: bool
     voting: bool
+    role: str | None
+    """By the settings of whoever says so; None: those do not name it."""
 
 
 class Told(BaseModel):
@@ -99,6 +107,11 @@ class Told(BaseModel):
     def voting(self) -> str:
         """With whom the log began, by its settings."""
         return " ".join(sorted(one.id for one in self.peers if one.voting))
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """What each is for, of those that its settings name."""
+        return {one.id: one.role for one in self.peers if one.role is not None}
 
 
 def _silent(name: str, url: str | None, why: str) -> str:

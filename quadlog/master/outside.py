@@ -1,10 +1,11 @@
-"""Outside: a master that is not a peer takes no writes, and says who does."""
+"""Outside, or read-only: a master that takes no writes, and says who does."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import NotAPeer
+from quadlog.errors import NotAPeer, ReadOnly
+from quadlog.settings import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,13 +13,12 @@ if TYPE_CHECKING:
     from quadlog.core.agreement import Agreement
     from quadlog.settings import MasterSettings
 
-READ_WRITE: Final = "read-write"
 OUTSIDE: Final = "outside"
 
 
-def role_of(agreement: Agreement) -> str:
+def role_of(agreement: Agreement, settings: MasterSettings) -> str:
     """What a master does for clients, as a status has it."""
-    return READ_WRITE if agreement.is_peer else OUTSIDE
+    return settings.role.value if agreement.is_peer else OUTSIDE
 
 
 def urls_of(settings: MasterSettings) -> Mapping[str, str]:
@@ -32,6 +32,38 @@ def voting_of(settings: MasterSettings) -> Mapping[str, bool]:
     return {settings.node_id: settings.voting} | others
 
 
+def roles_of(settings: MasterSettings) -> Mapping[str, Role]:
+    """Of each master that the settings name what it is for."""
+    return {settings.node_id: settings.role} | {peer.id: peer.role for peer in settings.peer.values()}
+
+
+def refuse_writes(agreement: Agreement, settings: MasterSettings) -> None:
+    """Refuse a write, unless this master is a peer that takes writes.
+
+    Raises:
+        ReadOnly: definite; nothing was logged.
+        NotAPeer: so too.
+
+    """
+    refuse_read_only(agreement, settings)
+    refuse_outside(agreement, settings)
+
+
+def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
+    """Refuse a write, or to tell of one, unless this master takes writes.
+
+    Raises:
+        ReadOnly: definite; nothing was logged.
+
+    """
+    if settings.role is Role.READ_ONLY:
+        raise ReadOnly(
+            f"{settings.node_id} of {settings.dc} is read-only: it votes, and takes no writes, strict reads, imports or"
+            f" changes of the peers. This request logged nothing; send it to {_writers(agreement, settings)}, with the"
+            " same Idempotency-Key if there was one"
+        )
+
+
 def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:
     """Refuse a write, unless this master is a peer.
 
@@ -41,9 +73,15 @@ def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:
     """
     if agreement.is_peer:
         return
-    urls, peers = urls_of(settings), agreement.peers
-    where = ", ".join(urls.get(peer.node, peer.node) for peer in peers if peer.node != settings.node_id)
     raise NotAPeer(
         f"{settings.node_id} of {settings.dc} is not a peer, as far as it was told: it serves reads and takes no"
-        f" writes. This request logged nothing; write at {where}, with the same Idempotency-Key if there was one"
+        f" writes. This request logged nothing; write at {_writers(agreement, settings)}, with the same Idempotency-Key"
+        " if there was one"
     )
+
+
+def _writers(agreement: Agreement, settings: MasterSettings) -> str:
+    """Where the masters are that take writes, as far as this one knows."""
+    urls, roles = urls_of(settings), roles_of(settings)
+    others = [peer.node for peer in agreement.peers if peer.node != settings.node_id]
+    return ", ".join(urls.get(name, name) for name in others if roles.get(name) is not Role.READ_ONLY)

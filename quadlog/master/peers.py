@@ -22,9 +22,10 @@ from quadlog.core.electorate import options_of
 from quadlog.core.model import Kind
 from quadlog.errors import NoSuchPeer, PeersStay, Unavailable, UserError
 from quadlog.http_body import read_query
-from quadlog.master.outside import refuse_outside, role_of, urls_of, voting_of
+from quadlog.master.outside import refuse_writes, role_of, roles_of, urls_of, voting_of
 from quadlog.master.status import is_silent
 from quadlog.master.updates import Asked
+from quadlog.settings import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,7 +64,7 @@ class Peers:
         """
         self._node, self._updates, self._settings = node, updates, settings
         self._dc_of, self._urls = dc_of, urls_of(settings)
-        self._voting = voting_of(settings)
+        self._voting, self._roles = voting_of(settings), roles_of(settings)
         self._introduction: Final = introduction
 
     # --- what is so -------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ class Peers:
         return {
             "node": settings.node_id,
             "dc": settings.dc,
-            "role": role_of(agreement),
+            "role": role_of(agreement, settings),
             "peers": [self._entry(name, dc) for name, dc in sorted(dc_of.items())],
         }
 
@@ -92,6 +93,7 @@ class Peers:
             "peer": self._is_peer(name),
             "decided": name not in agreement.undecided,
             "voting": self._voting.get(name, False),
+            "role": self._roles.get(name),
             "reachable": name == agreement.node or not is_silent(self._node, name, now().steady),
         }
 
@@ -172,7 +174,7 @@ class Peers:
 
         """
         agreement = self._node.agreement
-        refuse_outside(agreement, self._settings)
+        refuse_writes(agreement, self._settings)
         if not agreement.has_majority:
             members = ", ".join(agreement.view.members) or "nobody"
             raise Unavailable(
@@ -186,8 +188,10 @@ class Peers:
             raise NoSuchPeer(f"{name} is not a peer: see GET /cluster/peers; nothing was logged")
         peers = self._node.agreement.peers
         dc = next(peer.dc for peer in peers if peer.node == name)
-        if len(peers) == 1:
-            raise PeersStay(f"{name} is the only peer: nobody would take writes any more; nothing was logged")
+        if not any(peer.node != name and self._roles.get(peer.node) is not Role.READ_ONLY for peer in peers):
+            raise PeersStay(
+                f"{name} is the only peer that takes writes: nobody would any more; nothing was logged"
+            )
         if sum(peer.dc == dc for peer in peers) > 1 and not is_silent(self._node, name, now().steady):
             raise PeersStay(
                 f"{name} serves, and {dc} has other masters, with which it shares topics: stop it first, and leave it"
@@ -197,7 +201,7 @@ class Peers:
     def _check_left(self, name: str, survivors: frozenset[str]) -> None:
         """Whether just these are left, and an operator's word stands for those who are not; raises as `remove`."""
         agreement = self._node.agreement
-        refuse_outside(agreement, self._settings)
+        refuse_writes(agreement, self._settings)
         view, known = agreement.view, {peer.node for peer in agreement.peers}
         if strangers := sorted({name, *survivors} - known):
             raise NoSuchPeer(f"{', '.join(strangers)}: no peer; see GET /cluster/peers; nothing was logged")

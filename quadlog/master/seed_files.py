@@ -15,9 +15,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
 from quadlog.master.neighbours import Lacks, Neighbours
-from quadlog.master.outside import refuse_outside
+from quadlog.master.outside import refuse_writes
 from quadlog.master.tee import deliver
 from quadlog.parcel import Label, gathered
+from quadlog.settings import Role
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -97,11 +98,12 @@ class SeedFiles:
         Raises:
             NotEmpty: this log does not begin with it.
             NotAPeer: of all data centres only peers know.
+            ReadOnly: others take imports.
             UserError: they did not come whole.
 
         """
         if "here" not in request.query_params:
-            refuse_outside(self._node.agreement, self._settings)
+            refuse_writes(self._node.agreement, self._settings)
         label = Label.of(request.headers)
         self._refuse(label.signature, label.quads, may_begin=True)
         groups = await self._neighbours.groups(await self._lacking(label))
@@ -148,9 +150,11 @@ class SeedFiles:
         ]
 
     async def _peers_doors(self) -> dict[str, str]:
-        """Of each other data centre a master that answers; the first one if none does."""
+        """Of each other data centre with workers a master that answers; the first one if none does."""
         doors: dict[str, str] = {}
         for dc, peers in self.other_dcs().items():
+            if peers[0].role is Role.READ_ONLY:
+                continue
             said = await self.there(peers)
             peer = next((peer for peer in peers if peer.id == said.get("master")), peers[0])
             doors[dc] = f"{peer.url}/cluster/seed/files?here"

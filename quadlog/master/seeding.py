@@ -26,7 +26,7 @@ from quadlog.core.records import Seed
 from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
 from quadlog.http_body import read_query
 from quadlog.http_client import new_client
-from quadlog.master.outside import refuse_outside
+from quadlog.master.outside import refuse_writes
 from quadlog.master.seed_files import SeedFiles
 from quadlog.master.tee import TIMEOUT, message_of
 
@@ -83,6 +83,7 @@ class Seeding:
         kept = await asyncio.gather(*map(self._files.kept_by, workers))
         return {
             "master": self._settings.node_id,
+            "role": self._settings.role,
             "begun": self._node.has_begun,
             "seed": seed
             and {"signature": seed.signature.hex(), "quads": seed.quads, "sources": seed.sources},
@@ -105,11 +106,12 @@ class Seeding:
         Raises:
             NotEmpty: it begins with something else.
             NotAPeer: others decide that.
+            ReadOnly: so too.
             Unavailable: no master of the home can be asked; nothing was changed.
             OutcomeUnknown: it was said, and not heard in time.
 
         """
-        refuse_outside(self._node.agreement, self._settings)
+        refuse_writes(self._node.agreement, self._settings)
         body = await read_query(request)
         seed = _seed_of(body, by=self._settings.node_id)
         if self._settings.dc != self._home:

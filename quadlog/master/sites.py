@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from quadlog.errors import SetupError
-from quadlog.master.outside import voting_of
+from quadlog.master.outside import roles_of, voting_of
+from quadlog.settings import Role
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class Sites:
         voting = voting_of(settings)
         self.first_peers: Final = {name: dc for name, dc in self.dc_of.items() if voting[name]}
         """Of each master that is a peer where the log begins."""
+        self.witnesses: Final = frozenset(
+            self.dc_of[name] for name, role in roles_of(settings).items() if role is Role.READ_ONLY
+        )
+        """Data centres whose masters are read-only: they evaluate nothing."""
         self.kafka_of: Final = {settings.dc: settings.kafka} | {peer.dc: peer.kafka for peer in peers}
         """Of each data centre the bootstrap servers."""
         self.topics: Final = {dc: Topics(settings.repository, dc) for dc in self.kafka_of}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
-from quadlog.master.outside import OUTSIDE, role_of
+from quadlog.master.outside import OUTSIDE, role_of, roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "dc": settings.dc,
         "repository": settings.repository,
         "kafka": settings.kafka,
-        "role": role_of(agreement),
+        "role": role_of(agreement, settings),
         "leads": node.chores.leads,
         "duty": {
             "dc": node.chores.duty.agreed.dc,
@@ -66,7 +66,11 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
             for worker in node.crew.all()
         ],
         "alarms": [alarm.as_json() for alarm in node.watch.alarms.all()],
-        "peers": [_peer(node, name, dc, moment) for name, dc in dc_of.items() if name != settings.node_id],
+        "peers": [
+            {**_peer(node, name, dc, moment), "role": roles_of(settings).get(name)}
+            for name, dc in dc_of.items()
+            if name != settings.node_id
+        ],
     }
 
 

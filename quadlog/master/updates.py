@@ -26,7 +26,7 @@ from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, 
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
-from quadlog.master.outside import refuse_outside
+from quadlog.master.outside import refuse_outside, refuse_read_only, refuse_writes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -112,9 +112,10 @@ class Updates:
         """The answer to a request whose transaction was checked, once that is agreed and applied, or rejected.
 
         Raises:
-            Unavailable: definite; nothing was logged: there is no worker, or this master is not a peer.
+            Unavailable: definite; nothing was logged: there is no worker, or this master takes no writes.
 
         """
+        refuse_read_only(self._node.agreement, self._settings)
         if not self._node.desk.is_known(transaction_id):
             refuse_outside(self._node.agreement, self._settings)
         if not self._node.crew.live(now().steady):
@@ -140,7 +141,7 @@ class Updates:
             Unavailable: it could not be given, or was not agreed within `request-timeout`: a master is silent.
 
         """
-        refuse_outside(self._node.agreement, self._settings)
+        refuse_writes(self._node.agreement, self._settings)
         try:
             return (await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))).index
         except OutcomeUnknown as error:

@@ -131,7 +131,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
 
 def _duties(world: World) -> tuple[Handover, Handover]:
     """Who evaluates, as it was agreed and as the effects say; at first it is the first view's home."""
-    view = first_view(world.sites.first_peers)
+    view = first_view(world.sites.first_peers, world.sites.witnesses)
     first = Handover(index=0, term=view.id, dc=view.home)
     return world.store.duty() or (first, first)
 
@@ -177,6 +177,7 @@ def _duty(
         ),
         hand_over=hand_over,
         propose=propose,
+        witnesses=sites.witnesses,
     )
 
 
@@ -195,6 +196,7 @@ def _agreement(world: World) -> Agreement:
             lag=settings.max_peer_lag * 1000,
         ),
         limits=Limits(),
+        witnesses=world.sites.witnesses,
     )
 
 

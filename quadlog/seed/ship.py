@@ -133,11 +133,12 @@ def _refuse_other(dcs: Mapping[str, Any], label: Label) -> None:
 
 
 def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
-    """Data centres of which no worker keeps it."""
+    """Data centres of which no worker keeps it, but for those that are to have none."""
     return [
         dc
         for dc, said in dcs.items()
-        if not any(label.signature in (worker["keeps"] or []) for worker in said.get("workers", {}).values())
+        if said.get("role") != "read-only"
+        and not any(label.signature in (worker["keeps"] or []) for worker in said.get("workers", {}).values())
     ]
 
 

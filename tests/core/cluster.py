@@ -149,6 +149,7 @@ class Member:
         skew: int = 0,
         kafka: dict[tuple[bytes, bytes], Transaction] | None = None,
         joins: bool = False,
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """A master.
 
@@ -160,8 +161,10 @@ class Member:
             skew: milliseconds by which its wall clock is off.
             kafka: shared in a data centre.
             joins: it comes new to a cluster that is there.
+            witnesses: data centres that evaluate nothing.
 
         """
+        self.witnesses = witnesses
         self.name, self.masters, self.skew = name, dict(masters), skew
         self.limits, self.pace = limits or Limits(), pace or Pace()
         self.incarnation = new_incarnation(None, 0, bytes(10))
@@ -200,6 +203,7 @@ class Member:
             logged=self.disk.logged,
             pace=self.pace,
             limits=self.limits,
+            witnesses=self.witnesses,
         )
 
     def now(self, at: float) -> Now:

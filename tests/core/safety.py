@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from quadlog.core.messages import Limits, Save
     from quadlog.core.model import Pair, Point, Post, View
     from tests.core.cluster import Logged, Member
+    from tests.core.witnesses import Homes
 
 
 class Safety:
     """One order in a view; what a majority agreed stays where it is; nothing said that is not kept."""
 
-    def __init__(self, limits: Limits, is_majority: Callable[[View], bool]) -> None:
+    def __init__(self, limits: Limits, is_majority: Callable[[View], bool], homes: Homes) -> None:
         """Nothing has happened."""
+        self._homes = homes
         self._limits = limits
         self._is_majority = is_majority
         self._order: dict[tuple[bytes, int], Point] = {}
@@ -48,6 +50,8 @@ class Safety:
             if self._is_majority(entry.view):
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
+        if save.standing is not None:
+            self._homes.installed(save.standing.view)
         ballot = save.standing.ballot if save.standing is not None else None
         if ballot is not None:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)

@@ -56,6 +56,7 @@ def _breaks(world: World, story: Sequence[Event], what: str) -> bool:
         lag=world.lag,
         newcomers=world.newcomers,
         put_off=world.put_off,
+        witnesses=world.witnesses,
     )
     again.transactions = world.transactions
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from consumers.effects_ledger import EffectsLedger
 from quadlog.core.model import GENESIS, Entry, Held, Kind, Pair, Point, first_view, hash_of
 from quadlog.core.records import Handover, Heartbeat, WorkerState
@@ -19,7 +21,7 @@ TIMEOUT = 2000.0
 class Rig:
     """One data centre's duty, with what it said and proposed."""
 
-    def __init__(self, dc: str = "dc1", *, dcs: list[str] = DCS) -> None:
+    def __init__(self, dc: str = "dc1", *, dcs: list[str] = DCS, witnesses: str = "") -> None:
         self.crew = Crew(timeout_ms=TIMEOUT)
         self.ledger = EffectsLedger(duty=FIRST)
         self.said: list[Handover] = []
@@ -36,6 +38,7 @@ class Rig:
             locate=self.asked.append,
             hand_over=self.said.append,
             propose=lambda duty, to: self.proposed.append((duty, to)),
+            witnesses=frozenset(witnesses.split()),
         )
 
     def beat(self, now: float) -> None:
@@ -160,3 +163,16 @@ def test_where_nobody_evaluates_anywhere_moves_become_rare() -> None:
     rig.tend(20_000_000.0, last_index=1)
     before = rig.tend(20_000_001.0, last_index=2)
     assert rig.tend(20_000_001.0 + UNHEARD_MS, last_index=2) == before + 1, "somebody evaluated meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("dc", "witnesses", "to"),
+    [("dc1", "dc2", "dc3"), ("dc2", "dc3", "dc1"), ("dc1", "dc2 dc3", ""), ("dc1", "dc1 dc3", "dc2")],
+    ids=["over one", "round the end", "nowhere", "from one"],
+)
+def test_it_goes_on_to_no_witness(dc: str, witnesses: str, to: str) -> None:
+    rig = Rig(dc, witnesses=witnesses)
+    rig.duty.agreed = rig.ledger.duty = replace(FIRST, dc=dc)
+    rig.others = {"dc1": [Held(GENESIS, 0)]}
+    rig.tend(0.0, UNHEARD_MS, UNHEARD_MS + LONGEST_MS, last_index=2)
+    assert {following for _, following in rig.proposed} == ({to} if to else set())

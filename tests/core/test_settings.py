@@ -10,7 +10,7 @@ import pytest
 from quadlog.errors import SetupError, UserError
 from quadlog.lab.node_files import variables
 from quadlog.master.sites import Sites
-from quadlog.settings import MIB, MasterSettings, WorkerSettings
+from quadlog.settings import MIB, MasterSettings, Role, WorkerSettings
 
 MASTER = """
 node-id = "dc1-m1"
@@ -193,5 +193,37 @@ def test_who_is_added_later_is_named_before(tmp_path: Path) -> None:
     ],
 )
 def test_votes_that_cannot_be(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SetupError, match=said):
+        load(tmp_path, text)
+
+
+WITNESS = FOURTH.replace("voting = false", 'role = "Read-Only"')
+
+
+def test_all_know_which_data_centres_evaluate_nothing(tmp_path: Path) -> None:
+    settings = load(tmp_path, MASTER + WITNESS)
+    assert (settings.role, settings.peer["2"].role) == (Role.READ_WRITE, Role.READ_ONLY)
+    sites = Sites(settings)
+    assert sites.witnesses == {"dc3"}
+    assert {*sites.first_peers} == {"dc1-m1", "dc2-m1", "dc3-m1"}
+    assert load(tmp_path, QUADLOG_ROLE=" READ-ONLY").role is Role.READ_ONLY
+    assert Sites(load(tmp_path, 'role = "read-write"\n' + MASTER)).witnesses == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('role = "muted"\n' + MASTER, "role: Input should be 'read-write' or 'read-only'"),
+        (MASTER + WITNESS.replace("Only", "Once"), "peer.2.role: Input should be"),
+        ("role = 1\n" + MASTER, "role: Input should be"),
+        ('role = "read-only"\n' + MASTER + 'role = "read-only"\n', "read-only for all masters"),
+        (
+            'role = "read-only"\n' + MASTER + "voting = false\n",
+            "read-only for all masters that the log begins with",
+        ),
+        (MASTER + WITNESS.replace('dc = "dc3"', 'dc = "dc1"'), "read-only for one master of dc1"),
+    ],
+)
+def test_roles_that_cannot_be(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SetupError, match=said):
         load(tmp_path, text)

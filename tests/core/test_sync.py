@@ -73,10 +73,19 @@ class Unpowered(World):
     lost = 0
 
     def __init__(
-        self, masters: Mapping[str, str], *, limits: Limits, lag: float, newcomers: int = 0, put_off: int = 0
+        self,
+        masters: Mapping[str, str],
+        *,
+        limits: Limits,
+        lag: float,
+        newcomers: int = 0,
+        put_off: int = 0,
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
-        super().__init__(masters, limits=limits, lag=lag, newcomers=newcomers, put_off=put_off)
-        self.safety = WhatAllCanSee(limits, self.is_majority)
+        super().__init__(
+            masters, limits=limits, lag=lag, newcomers=newcomers, put_off=put_off, witnesses=witnesses
+        )
+        self.safety = WhatAllCanSee(limits, self.is_majority, self.homes)
         self.random = random.Random(0)
 
     def restart(self, member: Member, at: float) -> None:

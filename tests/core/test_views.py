@@ -102,6 +102,68 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(own: Held, oth
     assert ballot.home == ("dc3" if (own, other) == (OF_A_BRANCH, NOWHERE) else "dc1")
 
 
+@pytest.mark.parametrize(
+    ("witnesses", "home", "effects", "expected"),
+    [
+        ("", "dc1", NOWHERE, "dc1"),
+        ("dc1", "dc1", NOWHERE, "dc3"),
+        ("dc1", "dc2", NOWHERE, "dc3"),
+        ("dc1 dc3", "dc2", NOWHERE, "dc1"),
+        ("dc1 dc3", "dc3", NOWHERE, "dc3"),
+        ("dc1", "dc2", OF_A_BRANCH, "dc1"),
+    ],
+    ids=[
+        "none",
+        "it was one",
+        "the lowest is one",
+        "all are",
+        "it stays if all are",
+        "the other's are of a branch",
+    ],
+)
+def test_no_witness_is_the_home_if_another_stays(
+    witnesses: str, home: str, effects: Held, expected: str
+) -> None:
+    """Unless the other one's effects are of a branch: nobody could go on behind them."""
+    view = View(epoch=4, members=("m1", "m2", "m3"), home=home)
+    ballot = _ballot(view, witnesses, gone="m2", effects=effects)
+    assert ballot is not None
+    assert (ballot.members, ballot.home) == (("m1", "m3"), expected)
+
+
+def _ballot(view: View, witnesses: str, *, gone: str = "", effects: Held = NOWHERE) -> View | None:
+    """What m1 proposes, which hears all other members but one that is gone."""
+    views = Views(
+        "m1",
+        MASTERS,
+        Standing(view=view, given_up=(gone,) if gone else ()),
+        lag=100.0,
+        near=10,
+        put_off=4,
+        witnesses=frozenset(witnesses.split()),
+    )
+    members = {name: posted(name, view, effects=effects) for name in view.members if name != gone}
+    for member in members.values():
+        assert member.said is not None
+        views.hear(member.said, 1.0)
+    views.vote(members, 0, 2.0)
+    return views.standing.ballot
+
+
+@pytest.mark.parametrize(
+    ("witnesses", "moves"),
+    [("dc3", True), ("dc1 dc3", False), ("", False), ("dc1", False)],
+    ids=["from a witness", "nobody else is there", "from nobody that is one", "not from here"],
+)
+def test_a_view_that_began_with_witnesses_moves_its_home(witnesses: str, *, moves: bool) -> None:
+    """Where only they stayed, nothing is evaluated until another one is let in: from there on it is the home."""
+    view = View(epoch=4, members=("m1", "m3"), home="dc3")
+    ballot = _ballot(view, witnesses)
+    assert (ballot and (ballot.epoch, ballot.members, ballot.home)) == (
+        (5, ("m1", "m3"), "dc1") if moves else None
+    )
+
+
 def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     elected = View(epoch=5, members=("m1", "m3", "m4"), parent=ASKED.id, home="dc1")
     views = Views(

@@ -20,6 +20,7 @@ from quadlog.core.model import Kind, Transaction
 from tests.core.coverage import Coverage
 from tests.core.delivery import Delivery
 from tests.core.links import Links
+from tests.core.witnesses import some_witnesses
 from tests.core.world import TINY, USUAL, Event, World
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ class Weather:
         put_off = random.Random(f"{seed}/put off").choice(
             (0, 0, 0, 0, 0, 0, 0, 4)
         )  # who is put off does less
-        self.world = self.world_of(placed, limits=limits, lag=self.lag, newcomers=newcomers, put_off=put_off)
+        witnesses = some_witnesses(seed, placed, count) if masters is None else frozenset[str]()
+        self.world = self.world_of(
+            placed, limits=limits, lag=self.lag, newcomers=newcomers, put_off=put_off, witnesses=witnesses
+        )
         self.masters, self.members = placed, list(self.world.members.values())
         self.coverage = Coverage()
         self.at = 5000.0
@@ -191,7 +195,9 @@ class Weather:
         elif chance < 0.053 and self._numbers:
             self.coverage.note("retry")
             last = len(self._numbers) - 1
-            self._play("submit", member, number=self.random.randint(max(0, last - 2), last))
+            number = self.random.randint(max(0, last - 2), last)
+            if self._is_for_clients(member):
+                self._play("submit", member, number=number)
         elif chance < 0.056:
             self._fail(member, chance)
         elif chance < 0.17:
@@ -231,12 +237,17 @@ class Weather:
 
     def _submit(self, member: Member) -> None:
         """A client gives it a transaction, if it takes one."""
-        if member.core.is_peer:
+        if member.core.is_peer and self._is_for_clients(member):
             self._play("submit", member, number=self._made(Kind.TX))
+
+    def _is_for_clients(self, member: Member) -> bool:
+        return member.dc not in self.world.witnesses
 
     def _ask(self, member: Member) -> None:
         """An operator asks to add or to remove a peer, whoever it is."""
         view = member.core.view
+        if not self._is_for_clients(member):
+            return
         if member.core.is_peer and (self.world.is_majority(view) or self._will.random() < 0.1):
             self.coverage.note("peers")
             other = self._will.choice(self.members)
@@ -385,6 +396,7 @@ class Weather:
             len(ends) == 1
             and self._must_be_there(peers) <= peers[0].disk.ids
             and all(set(member.core.view.members) == names for member in peers)
+            and self.world.homes.may_be(peers[0].core.view)
             and not any(member.core.view.blank or member.core.view.before for member in peers)
             and not any(member.core.is_peer for member in self.members if member not in peers)
         )

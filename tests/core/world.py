@@ -11,6 +11,7 @@ from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Peer
 from tests.core.cluster import CrashError, Member
 from tests.core.safety import Safety
+from tests.core.witnesses import Homes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -66,6 +67,7 @@ class World:
         lag: float,
         newcomers: int = 0,
         put_off: int = 0,
+        witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """Nothing has happened.
 
@@ -75,8 +77,10 @@ class World:
             lag: silence after which a member is given up.
             newcomers: so many masters, the last ones, are no peers yet.
             put_off: how many times `lag` one that flaps is put off at the most.
+            witnesses: data centres that evaluate nothing.
 
         """
+        self.witnesses = witnesses
         self.masters, self.limits, self.lag = dict(masters), limits, lag
         self.newcomers, self.put_off = newcomers, put_off
         names = list(masters)
@@ -93,12 +97,14 @@ class World:
                 pace=pace,
                 kafka=kafka[dc],
                 joins=name not in peers,
+                witnesses=witnesses,
             )
             for name, dc in masters.items()
         }
         self.left: set[str] = set()
         """Whom an operator named as all that is left."""
-        self.safety = Safety(limits, self.is_majority)
+        self.homes = Homes(self.masters, witnesses)
+        self.safety = Safety(limits, self.is_majority, self.homes)
         self.transactions: list[Transaction] = []
         self.told: list[Event] = []
         """All that happened."""

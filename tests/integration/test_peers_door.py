@@ -25,7 +25,7 @@ from tests.integration.test_back_pressure import Broker
 from tests.lone_node import lone_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from quadlog.master.node import Node
@@ -36,9 +36,17 @@ NAMED = VOTING | {"m3": "dc3"}
 SPARQL = {"Content-Type": "application/sparql-update"}
 
 
-def settings(path: Path) -> MasterSettings:
+def settings(path: Path, read_only: Collection[str] = ()) -> MasterSettings:
+    role = {name: "read-only" if name in read_only else "read-write" for name in NAMED}
     others = {
-        name: {"id": name, "dc": dc, "url": f"http://{name}", "kafka": "-", "voting": name in VOTING}
+        name: {
+            "id": name,
+            "dc": dc,
+            "url": f"http://{name}",
+            "kafka": "-",
+            "voting": name in VOTING,
+            "role": role[name],
+        }
         for name, dc in NAMED.items()
         if name != "m1"
     }
@@ -51,6 +59,7 @@ def settings(path: Path) -> MasterSettings:
             "kafka": "-",
             "master-url": "http://m1",
             "request-timeout": 0.3,
+            "role": role["m1"],
             "peer": others,
         }
     )
@@ -59,7 +68,8 @@ def settings(path: Path) -> MasterSettings:
 def saying(name: str, **changed: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """What another master answers to GET /cluster/peers."""
     peers = [
-        {"id": one, "dc": dc, "peer": one in VOTING, "voting": one in VOTING} for one, dc in NAMED.items()
+        {"id": one, "dc": dc, "peer": one in VOTING, "voting": one in VOTING, "role": "read-write"}
+        for one, dc in NAMED.items()
     ]
     role = "read-write" if name in VOTING else "outside"
     return {"node": name, "role": role, "peers": peers} | changed
@@ -107,9 +117,14 @@ def store(tmp_path: Path) -> Iterator[MasterStore]:
 
 
 def door(
-    store: MasterStore, monkeypatch: pytest.MonkeyPatch, path: Path, standing: Standing | None = None
+    store: MasterStore,
+    monkeypatch: pytest.MonkeyPatch,
+    path: Path,
+    standing: Standing | None = None,
+    *,
+    read_only: Collection[str] = (),
 ) -> Door:
-    broker, of = Broker(), settings(path)
+    broker, of = Broker(), settings(path, read_only)
     others: dict[str, dict[str, Any] | None] = {name: saying(name) for name in ("m2", "m3")}
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -227,6 +242,12 @@ def test_who_cannot_be_added(one: Door) -> None:
             409,
             "voting has to",
         ),
+        (
+            "m2",
+            saying("m2", peers=[p | {"role": "read-only"} for p in saying("m2")["peers"]]),
+            409,
+            "m2 and m1 do not say the same of the role of m1, m2, m3",
+        ),
         ("m3", saying("m3", role="read-write"), 409, "m3 says that it is read-write"),
     ],
     ids=[
@@ -238,6 +259,7 @@ def test_who_cannot_be_added(one: Door) -> None:
         "elsewhere there",
         "it does not know a peer",
         "another beginning",
+        "other roles",
         "it takes writes",
     ],
 )

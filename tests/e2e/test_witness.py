@@ -1,0 +1,117 @@
+"""Two data centres and a witness: a majority is left when one of the two is lost, and all of it comes back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.appends import Amiss, Appends
+from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
+from tests.e2e.ending import AGAIN_S, nothing_waits, views
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+pytestmark = pytest.mark.alone
+
+LAG_S = 3.0
+"""`max-peer-lag` here."""
+FULL = ("dc1-m1", "dc2-m1")
+WITNESS = "dc3-m1"
+LOST = ("broker-dc1", "dc1-w1", "dc1-m1")
+"""In the order in which they are started: a master is ready when a worker serves."""
+
+
+class Full(Cluster):
+    """The data centres that take writes."""
+
+    @property
+    def masters(self) -> list[str]:
+        return [master["url"] for master in self.lab.masters if master["id"] in FULL]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Cluster]:
+    """Two full data centres and a witness, that give each other up soon."""
+    lag = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    with running_lab(tmp_path / "lab", dcs=3, workers=1, read_only=1, environment=lag) as running:
+        yield Cluster(running)
+
+
+def is_refused(answer: httpx.Response, cluster: Cluster) -> bool:
+    """Definitely, and with the addresses of those that take it."""
+    said = answer.json()
+    assert (answer.status_code, said["error"], said["definite"]) == (503, "ReadOnly", True)
+    seen = {
+        peer["id"]: peer["url"] for peer in HTTP.get(f"{cluster.masters[2]}/cluster/peers").json()["peers"]
+    }
+    return f"send it to {seen[FULL[0]]}, {seen[FULL[1]]}, with" in said["message"]
+
+
+def test_the_witness_takes_part_and_serves_nobody(lab: Cluster) -> None:
+    """Whatever would be logged is refused before it is; what is logged elsewhere it has."""
+    url = lab.masters[2]
+    assert not [worker for worker in lab.workers if worker.startswith("dc3")]
+    with nothing_logged(lab):
+        assert is_refused(lab.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}", master=2), lab)
+        assert is_refused(HTTP.post(f"{url}/repositories/main/statements", content=b"", headers=UPDATE), lab)
+        assert is_refused(HTTP.put(f"{url}/controls/c", content=b"ASK { }", headers=_QUERY), lab)
+        assert is_refused(HTTP.delete(f"{url}/cluster/peers/dc2-m1"), lab)
+        assert is_refused(HTTP.post(f"{url}/cluster/seed", content=b"{}"), lab)
+        strict = HTTP.get(f"{url}/sparql", params={"query": "ASK { }"}, headers=_STRICT)
+        assert is_refused(strict, lab)
+    assert ask(url, "ASK { }").status_code == 503
+    assert HTTP.get(f"{url}/healthz/alive").status_code == 200
+    assert HTTP.get(f"{url}/healthz/ready").status_code == 503
+    assert [lab.status(number)["role"] for number in range(3)] == ["read-write", "read-write", "read-only"]
+    assert {peer["id"]: peer["role"] for peer in lab.status(0)["peers"]}[WITNESS] == "read-only"
+    assert lab.status(2)["view"]["home"] == "dc1"
+    time.sleep(4.0)  # `max-worker-lag`, and more
+    assert not lab.status(2)["alarms"]
+
+
+_QUERY = {"Content-Type": "application/sparql-query"}
+_STRICT = {"Quadlog-Consistency": "strict"}
+
+
+def test_who_is_left_goes_on_with_the_witness(lab: Cluster) -> None:
+    """The data centre that evaluates is lost whole; the other one and the witness are a majority."""
+    cluster, running = Full(lab.lab), lab.lab
+    appends, began = Appends(cluster), time.monotonic()
+    try:
+        appends.begin()
+        assert {lab.status(number)["view"]["home"] for number in range(3)} == {"dc1"}
+        for one in LOST:
+            running.kill(one)
+        gone = time.monotonic()
+        until(lambda: appends.told(1, gone) >= 3, LAG_S + 10)
+        print(f"dc2 and the witness go on {time.monotonic() - gone:.1f} s after dc1 was lost")
+        left = [lab.status(number) for number in (1, 2)]
+        assert [(status["view"]["members"], status["view"]["home"]) for status in left] == [
+            (["dc2-m1", WITNESS], "dc2")
+        ] * 2
+        unknown = HTTP.delete(f"{cluster.masters[1]}/cluster/peers/nobody")
+        assert (unknown.status_code, unknown.json()["error"]) == (404, "NoSuchPeer"), (
+            "without a majority: 503"
+        )
+
+        for one in LOST:
+            running.start(one)
+        healed = time.monotonic()
+        until(lambda: len({members for _, members in views(lab)}) == 1, AGAIN_S)
+        print(f"one view {time.monotonic() - healed:.1f} s after it was started again: {views(lab)[0]}")
+        until(lambda: appends.told(0, healed) >= 3, AGAIN_S)
+    finally:
+        appends.stop()
+    until(lambda: nothing_waits(lab), AGAIN_S)
+    lab.wait_until_equal(seconds=AGAIN_S)
+    assert len({HTTP.get(f"{url}/status").json()["signature"] for url in lab.workers.values()}) == 1
+    assert len({lab.status(number)["agreed_chain"] for number in range(3)}) == 1
+    assert appends.amiss() == Amiss()
+    print(f"ended after {time.monotonic() - began:.1f} s")
