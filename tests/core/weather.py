@@ -15,7 +15,7 @@ import random
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.electorate import options_of
+from quadlog.core.electorate import changed, options_of
 from quadlog.core.model import Kind, Transaction
 from tests.core.coverage import Coverage
 from tests.core.delivery import Delivery
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.core.messages import Limits, Save
+    from quadlog.core.model import Peer
     from tests.core.cluster import Logged, Member
 
 CLEAR = 400
@@ -60,7 +61,7 @@ class Weather:
         """How often somebody asks to add or to remove a peer."""
         self._will = will
         self._need = random.Random(f"{seed}/need")
-        self._may_force = masters is None and self._need.random() < 0.3
+        self._may_force = masters is None and seed % 5 == 3
         """Whether somebody names half of the data centres as all that is left: once, or each half might."""
         put_off = random.Random(f"{seed}/put off").choice(
             (0, 0, 0, 0, 0, 0, 0, 4)
@@ -352,7 +353,12 @@ class Weather:
             return True
         peers = self._peers_of([m for m in side if m.core.is_peer or not m.core.standing.given_up])
         names = tuple(sorted(member.name for member in peers))
-        return all(member.core.view.members == names and not len(member.core.queue) for member in peers)
+        return all(
+            member.core.view.members == names
+            and member.core.standing.joining is None
+            and not len(member.core.queue)
+            for member in peers
+        )
 
     def _peers_of(self, side: list[Member]) -> list[Member]:
         strongest = max(side, key=lambda member: member.core.standing.rank)
@@ -398,8 +404,18 @@ class Weather:
             and all(set(member.core.view.members) == names for member in peers)
             and self.world.homes.may_be(peers[0].core.view)
             and not any(member.core.view.blank or member.core.view.before for member in peers)
+            and {member.core.view.peers or self.world.peers for member in peers}
+            == {self._logged_by(peers[0])}
             and not any(member.core.is_peer for member in self.members if member not in peers)
         )
+
+    def _logged_by(self, member: Member) -> tuple[Peer, ...]:
+        """Who the peers are by its log alone."""
+        peers = self.world.peers
+        for entry in member.disk.log:
+            change = changed(peers, entry.transaction)
+            peers = peers if change is None else change.peers
+        return peers
 
     def _must_be_there(self, peers: list[Member]) -> set[bytes]:
         """All that these were given, or a majority agreed on.  What only others were given may go with them."""
