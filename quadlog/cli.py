@@ -206,11 +206,25 @@ def peer_add(
 
 
 @peer_app.command("remove")
-def peer_remove(name: PeerId, at: At) -> None:
+def peer_remove(
+    name: PeerId,
+    at: At,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="No majority is left, and the others are gone for good.")
+    ] = False,
+    survivor: Annotated[
+        list[str] | None, typer.Option(help="With --force: one that is left; all are to be named.")
+    ] = None,
+) -> None:
     """Make a master a peer no more: it takes no writes then, and nobody waits for it."""
     from quadlog.peers import remove_peer  # noqa: PLC0415
 
-    remove_peer(at, name, typer.echo)
+    if force is not bool(survivor):
+        raise typer.BadParameter(
+            "--force needs all that are left as --survivor ID, and they mean nothing without it"
+        )
+    remove_peer(at, name, typer.echo, survivor or ())
 
 
 @dc_app.command()

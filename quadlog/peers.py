@@ -8,7 +8,7 @@ from urllib.parse import quote
 from quadlog.asking import asked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 PATH: Final = "/cluster/peers"
 
@@ -27,9 +27,10 @@ def add_peer(master: str, name: str, dc: str, say: Callable[[str], None]) -> Non
     _tell(answer.json(), say)
 
 
-def remove_peer(master: str, name: str, say: Callable[[str], None]) -> None:
-    """Remove one, and say who the peers are then; raises as `asked` does."""
-    answer = asked(master, "DELETE", f"{PATH}/{quote(name, safe='')}", unsure=_ELSE)
+def remove_peer(master: str, name: str, say: Callable[[str], None], survivors: Sequence[str] = ()) -> None:
+    """Remove one, or all but the survivors, and say who the peers are then; raises as `asked` does."""
+    path, named = f"{PATH}/{quote(name, safe='')}", {"survivor": list(survivors)}
+    answer = asked(master, "DELETE", path, unsure=_ELSE, params=named)
     say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} is no peer any more")
     _tell(answer.json(), say)
 

@@ -63,13 +63,13 @@ class Ballots:
         It is decided when all members of a majority of both are in a view that says so.
         """
         view = standing.view
+        gone = {*standing.given_up, *self._incarnations.gone(view)}
+        stay = replace(view, members=tuple(name for name in view.members if name not in gone))
+        if (changed := self._electorate.successors(stay, standing.changes)) is not None:
+            return changed
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
             return view.peers, () if is_decided else view.before
-        gone = {*standing.given_up, *self._incarnations.gone(view)}
-        stay = replace(view, members=tuple(name for name in view.members if name not in gone))
-        if standing.changes and self._electorate.may_change(stay, standing.changes[0]):
-            return standing.changes[0], self._electorate.peers(view)
         return view.peers, ()
 
     def _wanted(
@@ -217,8 +217,6 @@ class Ballots:
 
     def _agrees(self, ballot: View, standing: Standing, members: Mapping[str, Member], now: float) -> bool:
         """Of the own view just those are in it that are not given up; the others ask to be, and may."""
-        if (ballot.peers, ballot.before) != self._electoral(standing, members):
-            return False
         theirs, mine = set(ballot.members), set(standing.view.members) & {*self._electorate.centres(ballot)}
         if theirs & mine != mine - set(standing.given_up):
             return False

@@ -4,6 +4,8 @@ The peers are those of the settings until an agreed CONFIG entry adds or removes
 follows from the log alone.  A majority has the next view name the new peers, and those before: it has to be a majority
 of both to be one.  The change is decided when all members of such a majority are in that view: no majority of the peers
 before can come about without one of them.  The view after that names the new peers alone.
+
+Where no majority is left an operator names all that are: once just these are in a view, the next one names them alone.
 """
 
 from __future__ import annotations
@@ -14,21 +16,31 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import Kind, Peer
+from quadlog.core.model import Change, Kind, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from quadlog.core.model import Transaction, View
 
 PEER: Final = "peer"
 DC: Final = "peer-dc"
 """Options of a CONFIG transaction: a master's id, and its data centre, or nothing, to remove it."""
+FORCED: Final = "forced"
+"""Option of one that removes a peer: ids of all that are left, with blanks in between."""
 
 
-def options_of(peer: str, dc: str = "") -> dict[str, str]:
-    """The options of a transaction that adds a peer, or, without a data centre, removes it."""
-    return {PEER: peer, DC: dc}
+def options_of(peer: str, dc: str = "", survivors: Iterable[str] = ()) -> dict[str, str]:
+    """The options of a transaction that adds a peer, or, without a data centre, removes it.
+
+    Args:
+        peer: its id.
+        dc: where it is; nothing to remove it.
+        survivors: ids of all that are left, where no majority is; nobody: a majority is.
+
+    """
+    left = " ".join(sorted(survivors))
+    return {PEER: peer, DC: dc} | ({FORCED: left} if left else {})
 
 
 def names_peer(options: Mapping[str, str]) -> bool:
@@ -36,22 +48,33 @@ def names_peer(options: Mapping[str, str]) -> bool:
     return bool(options.get(PEER))
 
 
-def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ...]:
-    """The peers behind an entry; nobody: it changes nothing.
+def changed(peers: tuple[Peer, ...], transaction: Transaction) -> Change | None:
+    """The peers behind an entry; None: it changes nothing.
 
     >>> from quadlog.core.model import Transaction
     >>> add = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of("m2", "dc2"))
     >>> changed((Peer("m1", "dc1"),), add)
-    (Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2'))
+    Change(peers=(Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2')), forced=False)
     """
     if transaction.kind is not Kind.CONFIG or not names_peer(transaction.options):
-        return ()
+        return None
     name, dc = transaction.options[PEER], transaction.options.get(DC, "")
+    if left := transaction.options.get(FORCED):
+        return _forced(peers, name, set(left.split(" ")))
     others = tuple(peer for peer in peers if peer.node != name)
     is_there = len(others) < len(peers)
     if is_there == bool(dc):
-        return ()
-    return tuple(sorted((*others, Peer(name, dc)))) if dc else others  # the last one stays: nobody is nothing
+        return None
+    after = tuple(sorted((*others, Peer(name, dc)))) if dc else others
+    return Change(after) if after else None  # the last one stays
+
+
+def _forced(peers: tuple[Peer, ...], name: str, survivors: set[str]) -> Change | None:
+    """Just those that were named are left, if they were peers and the one that is removed is not among them."""
+    left = tuple(peer for peer in peers if peer.node in survivors)
+    if name in survivors or len(left) < len(survivors) or len(left) == len(peers):
+        return None
+    return Change(left, forced=True)
 
 
 class Electorate:
@@ -92,15 +115,29 @@ class Electorate:
         """Whether a master that has installed this view is blank still."""
         return name not in view.members or (name in view.blank and not self.vouches(view))
 
-    def may_change(self, view: View, peers: tuple[Peer, ...]) -> bool:
-        """Whether the view after this one names these peers: its members are those who stay.
+    def successors(
+        self, view: View, changes: Sequence[Change]
+    ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]] | None:
+        """Who may be in the view after this one, and who might before; None: nothing changes.
 
         One change after the other, by a majority, all of whom count, and who are half of the new ones: or nobody could
-        vouch for one of those that loses its disk.
+        vouch for one of those that loses its disk.  But who was named as all that is left does not wait for those who
+        are not, nor for what had been begun with them.
+
+        Args:
+            view: with those of its members alone who stay.
+            changes: that the log holds, and no view has named yet.
+
         """
-        if view.before or view.blank or not self.is_majority(view):
-            return False
-        return _balance(view.members, peers) >= 0
+        if view.blank or not changes:
+            return None
+        for change in reversed(changes):
+            if change.forced and view.members == tuple(peer.node for peer in change.peers):
+                return change.peers, ()
+        first = changes[0].peers
+        if view.before or not self.is_majority(view) or _balance(view.members, first) < 0:
+            return None
+        return first, self.peers(view)
 
 
 @lru_cache(maxsize=64)  # asked with every round

@@ -116,6 +116,15 @@ class Peer(NamedTuple):
     dc: str
 
 
+class Change(NamedTuple):
+    """What an agreed entry makes of the peers."""
+
+    peers: tuple[Peer, ...]
+    """All of them, in order."""
+    forced: bool = False
+    """It counts where just these are together, majority or not: an operator named them as all that is left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """A membership that agrees on one order."""
@@ -156,9 +165,8 @@ class View:
 def _view_id(view: View) -> bytes:
     """Every entry of a view is written with it."""
     returned = (part for m in view.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank])))
-    peers = (
-        part.encode() for which in (view.peers, view.before) if which for p in which for part in ("", *p)
-    )
+    named = [peer for which in (view.peers, view.before) for peer in (Peer("", ""), *which)]
+    peers = (part.encode() for peer in named for part in peer) if view.peers or view.before else ()
     epoch, members = view.epoch.to_bytes(8, "big"), (m.encode() for m in view.members)
     return hash_of(epoch, *members, view.parent, *returned, *peers)
 
@@ -198,7 +206,7 @@ class Standing:
     """Members that are not to be in its next view."""
     newest: tuple[tuple[str, bytes], ...] = ()
     """Of each master that is known to have lost its disk, itself included, the newest incarnation heard of."""
-    changes: tuple[tuple[Peer, ...], ...] = ()
+    changes: tuple[Change, ...] = ()
     """Who may be a member by each of the entries of this log, in order, that its view does not name yet."""
     outside: bool = False
     """The strongest side that it has heard since its view began does not name it."""
@@ -273,7 +281,7 @@ class Post:
     """Of the sender's data centre; from a vote on nothing is added before the new view is handed the duty."""
     unheard: tuple[str, ...] = ()
     """Data centres out of whose topics nothing comes to the sender: whoever hears them passes it on."""
-    changes: tuple[tuple[Peer, ...], ...] = ()
+    changes: tuple[Change, ...] = ()
     """Who may be a member by each of the entries up to the base, in order, that the view does not name yet."""
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from quadlog.core.member import Member
-    from quadlog.core.model import Held, Peer, Post, Rank, Transaction, View
+    from quadlog.core.model import Change, Held, Peer, Post, Rank, Transaction, View
     from quadlog.core.presence import HoldingUp
 
 
@@ -119,7 +119,8 @@ class Views:
         """Those whose being a peer, or not, is agreed and not decided yet."""
         beyond = self._beyond
         view, changes = (self.view, self.standing.changes) if beyond is None else (beyond, ())
-        said = [self._electorate.peers(view), *([view.before] if view.before else []), *changes]
+        later = [change.peers for change in changes]
+        said = [self._electorate.peers(view), *([view.before] if view.before else []), *later]
         names = [frozenset(peer.node for peer in peers) for peers in said]
         return frozenset[str]().union(*names).difference(names[0].intersection(*names[1:]))
 
@@ -131,7 +132,7 @@ class Views:
     @property
     def _logged(self) -> tuple[Peer, ...]:
         changes = self.standing.changes
-        return changes[-1] if changes else self._electorate.peers(self.view)
+        return changes[-1].peers if changes else self._electorate.peers(self.view)
 
     def is_majority(self, view: View) -> bool:
         """Whether more than half of all data centres are in it."""
@@ -220,9 +221,9 @@ class Views:
         That follows from the log alone, so it is the same wherever this entry is, in whatever view it was added.
         """
         change = changed(self._logged, transaction)
-        if change:
+        if change is not None:
             self.standing = replace(self.standing, changes=(*self.standing.changes, change))
-        return bool(change)
+        return change is not None
 
     def is_frozen(self, members: Iterable[Member]) -> bool:
         """Nothing is added in this view once this master, or a member, has voted for the next or wants to leave."""
@@ -230,7 +231,7 @@ class Views:
             return True
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
-    def install(self, view: View, promise: int, changes: tuple[tuple[Peer, ...], ...], now: float) -> None:
+    def install(self, view: View, promise: int, changes: tuple[Change, ...], now: float) -> None:
         """It is the view from here on.
 
         Args:
@@ -245,9 +246,16 @@ class Views:
             ballot=self.standing.ballot,
             promise=max(promise, view.epoch) if self.is_majority(view) else promise,
             newest=self.standing.newest,
-            changes=changes[1:] if changes[:1] == (view.peers,) else changes,
+            changes=_left_of(changes, view),
         )
         self._presence.begin(now)
+
+
+def _left_of(changes: tuple[Change, ...], view: View) -> tuple[Change, ...]:
+    """What of them the view does not name.  One that was forced takes with it what was to come before."""
+    named = [at for at, change in enumerate(changes) if change.peers == view.peers]
+    at = next((at for at in reversed(named) if changes[at].forced), 0 if 0 in named else None)
+    return changes if at is None else changes[at + 1 :]
 
 
 def _stands(post: Post) -> tuple[View, View | None, View | None, tuple[str, ...], bool]:

@@ -2,7 +2,7 @@
 
     GET     /cluster/peers        every master that the settings name or the log does
     POST    /cluster/peers        {"id", "dc"}: add one
-    DELETE  /cluster/peers/{id}   remove one
+    DELETE  /cluster/peers/{id}   remove one; with ?survivor=…, all but those, where no majority is left
 
 A change is an entry of the log.  Whatever nothing could be made of, or would leave a master behind that cannot hear the
 new one, is refused before it is logged.
@@ -28,7 +28,7 @@ from quadlog.master.updates import Asked
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -117,14 +117,15 @@ class Peers:
         if not self._node.desk.is_known(transaction_id):
             self._check_place()
             await self._check_new(name, dc)
-        return await self._change(request, transaction_id, name, dc)
+        return await self._change(request, transaction_id, name, dc=dc)
 
     async def remove(self, request: Request) -> Response:
-        """Make a master a peer no more: 200 when that is agreed.
+        """Make a master a peer no more, or all but the survivors that are named: 200 when that is agreed.
 
         Raises:
-            NoSuchPeer: it is none.
-            PeersStay: it is the last one; or it serves, and others of its data centre go on.
+            NoSuchPeer: it is none, or a survivor is none.
+            PeersStay: it is the last one; or it serves, and others of its data centre go on; or the survivors are not
+                just those who are together here, or are a majority.
             Unavailable: definite; nothing was logged.
 
         """
@@ -132,16 +133,27 @@ class Peers:
             raise UserError(
                 "a peer is removed by its id in the path: the request has no body; nothing was logged"
             )
-        name = request.path_params["id"]
+        name, survivors = request.path_params["id"], frozenset(request.query_params.getlist("survivor"))
         transaction_id = self._updates.id_of(request)
         if not self._node.desk.is_known(transaction_id):
-            self._check_place()
-            self._check_gone(name)
-        return await self._change(request, transaction_id, name, "")
+            if survivors:
+                self._check_left(name, survivors)
+            else:
+                self._check_place()
+                self._check_gone(name)
+        return await self._change(request, transaction_id, name, survivors=survivors)
 
-    async def _change(self, request: Request, transaction_id: bytes, name: str, dc: str) -> Response:
+    async def _change(
+        self,
+        request: Request,
+        transaction_id: bytes,
+        name: str,
+        *,
+        dc: str = "",
+        survivors: Iterable[str] = (),
+    ) -> Response:
         """What became of it, once it is agreed."""
-        options = options_of(name, dc)
+        options = options_of(name, dc, survivors)
         asked = Asked(body=json.dumps(options).encode(), media_type=JSON, given={})
         answer = await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)
         if answer.status_code != HTTPStatus.NO_CONTENT:
@@ -184,6 +196,30 @@ class Peers:
             raise PeersStay(
                 f"{name} serves, and {dc} has other masters, with which it shares topics: stop it first, and leave it"
                 " stopped; nothing was logged"
+            )
+
+    def _check_left(self, name: str, survivors: frozenset[str]) -> None:
+        """Whether just these are left, and an operator's word stands for those who are not; raises as `remove`."""
+        agreement = self._node.agreement
+        refuse_writes(agreement, self._settings)
+        view, known = agreement.view, {peer.node for peer in agreement.peers}
+        if strangers := sorted({name, *survivors} - known):
+            raise NoSuchPeer(f"{', '.join(strangers)}: no peer; see GET /cluster/peers; nothing was logged")
+        if agreement.has_majority:
+            raise PeersStay(
+                f"the view of this master ({', '.join(view.members)}) is a majority: remove {name} without naming"
+                " survivors; nothing was logged"
+            )
+        heard = [one for one in sorted(known - survivors) if not is_silent(self._node, one, now().steady)]
+        if heard:
+            raise PeersStay(
+                f"{', '.join(heard)} is heard, so it is not gone: stop it, and leave it stopped; nothing was logged"
+            )
+        if survivors.symmetric_difference(view.members) or name in survivors or view.blank:
+            raise PeersStay(
+                f"those who are together here are {', '.join(view.members)}, and you say that just"
+                f" {', '.join(sorted(survivors))} are left: name all who are, and nobody else; who is gone has to be"
+                " given up first (max-peer-lag), and who lost its disk counts for nothing; nothing was logged"
             )
 
     async def _check_new(self, name: str, dc: str) -> None:

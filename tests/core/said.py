@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from quadlog import codec
 from quadlog.core.model import (
     Ask,
+    Change,
     Held,
     Kind,
     Pair,
@@ -139,7 +140,7 @@ posts = st.builds(
     effects=st.builds(Held, term=hashes, index=longs),
     given_up=st.lists(names, max_size=3).map(tuple),
     unheard=st.lists(names, max_size=3).map(tuple),
-    changes=st.lists(peers, max_size=2).map(tuple),
+    changes=st.lists(st.builds(Change, peers, st.booleans()), max_size=2).map(tuple),
 ).map(lambda post: replace(post, rank=post.rank._replace(decided=not post.view.before)))  # as its view says
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
 seeds = st.builds(
@@ -172,7 +173,7 @@ heartbeats = st.builds(
     epoch=longs,
 )
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
-rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs)
+rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=st.none() | longs)
 anything: st.SearchStrategy[Said] = st.one_of(
     payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds
 )

@@ -26,6 +26,7 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     newcomer m4:us              a master comes that is no peer yet, in a data centre
     add m1 m4                   m1 is asked to make m4 a peer
     remove m1 m3                m1 is asked to make m3 one no more
+    force m1 m3 m1 m2           likewise, and told that just m1 and m2 are left
 
 A star marks a member of a view that does not count for a majority. Behind a view stand the peers that it names, and
 those before an undecided change.
@@ -197,6 +198,9 @@ class Scenario:
 
     def do_remove(self, master: str, peer: str) -> None:
         self._ask(master, f"-{peer}", options_of(peer))
+
+    def do_force(self, master: str, peer: str, *left: str) -> None:
+        self._ask(master, f"!{peer}", options_of(peer, survivors=left))
 
     def _ask(self, master: str, name: str, options: dict[str, str]) -> None:
         self.asked[name] = replace(self._transaction(name), kind=Kind.CONFIG, options=options)

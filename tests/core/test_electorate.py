@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quadlog.core.electorate import Electorate, changed, options_of
-from quadlog.core.model import Kind, Peer, Returned, Transaction, View
+from quadlog.core.model import Change, Kind, Peer, Returned, Transaction, View
 
 
 def peers(text: str) -> tuple[Peer, ...]:
@@ -26,7 +26,24 @@ def peers(text: str) -> tuple[Peer, ...]:
 )
 def test_an_entry_says_who_the_peers_are_behind_it(before: str, name: str, dc: str, after: str) -> None:
     asked = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of(name, dc))
-    assert changed(peers(before), asked) == peers(after)
+    assert changed(peers(before), asked) == (Change(peers(after)) if after else None)
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "left", "after"),
+    [
+        ("m1:a m2:b", "m2", "m1", "m1:a"),
+        ("m1:a m2:b m3:c m4:d", "m4", "m3 m1", "m1:a m3:c"),
+        ("m1:a m2:b", "m2", "m1 m2", ""),
+        ("m1:a m2:b", "m2", "m1 m3", ""),
+        ("m1:a", "m2", "m1", ""),
+    ],
+    ids=["of two", "two of four, in order", "it is among them", "one is no peer", "all are left already"],
+)
+def test_an_entry_names_all_that_are_left(before: str, name: str, left: str, after: str) -> None:
+    options = options_of(name, survivors=left.split())
+    asked = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options)
+    assert changed(peers(before), asked) == (Change(peers(after), forced=True) if after else None)
 
 
 @pytest.mark.parametrize(
@@ -70,4 +87,25 @@ def test_both_counts_hold_while_a_change_is_undecided(
     ],
 )
 def test_a_view_is_followed_by_one_with_other_peers(view: View, to: str, *, may: bool) -> None:
-    assert Electorate({"m1": "a", "m2": "b", "m3": "c"}).may_change(view, peers(to)) == may
+    electorate = Electorate({"m1": "a", "m2": "b", "m3": "c"})
+    for forced in (False, True):
+        after = electorate.successors(view, [Change(peers(to), forced)])
+        assert after == ((peers(to), peers("m1:a m2:b m3:c")) if may else None)
+
+
+@pytest.mark.parametrize(
+    ("view", "may"),
+    [
+        (View(epoch=2, members=("m1",)), True),
+        (View(epoch=2, members=("m1",), peers=peers("m1:a m2:b"), before=peers("m1:a m2:b m3:c")), True),
+        (View(epoch=2, members=("m1", "m2")), False),
+        (View(epoch=2, members=("m1",), returned=(Returned("m1", bytes(16), blank=True),)), False),
+    ],
+    ids=["just these", "another one is undecided", "somebody else is there, and no majority", "one is blank"],
+)
+def test_who_was_named_as_all_that_is_left_needs_no_majority(view: View, *, may: bool) -> None:
+    """Nor does it wait for what was to come before."""
+    before, forced = Change(peers("m1:a m2:b m3:c m4:d m5:e")), Change(peers("m1:a"), forced=True)
+    electorate = Electorate({f"m{number}": f"dc{number}" for number in range(1, 5)})
+    assert electorate.successors(view, [before, forced]) == ((forced.peers, ()) if may else None)
+    assert electorate.successors(view, [before, forced._replace(forced=False)]) is None

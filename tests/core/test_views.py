@@ -7,7 +7,19 @@ from dataclasses import replace
 import pytest
 
 from quadlog.core.member import Member
-from quadlog.core.model import NOWHERE, OF_A_BRANCH, START, Held, Post, Rank, Standing, View, first_view
+from quadlog.core.model import (
+    NOWHERE,
+    OF_A_BRANCH,
+    START,
+    Held,
+    Peer,
+    Post,
+    Rank,
+    Returned,
+    Standing,
+    View,
+    first_view,
+)
 from quadlog.core.presence import NOBODY
 from quadlog.core.views import Views
 
@@ -35,6 +47,26 @@ def posted(node: str, view: View, *, effects: Held = NOWHERE) -> Member:
     member.hear(post, post.base)
     member.understand(post, ())
     return member
+
+
+def test_a_views_id_tells_all_that_makes_it_another_one() -> None:
+    """Its home alone follows from the rest."""
+    peers = (Peer("m1", "dc1"), Peer("m4", "dc4"))
+    back = Returned("m4", bytes(16), blank=True)
+    views = [
+        OWN,
+        replace(OWN, epoch=4),
+        replace(OWN, members=("m1", "m4")),
+        replace(OWN, parent=b"p" * 32),
+        replace(OWN, returned=(back,)),
+        replace(OWN, returned=(back._replace(blank=False),)),
+        replace(OWN, returned=(back._replace(incarnation=b"i" * 16),)),
+        replace(OWN, peers=peers),
+        replace(OWN, before=peers),
+        replace(OWN, peers=peers[:1]),
+    ]
+    assert len({view.id for view in views}) == len(views)
+    assert replace(OWN, home="dc9").id == OWN.id
 
 
 @pytest.mark.parametrize("parent", [ASKED, OWN], ids=["let in", "a member"])

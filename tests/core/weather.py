@@ -59,6 +59,9 @@ class Weather:
         self.restless = will.choice((0.0, 0.002, 0.01)) if masters is None else 0.0
         """How often somebody asks to add or to remove a peer."""
         self._will = will
+        self._need = random.Random(f"{seed}/need")
+        self._may_force = masters is None and self._need.random() < 0.3
+        """Whether somebody names half of the data centres as all that is left: once, or each half might."""
         put_off = random.Random(f"{seed}/put off").choice(
             (0, 0, 0, 0, 0, 0, 0, 4)
         )  # who is put off does less
@@ -116,6 +119,8 @@ class Weather:
             self._forget()
         elif self._slower == 1 and self._will.random() < 50 * self.restless:
             self._reorganise()
+        elif self._may_force and self._need.random() < 0.5:
+            self._abandon()
         else:
             self.links.turn(self.random, [member.name for member in self.members])
 
@@ -140,6 +145,17 @@ class Weather:
         others = [centre for centre in centres if centre not in left]
         self._go_on({*others, chance.choice(sorted(left))})
 
+    def _abandon(self) -> None:
+        """Half of the data centres are taken for lost, and were not: they go on as well, and come back."""
+        chance, centres = self._need, self.links.centres
+        self.links.dry, self.links.deaf, self._stopped = set(), "", {}
+        left = set(chance.sample(centres, len(centres) // 2))
+        some = self._go_on(left)
+        if some:
+            self._force(chance.choice(some))
+            self._go_on(set(centres) - left)
+            self._go_on(left)
+
     def _go_on(self, centres: set[str]) -> list[Member]:
         """Those of some data centres hear each other alone for a while, and are given something to do."""
         self.links.part(centres)
@@ -159,11 +175,16 @@ class Weather:
         member = self.random.choice(self.members)
         if self._will.random() < self.restless:
             self._ask(member)
+        if self._may_force and self._need.random() < 0.01:
+            self._force(member)
         if self._fate.random() < self.fragile:
             self._lose_disk(member)
         if self._stopped.get(member.name, 0.0) > self.at:
             self.coverage.note("stall")
             return
+        left = self.world.left
+        if left and any(one.core.is_peer and one.name not in left for one in self.members):
+            self.coverage.note("forced")  # somebody was taken for lost, and does not know, or was added again
         self._do(member)
         self._note_standing(member)
 
@@ -232,6 +253,19 @@ class Weather:
             other = self._will.choice(self.members)
             is_there = other.name in self.world.names_of(view)
             options = options_of(other.name, "" if is_there else other.dc)
+            self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
+
+    def _force(self, member: Member) -> None:
+        """An operator names all of a view as what is left: no majority, and there is none without it."""
+        view = member.core.view
+        names = self.world.names_of(view)
+        lost = [other for other in self.members if other.name in names.difference(view.members)]
+        is_asked = member.core.is_peer and self._is_for_clients(member)
+        if is_asked and lost and self.world.is_half(view):
+            self._may_force = False
+            self.coverage.note("forced")
+            other = self._need.choice(lost)
+            options = options_of(other.name, survivors=view.members)
             self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
 
     def _made(self, kind: Kind, options: dict[str, str] | None = None) -> int:
@@ -313,11 +347,11 @@ class Weather:
     def _goes_on(self, side: list[Member]) -> bool:
         """Those of it that its strongest master takes for peers are in one view, and nothing waits.
 
-        Where all know that they were removed nobody is to go on.
+        Where all know that they were removed nobody is to go on; and nobody with one that is, and whom all have left.
         """
         if not any(member.core.is_peer for member in side):
             return True
-        peers = self._peers_of(side)
+        peers = self._peers_of([m for m in side if m.core.is_peer or not m.core.standing.given_up])
         names = tuple(sorted(member.name for member in peers))
         return all(member.core.view.members == names and not len(member.core.queue) for member in peers)
 

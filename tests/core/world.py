@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from quadlog.core.electorate import FORCED
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Peer
 from tests.core.cluster import CrashError, Member
@@ -100,6 +101,8 @@ class World:
             )
             for name, dc in masters.items()
         }
+        self.left: set[str] = set()
+        """Whom an operator named as all that is left."""
         self.homes = Homes(self.masters, witnesses)
         self.safety = Safety(limits, self.is_majority, self.homes)
         self.transactions: list[Transaction] = []
@@ -116,6 +119,11 @@ class World:
     def is_majority(self, view: View) -> bool:
         """Whether those in it that are not blank are more than half of the data centres, by all that it names."""
         return all(share > Fraction(1, 2) for share in self._shares(view, set(view.members) - view.blank))
+
+    def is_half(self, view: View) -> bool:
+        """Whether all of its members count, and are no majority, and nobody else is one."""
+        shares = self._shares(view, set(view.members))
+        return not view.blank and not self.is_majority(view) and min(shares) >= Fraction(1, 2)
 
     def names_of(self, view: View) -> set[str]:
         """Who may be a member, or might before an undecided change."""
@@ -139,8 +147,11 @@ class World:
     def may_lose_disk(self, member: Member) -> bool:
         """Whether without it at least half of the data centres remember, by whatever peers anybody knows.
 
-        So no majority is blank at once, and who is counts as blank until it was let in.
+        So no majority is blank at once, and who is counts as blank until it was let in.  Those who were taken for lost
+        may not know yet, and would vouch for one of those that are left.
         """
+        if member.name in self.left:
+            return False
         others = [one.name for one in self.members.values() if one is not member and not self.is_blank(one)]
         return all(_share(peers, others) >= Fraction(1, 2) for peers in self._known_peers())
 
@@ -152,7 +163,7 @@ class World:
                 if standing is not None:
                     views = [standing.view, standing.ballot, standing.joining]
                     known |= {peers for view in views if view for peers in (view.peers, view.before)}
-                    known |= {*standing.changes}
+                    known |= {change.peers for change in standing.changes}
         return known - {()}
 
     def play(self, event: Event) -> None:
@@ -171,7 +182,9 @@ class World:
     def _ask(self, member: Member, event: Event) -> None:
         """An operator asks to add or to remove a peer."""
         if event.number < len(self.transactions):
-            member.submit(self.transactions[event.number], event.at)
+            transaction = self.transactions[event.number]
+            self.left |= {*transaction.options.get(FORCED, "").split()}
+            member.submit(transaction, event.at)
 
     def _acquire(self, member: Member, event: Event) -> None:
         transaction = self.transactions[event.number]

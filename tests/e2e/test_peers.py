@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.appends import Amiss, Appends
 from tests.e2e.cluster import HTTP, UPDATE, Cluster, counted, name, until
 from tests.e2e.ending import nothing_waits, views
-from tests.lab_helpers import running_lab
+from tests.lab_helpers import quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,6 +157,41 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
     assert len({all_four.status(number)["agreed_chain"] for number in range(4)}) == 1
     assert appends.amiss() == Amiss()
     print(f"ended after {time.monotonic() - began:.1f} s")
+
+
+def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
+    """An operator says so; what is left decides alone, and whoever comes back all the same has to be added."""
+    lag = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    with running_lab(tmp_path / "lab", dcs=2, workers=1, environment=lag) as lab:
+        cluster, lost = Cluster(lab), ("dc2-m1", "dc2-w1", "broker-dc2")
+        assert write(cluster, 1).status_code == 204
+        force = ["peer", "remove", "dc2-m1", "--force", "--survivor", "dc1-m1", "--at", cluster.masters[0]]
+        assert "is a majority" in quadlog(*force).stderr
+        for one in lost:
+            lab.kill(one)
+        until(lambda: cluster.status(0)["view"]["members"] == ["dc1-m1"], 2 * LAG_S + 5)
+        until(lambda: write(cluster, 0).status_code == 204)
+        refused = remove(cluster, 0, "dc2-m1")
+        assert (refused.status_code, "is no majority" in refused.text) == (503, True)
+        alone = cluster.status(0)["settled_index"]
+
+        done = quadlog(*force)
+        assert (done.returncode, "dc2-m1 is no peer any more" in done.stdout) == (0, True), done
+        until(lambda: set(peers(cluster, 0)) == {"dc1-m1", "dc2-m1"} and is_as(cluster, 0, ("dc1-m1",)), 20)
+        taken(lambda: write(cluster, 0))
+        until(lambda: cluster.status(0)["settled_index"] > alone)
+
+        for one in reversed(lost):
+            lab.start(one)
+        until(lambda: cluster.status(1)["role"] == "outside", 20)
+        refuses_writes(cluster, 1)
+        taken(lambda: add(cluster, 0, "dc2-m1"))
+        until(
+            lambda: {tuple(cluster.status(n)["view"]["members"]) for n in (0, 1)} == {("dc1-m1", "dc2-m1")},
+            20,
+        )
+        taken(lambda: write(cluster, 1))
+        cluster.wait_until_equal()
 
 
 def test_one_that_is_named_and_not_there_yet(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from producers.effects import EffectsMirror
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import Peer, Standing, View, first_view
+from quadlog.core.model import Change, Peer, Returned, Standing, View, first_view
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.introduction import Introduction
@@ -177,7 +177,7 @@ def test_what_is_agreed_and_not_decided_is_told(
     """m2 is removed by the view, m3 added by an entry that no view names yet."""
     m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
     view = View(epoch=2, members=("m1", "m2"), peers=(m1,), before=(m1, m2))
-    of = door(store, monkeypatch, tmp_path, Standing(view=view, changes=((m1, m3),)))
+    of = door(store, monkeypatch, tmp_path, Standing(view=view, changes=(Change((m1, m3)),)))
     peers = of.ask("GET", "/cluster/peers").json()["peers"]
     assert [(peer["id"], peer["peer"], peer["decided"]) for peer in peers] == [
         ("m1", True, True),
@@ -312,6 +312,49 @@ def test_a_minority_changes_nothing(
     assert re.match(refusal(503, "Unavailable", "(m1) is no majority"), of.told(answer))
 
 
+LEFT = "/cluster/peers/m2?survivor=m1"
+HALF = View(epoch=2, members=("m1",))
+BLANK = replace(HALF, returned=(Returned("m1", bytes(16), blank=True),))
+
+
+@pytest.mark.parametrize(
+    ("view", "path", "error", "words"),
+    [
+        (HALF, "/cluster/peers/m4?survivor=m1", "404 NoSuchPeer", "m4: no peer"),
+        (HALF, "/cluster/peers/m2?survivor=m1&survivor=m3", "404 NoSuchPeer", "m3: no peer"),
+        (HALF, "/cluster/peers/m1?survivor=m1", "409 PeersStay", "name all who are, and nobody else"),
+        (HALF, "/cluster/peers/m1?survivor=m2", "409 PeersStay", "name all who are, and nobody else"),
+        (BLANK, LEFT, "409 PeersStay", "who lost its disk counts for nothing"),
+        (replace(HALF, members=("m1", "m2")), LEFT, "409 PeersStay", "is a majority: remove m2 without"),
+        (HALF, LEFT, "503 Unavailable", "no worker"),
+    ],
+    ids=["no peer", "a survivor is no peer", "itself", "another one", "blank", "a majority", "in order"],
+)
+def test_who_is_left_is_named_where_no_majority_is(
+    store: MasterStore,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    view: View,
+    path: str,
+    error: str,
+    words: str,
+) -> None:
+    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    status, name = error.split()
+    assert re.match(refusal(int(status), name, words), of.told(of.ask("DELETE", path)))
+
+
+def test_who_is_heard_is_not_gone(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = door(store, monkeypatch, tmp_path, Standing(view=HALF))
+    monkeypatch.setattr("quadlog.master.peers.is_silent", lambda *_: False)
+    assert re.match(
+        refusal(409, "PeersStay", "m2 is heard, so it is not gone"), of.told(of.ask("DELETE", LEFT))
+    )
+
+
 def test_what_is_in_order_is_given_to_the_log(one: Door) -> None:
     """Nobody agrees here, and no worker is in service: that is as far as it comes."""
     assert re.match(refusal(503, "Unavailable", "no worker"), one.told(one.add()))
@@ -327,7 +370,7 @@ def test_outside_nothing_is_written(
     m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
     beyond = View(epoch=7, members=("m2", "m3"), peers=(m2, m3))
     decided = View(epoch=6, members=("m1", "m2", "m3"), peers=(m2, m3), before=(m1, m2, m3))
-    outside = Standing(view=decided, changes=((m1, m3),), joining=beyond, outside=True)
+    outside = Standing(view=decided, changes=(Change((m1, m3)),), joining=beyond, outside=True)
     of = door(store, monkeypatch, tmp_path, outside)
     update = "INSERT DATA { <urn:a> a 1 }"
     for answer in (
