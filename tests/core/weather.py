@@ -261,7 +261,8 @@ class Weather:
         view = member.core.view
         names = self.world.names_of(view)
         lost = [other for other in self.members if other.name in names.difference(view.members)]
-        if member.core.is_peer and lost and self.world.is_half(view):
+        is_asked = member.core.is_peer and self._is_for_clients(member)
+        if is_asked and lost and self.world.is_half(view):
             self._may_force = False
             self.coverage.note("forced")
             other = self._need.choice(lost)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.appends import Amiss, Appends
 from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
-from tests.e2e.ending import AGAIN_S, nothing_waits, views
+from tests.e2e.ending import AGAIN_S, ending, nothing_waits, one_view, views
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
@@ -115,3 +115,28 @@ def test_who_is_left_goes_on_with_the_witness(lab: Cluster) -> None:
     assert len({lab.status(number)["agreed_chain"] for number in range(3)}) == 1
     assert appends.amiss() == Amiss()
     print(f"ended after {time.monotonic() - began:.1f} s")
+
+
+def test_all_alone_and_together_again(lab: Cluster) -> None:
+    """The witness has the highest id, so the others give way to it; then it is not the home for long."""
+    running, appends = lab.lab, Appends(Full(lab.lab))
+    try:
+        appends.begin()
+        for one, other in (("dc1", "dc2"), ("dc1", "dc3"), ("dc2", "dc3")):
+            running.links("cut", one, other)
+        until(lambda: {len(members) for _, members in views(lab)} == {1}, 2 * LAG_S + 5)
+        cut = time.monotonic()
+        assert lab.status(2)["view"]["home"] == "dc3", "there is nobody else"
+        until(lambda: appends.told(0, cut) >= 3 and appends.told(1, cut) >= 3, 20)
+        running.links("heal")
+        healed = time.monotonic()
+        until(lambda: {lab.status(number)["view"]["home"] for number in range(3)} <= {"dc1", "dc2"}, AGAIN_S)
+        print(f"home is {lab.status()['view']['home']} {time.monotonic() - healed:.1f} s after the heal")
+        until(lambda: one_view(lab, members=3), AGAIN_S)
+        again = time.monotonic()
+        until(lambda: appends.told(0, again) >= 3 and appends.told(1, again) >= 3, 20)
+        found = ending(lab, appends, healed)
+    finally:
+        appends.stop()
+    assert (len(found.chains), len(found.signatures), found.amiss) == (1, 1, Amiss())
+    assert lab.status(2)["view"]["home"] != "dc3"
