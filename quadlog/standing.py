@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quadlog.core.model import Change, Peer, Returned, Standing, View
+from quadlog.core.model import Peer, Returned, Standing, View
 
 
 def pack_standing(standing: Standing) -> bytes:
@@ -18,7 +18,7 @@ def pack_standing(standing: Standing) -> bytes:
     True
     >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
-    >>> standing = Standing(view=view, changes=(Change(peers), Change(peers[1:], forced=True)), outside=True)
+    >>> standing = Standing(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """
@@ -31,6 +31,7 @@ def pack_standing(standing: Standing) -> bytes:
             "given_up": standing.given_up,
             "newest": [(name, incarnation.hex()) for name, incarnation in standing.newest],
             "changes": standing.changes,
+            "forced": standing.forced,
             "outside": standing.outside,
         }
     ).encode()
@@ -46,7 +47,8 @@ def unpack_standing(value: bytes) -> Standing:
         joining=said["joining"] and _unpacked(said["joining"]),
         given_up=tuple(said["given_up"]),
         newest=tuple((name, bytes.fromhex(value)) for name, value in said.get("newest", ())),
-        changes=tuple(map(_change, said.get("changes", ()))),
+        changes=tuple(_peers(peers) for peers in said.get("changes", ())),
+        forced=_peers(said.get("forced", ())),
         outside=said.get("outside", False),
     )
 
@@ -70,12 +72,6 @@ def _unpacked(value: Any) -> View:  # noqa: ANN401 - JSON
         peers=_peers(peers),
         before=_peers(before),
     )
-
-
-def _change(value: Any) -> Change:  # noqa: ANN401 - JSON
-    """Earlier versions kept the peers alone."""
-    peers, forced = value if len(value) > 1 and isinstance(value[1], bool) else (value, False)
-    return Change(_peers(peers), forced)
 
 
 def _peers(value: Any) -> tuple[Peer, ...]:  # noqa: ANN401 - JSON

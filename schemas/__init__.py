@@ -32,7 +32,6 @@ IDS: Final = {
     18: "heartbeat_3",
     19: "post_peers",
     20: "rewind_2",
-    21: "post_forced",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

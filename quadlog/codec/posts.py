@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import CUT, FENCE, HANDOVER, HEARTBEAT, POST, POST_FORCED, REWIND, SEED, write
-from quadlog.core.model import NOWHERE, Ask, Change, Held, Pair, Peer, Point, Post, Rank, Returned, View
+from quadlog.codec.wire import CUT, FENCE, HANDOVER, HEARTBEAT, POST, REWIND, SEED, write
+from quadlog.core.model import NOWHERE, Ask, Held, Pair, Peer, Point, Post, Rank, Returned, View
 from quadlog.core.records import Cut, Fence, Handover, Heartbeat, Rewind, Scrub, Seed, Term, WorkerState
 
 if TYPE_CHECKING:
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 def encode_post(post: Post) -> bytes:
-    """The record of one post: in the usual schema, which earlier versions read, unless it says what that cannot."""
-    is_forced = any(change.forced for change in post.changes)
+    """The record of one post."""
     return write(
-        POST_FORCED if is_forced else POST,
+        POST,
         {
             "node": post.node,
             "incarnation": post.incarnation,
@@ -33,7 +32,7 @@ def encode_post(post: Post) -> bytes:
             "effects": {"term": post.effects.term, "index": post.effects.index},
             "whole": post.whole,
             "unheard": list(post.unheard),
-            "changes": [_change_record(change, is_forced=is_forced) for change in post.changes],
+            "changes": [_peer_records(peers) for peers in post.changes],
             "counter": post.counter,
             "queue": _pair_records(post.queue),
             "added": _pair_records(post.added),
@@ -60,7 +59,7 @@ def post_of(record: dict[str, Any]) -> Post:
         effects=Held(**record["effects"]) if "effects" in record else NOWHERE,
         whole=record.get("whole", True),
         unheard=tuple(record.get("unheard", ())),
-        changes=tuple(map(_change, record.get("changes", ()))),
+        changes=tuple(_peers(peers) for peers in record.get("changes", ())),
         counter=record["counter"],
         queue=_pairs(record["queue"]),
         added=_pairs(record["added"]),
@@ -78,18 +77,6 @@ def _pairs(records: Iterable[dict[str, Any]]) -> tuple[Pair, ...]:
 
 def _peer_records(peers: Iterable[Peer]) -> list[dict[str, str]]:
     return [peer._asdict() for peer in peers]
-
-
-def _change_record(change: Change, *, is_forced: bool) -> dict[str, Any] | list[dict[str, str]]:
-    peers = _peer_records(change.peers)
-    return {"peers": peers, "forced": change.forced} if is_forced else peers
-
-
-def _change(record: dict[str, Any] | list[dict[str, str]]) -> Change:
-    """What a post says of one: the peers alone, where none is forced."""
-    if isinstance(record, list):
-        return Change(_peers(record))
-    return Change(_peers(record["peers"]), record["forced"])
 
 
 def _peers(records: Iterable[dict[str, str]]) -> tuple[Peer, ...]:

@@ -65,7 +65,7 @@ class Ballots:
         view = standing.view
         gone = {*standing.given_up, *self._incarnations.gone(view)}
         stay = replace(view, members=tuple(name for name in view.members if name not in gone))
-        if (changed := self._electorate.successors(stay, standing.changes)) is not None:
+        if (changed := self._electorate.successors(stay, standing.changes, standing.forced)) is not None:
             return changed
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)

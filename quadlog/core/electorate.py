@@ -5,7 +5,7 @@ follows from the log alone.  A majority has the next view name the new peers, an
 of both to be one.  The change is decided when all members of such a majority are in that view: no majority of the peers
 before can come about without one of them.  The view after that names the new peers alone.
 
-Where no majority is left an operator names all that are: once just these are in a view, the next one names them alone.
+Where no majority is left an operator names all that are, who are in one view: the next one names them alone.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import Change, Kind, Peer
+from quadlog.core.model import Kind, Peer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from quadlog.core.model import Transaction, View
 
@@ -27,20 +27,22 @@ PEER: Final = "peer"
 DC: Final = "peer-dc"
 """Options of a CONFIG transaction: a master's id, and its data centre, or nothing, to remove it."""
 FORCED: Final = "forced"
-"""Option of one that removes a peer: ids of all that are left, with blanks in between."""
+FORCED_IN: Final = "forced-in"
+"""Options of one that removes a peer: ids of all that are left, with blanks in between; and in which view that is said,
+its id in hex."""
 
 
-def options_of(peer: str, dc: str = "", survivors: Iterable[str] = ()) -> dict[str, str]:
+def options_of(peer: str, dc: str = "", *, left: View | None = None) -> dict[str, str]:
     """The options of a transaction that adds a peer, or, without a data centre, removes it.
 
     Args:
         peer: its id.
         dc: where it is; nothing to remove it.
-        survivors: ids of all that are left, where no majority is; nobody: a majority is.
+        left: the view whose members are all that is left, where no majority is; None: a majority is.
 
     """
-    left = " ".join(sorted(survivors))
-    return {PEER: peer, DC: dc} | ({FORCED: left} if left else {})
+    options = {PEER: peer, DC: dc}
+    return options if left is None else options | {FORCED: " ".join(left.members), FORCED_IN: left.id.hex()}
 
 
 def names_peer(options: Mapping[str, str]) -> bool:
@@ -48,33 +50,36 @@ def names_peer(options: Mapping[str, str]) -> bool:
     return bool(options.get(PEER))
 
 
-def changed(peers: tuple[Peer, ...], transaction: Transaction) -> Change | None:
-    """The peers behind an entry; None: it changes nothing.
+def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ...]:
+    """The peers behind an entry; nobody: it changes nothing.
 
     >>> from quadlog.core.model import Transaction
     >>> add = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of("m2", "dc2"))
     >>> changed((Peer("m1", "dc1"),), add)
-    Change(peers=(Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2')), forced=False)
+    (Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2'))
     """
     if transaction.kind is not Kind.CONFIG or not names_peer(transaction.options):
-        return None
+        return ()
     name, dc = transaction.options[PEER], transaction.options.get(DC, "")
     if left := transaction.options.get(FORCED):
         return _forced(peers, name, set(left.split(" ")))
     others = tuple(peer for peer in peers if peer.node != name)
     is_there = len(others) < len(peers)
     if is_there == bool(dc):
-        return None
-    after = tuple(sorted((*others, Peer(name, dc)))) if dc else others
-    return Change(after) if after else None  # the last one stays
+        return ()
+    return tuple(sorted((*others, Peer(name, dc)))) if dc else others  # the last one stays: nobody is nothing
 
 
-def _forced(peers: tuple[Peer, ...], name: str, survivors: set[str]) -> Change | None:
+def _forced(peers: tuple[Peer, ...], name: str, survivors: set[str]) -> tuple[Peer, ...]:
     """Just those that were named are left, if they were peers and the one that is removed is not among them."""
     left = tuple(peer for peer in peers if peer.node in survivors)
-    if name in survivors or len(left) < len(survivors) or len(left) == len(peers):
-        return None
-    return Change(left, forced=True)
+    is_none = name in survivors or len(left) < len(survivors) or len(left) == len(peers)
+    return () if is_none else left
+
+
+def is_forced_in(view: View, transaction: Transaction) -> bool:
+    """Whether it names all that is left, and that is said of this view."""
+    return FORCED in transaction.options and transaction.options.get(FORCED_IN) == view.id.hex()
 
 
 class Electorate:
@@ -116,7 +121,7 @@ class Electorate:
         return name not in view.members or (name in view.blank and not self.vouches(view))
 
     def successors(
-        self, view: View, changes: Sequence[Change]
+        self, view: View, changes: Sequence[tuple[Peer, ...]], forced: tuple[Peer, ...]
     ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]] | None:
         """Who may be in the view after this one, and who might before; None: nothing changes.
 
@@ -127,17 +132,16 @@ class Electorate:
         Args:
             view: with those of its members alone who stay.
             changes: that the log holds, and no view has named yet.
+            forced: all that is left, as an operator says in this view; nobody: none says so.
 
         """
-        if view.blank or not changes:
+        if view.blank:
             return None
-        for change in reversed(changes):
-            if change.forced and view.members == tuple(peer.node for peer in change.peers):
-                return change.peers, ()
-        first = changes[0].peers
-        if view.before or not self.is_majority(view) or _balance(view.members, first) < 0:
+        if forced and view.members == tuple(peer.node for peer in forced):
+            return forced, ()
+        if not changes or view.before or not self.is_majority(view) or _balance(view.members, changes[0]) < 0:
             return None
-        return first, self.peers(view)
+        return changes[0], self.peers(view)
 
 
 @lru_cache(maxsize=64)  # asked with every round

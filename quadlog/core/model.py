@@ -116,15 +116,6 @@ class Peer(NamedTuple):
     dc: str
 
 
-class Change(NamedTuple):
-    """What an agreed entry makes of the peers."""
-
-    peers: tuple[Peer, ...]
-    """All of them, in order."""
-    forced: bool = False
-    """It counts where just these are together, majority or not: an operator named them as all that is left."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """A membership that agrees on one order."""
@@ -206,8 +197,10 @@ class Standing:
     """Members that are not to be in its next view."""
     newest: tuple[tuple[str, bytes], ...] = ()
     """Of each master that is known to have lost its disk, itself included, the newest incarnation heard of."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[tuple[Peer, ...], ...] = ()
     """Who may be a member by each of the entries of this log, in order, that its view does not name yet."""
+    forced: tuple[Peer, ...] = ()
+    """All that is left, as an operator says in this view, by one of these entries; nobody: none says so."""
     outside: bool = False
     """The strongest side that it has heard since its view began does not name it."""
 
@@ -281,7 +274,7 @@ class Post:
     """Of the sender's data centre; from a vote on nothing is added before the new view is handed the duty."""
     unheard: tuple[str, ...] = ()
     """Data centres out of whose topics nothing comes to the sender: whoever hears them passes it on."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[tuple[Peer, ...], ...] = ()
     """Who may be a member by each of the entries up to the base, in order, that the view does not name yet."""
 
     @property

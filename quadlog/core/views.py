@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.ballots import Ballots, elected_from
-from quadlog.core.electorate import Electorate, changed
+from quadlog.core.electorate import Electorate, changed, is_forced_in
 from quadlog.core.incarnations import Incarnations
 from quadlog.core.model import Standing
 from quadlog.core.presence import Presence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from quadlog.core.member import Member
-    from quadlog.core.model import Change, Held, Peer, Post, Rank, Transaction, View
+    from quadlog.core.model import Held, Peer, Post, Rank, Transaction, View
     from quadlog.core.presence import HoldingUp
 
 
@@ -119,8 +119,7 @@ class Views:
         """Those whose being a peer, or not, is agreed and not decided yet."""
         beyond = self._beyond
         view, changes = (self.view, self.standing.changes) if beyond is None else (beyond, ())
-        later = [change.peers for change in changes]
-        said = [self._electorate.peers(view), *([view.before] if view.before else []), *later]
+        said = [self._electorate.peers(view), *([view.before] if view.before else []), *changes]
         names = [frozenset(peer.node for peer in peers) for peers in said]
         return frozenset[str]().union(*names).difference(names[0].intersection(*names[1:]))
 
@@ -132,7 +131,7 @@ class Views:
     @property
     def _logged(self) -> tuple[Peer, ...]:
         changes = self.standing.changes
-        return changes[-1].peers if changes else self._electorate.peers(self.view)
+        return changes[-1] if changes else self._electorate.peers(self.view)
 
     def is_majority(self, view: View) -> bool:
         """Whether more than half of all data centres are in it."""
@@ -221,9 +220,10 @@ class Views:
         That follows from the log alone, so it is the same wherever this entry is, in whatever view it was added.
         """
         change = changed(self._logged, transaction)
-        if change is not None:
-            self.standing = replace(self.standing, changes=(*self.standing.changes, change))
-        return change is not None
+        if change:
+            forced = change if is_forced_in(self.view, transaction) else self.standing.forced
+            self.standing = replace(self.standing, changes=(*self.standing.changes, change), forced=forced)
+        return bool(change)
 
     def is_frozen(self, members: Iterable[Member]) -> bool:
         """Nothing is added in this view once this master, or a member, has voted for the next or wants to leave."""
@@ -231,7 +231,7 @@ class Views:
             return True
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
-    def install(self, view: View, promise: int, changes: tuple[Change, ...], now: float) -> None:
+    def install(self, view: View, promise: int, changes: tuple[tuple[Peer, ...], ...], now: float) -> None:
         """It is the view from here on.
 
         Args:
@@ -246,16 +246,18 @@ class Views:
             ballot=self.standing.ballot,
             promise=max(promise, view.epoch) if self.is_majority(view) else promise,
             newest=self.standing.newest,
-            changes=_left_of(changes, view),
+            changes=_left_of(changes, view, self.standing.forced),
         )
         self._presence.begin(now)
 
 
-def _left_of(changes: tuple[Change, ...], view: View) -> tuple[Change, ...]:
-    """What of them the view does not name.  One that was forced takes with it what was to come before."""
-    named = [at for at, change in enumerate(changes) if change.peers == view.peers]
-    at = next((at for at in reversed(named) if changes[at].forced), 0 if 0 in named else None)
-    return changes if at is None else changes[at + 1 :]
+def _left_of(
+    changes: tuple[tuple[Peer, ...], ...], view: View, forced: tuple[Peer, ...]
+) -> tuple[tuple[Peer, ...], ...]:
+    """What of them the view does not name.  What was forced takes with it what was to come before."""
+    if view.peers == forced and not view.before and forced in changes:
+        return changes[len(changes) - changes[::-1].index(forced) :]
+    return changes[1:] if changes[:1] == (view.peers,) else changes
 
 
 def _stands(post: Post) -> tuple[View, View | None, View | None, tuple[str, ...], bool]:

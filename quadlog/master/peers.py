@@ -28,7 +28,7 @@ from quadlog.master.updates import Asked
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -141,7 +141,7 @@ class Peers:
             else:
                 self._check_place()
                 self._check_gone(name)
-        return await self._change(request, transaction_id, name, survivors=survivors)
+        return await self._change(request, transaction_id, name, is_forced=bool(survivors))
 
     async def _change(
         self,
@@ -150,10 +150,10 @@ class Peers:
         name: str,
         *,
         dc: str = "",
-        survivors: Iterable[str] = (),
+        is_forced: bool = False,
     ) -> Response:
         """What became of it, once it is agreed."""
-        options = options_of(name, dc, survivors)
+        options = options_of(name, dc, left=self._node.agreement.view if is_forced else None)
         asked = Asked(body=json.dumps(options).encode(), media_type=JSON, given={})
         answer = await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)
         if answer.status_code != HTTPStatus.NO_CONTENT:

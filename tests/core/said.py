@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from quadlog import codec
 from quadlog.core.model import (
     Ask,
-    Change,
     Held,
     Kind,
     Pair,
@@ -140,7 +139,7 @@ posts = st.builds(
     effects=st.builds(Held, term=hashes, index=longs),
     given_up=st.lists(names, max_size=3).map(tuple),
     unheard=st.lists(names, max_size=3).map(tuple),
-    changes=st.lists(st.builds(Change, peers, st.booleans()), max_size=2).map(tuple),
+    changes=st.lists(peers, max_size=2).map(tuple),
 ).map(lambda post: replace(post, rank=post.rank._replace(decided=not post.view.before)))  # as its view says
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
 seeds = st.builds(

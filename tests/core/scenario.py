@@ -40,7 +40,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.electorate import options_of
+from quadlog.core.electorate import FORCED, FORCED_IN, options_of
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Kind, Transaction
 from tests.core.cluster import Member
@@ -200,7 +200,9 @@ class Scenario:
         self._ask(master, f"-{peer}", options_of(peer))
 
     def do_force(self, master: str, peer: str, *left: str) -> None:
-        self._ask(master, f"!{peer}", options_of(peer, survivors=left))
+        view = self.members[master].core.view
+        said = {FORCED: " ".join(left), FORCED_IN: view.id.hex()}
+        self._ask(master, f"!{peer}", options_of(peer) | said)
 
     def _ask(self, master: str, name: str, options: dict[str, str]) -> None:
         self.asked[name] = replace(self._transaction(name), kind=Kind.CONFIG, options=options)

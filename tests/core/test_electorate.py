@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from quadlog.core.electorate import Electorate, changed, options_of
-from quadlog.core.model import Change, Kind, Peer, Returned, Transaction, View
+from quadlog.core.electorate import Electorate, changed, is_forced_in, options_of
+from quadlog.core.model import Kind, Peer, Returned, Transaction, View
 
 
 def peers(text: str) -> tuple[Peer, ...]:
@@ -26,7 +28,7 @@ def peers(text: str) -> tuple[Peer, ...]:
 )
 def test_an_entry_says_who_the_peers_are_behind_it(before: str, name: str, dc: str, after: str) -> None:
     asked = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of(name, dc))
-    assert changed(peers(before), asked) == (Change(peers(after)) if after else None)
+    assert changed(peers(before), asked) == peers(after)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +43,11 @@ def test_an_entry_says_who_the_peers_are_behind_it(before: str, name: str, dc: s
     ids=["of two", "two of four, in order", "it is among them", "one is no peer", "all are left already"],
 )
 def test_an_entry_names_all_that_are_left(before: str, name: str, left: str, after: str) -> None:
-    options = options_of(name, survivors=left.split())
+    view = View(epoch=2, members=tuple(sorted(left.split())))
+    options = options_of(name, left=view)
     asked = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options)
-    assert changed(peers(before), asked) == (Change(peers(after), forced=True) if after else None)
+    assert changed(peers(before), asked) == peers(after)
+    assert [is_forced_in(one, asked) for one in (view, replace(view, epoch=3))] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +92,8 @@ def test_both_counts_hold_while_a_change_is_undecided(
 )
 def test_a_view_is_followed_by_one_with_other_peers(view: View, to: str, *, may: bool) -> None:
     electorate = Electorate({"m1": "a", "m2": "b", "m3": "c"})
-    for forced in (False, True):
-        after = electorate.successors(view, [Change(peers(to), forced)])
-        assert after == ((peers(to), peers("m1:a m2:b m3:c")) if may else None)
+    after = electorate.successors(view, [peers(to)], ())
+    assert after == ((peers(to), peers("m1:a m2:b m3:c")) if may else None)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_a_view_is_followed_by_one_with_other_peers(view: View, to: str, *, may:
 )
 def test_who_was_named_as_all_that_is_left_needs_no_majority(view: View, *, may: bool) -> None:
     """Nor does it wait for what was to come before."""
-    before, forced = Change(peers("m1:a m2:b m3:c m4:d m5:e")), Change(peers("m1:a"), forced=True)
+    before, left = peers("m1:a m2:b m3:c m4:d m5:e"), peers("m1:a")
     electorate = Electorate({f"m{number}": f"dc{number}" for number in range(1, 5)})
-    assert electorate.successors(view, [before, forced]) == ((forced.peers, ()) if may else None)
-    assert electorate.successors(view, [before, forced._replace(forced=False)]) is None
+    assert electorate.successors(view, [before, left], left) == ((left, ()) if may else None)
+    assert electorate.successors(view, [before, left], ()) is None

@@ -266,7 +266,7 @@ class Weather:
             self._may_force = False
             self.coverage.note("forced")
             other = self._need.choice(lost)
-            options = options_of(other.name, survivors=view.members)
+            options = options_of(other.name, left=view)
             self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
 
     def _made(self, kind: Kind, options: dict[str, str] | None = None) -> int:
@@ -414,8 +414,7 @@ class Weather:
         """Who the peers are by its log alone."""
         peers = self.world.peers
         for entry in member.disk.log:
-            change = changed(peers, entry.transaction)
-            peers = peers if change is None else change.peers
+            peers = changed(peers, entry.transaction) or peers
         return peers
 
     def _must_be_there(self, peers: list[Member]) -> set[bytes]:

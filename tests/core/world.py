@@ -163,7 +163,7 @@ class World:
                 if standing is not None:
                     views = [standing.view, standing.ballot, standing.joining]
                     known |= {peers for view in views if view for peers in (view.peers, view.before)}
-                    known |= {change.peers for change in standing.changes}
+                    known |= {*standing.changes}
         return known - {()}
 
     def play(self, event: Event) -> None:

@@ -13,7 +13,7 @@ import pytest
 from producers.effects import EffectsMirror
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import Change, Peer, Returned, Standing, View, first_view
+from quadlog.core.model import Peer, Returned, Standing, View, first_view
 from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.introduction import Introduction
@@ -177,7 +177,7 @@ def test_what_is_agreed_and_not_decided_is_told(
     """m2 is removed by the view, m3 added by an entry that no view names yet."""
     m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
     view = View(epoch=2, members=("m1", "m2"), peers=(m1,), before=(m1, m2))
-    of = door(store, monkeypatch, tmp_path, Standing(view=view, changes=(Change((m1, m3)),)))
+    of = door(store, monkeypatch, tmp_path, Standing(view=view, changes=((m1, m3),)))
     peers = of.ask("GET", "/cluster/peers").json()["peers"]
     assert [(peer["id"], peer["peer"], peer["decided"]) for peer in peers] == [
         ("m1", True, True),
@@ -370,7 +370,7 @@ def test_outside_nothing_is_written(
     m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
     beyond = View(epoch=7, members=("m2", "m3"), peers=(m2, m3))
     decided = View(epoch=6, members=("m1", "m2", "m3"), peers=(m2, m3), before=(m1, m2, m3))
-    outside = Standing(view=decided, changes=(Change((m1, m3)),), joining=beyond, outside=True)
+    outside = Standing(view=decided, changes=((m1, m3),), joining=beyond, outside=True)
     of = door(store, monkeypatch, tmp_path, outside)
     update = "INSERT DATA { <urn:a> a 1 }"
     for answer in (
