@@ -29,8 +29,9 @@ def add_peer(master: str, name: str, dc: str, say: Callable[[str], None]) -> Non
 
 def remove_peer(master: str, name: str, say: Callable[[str], None], survivors: Sequence[str] = ()) -> None:
     """Remove one, or all but the survivors, and say who the peers are then; raises as `asked` does."""
-    path, named = f"{PATH}/{quote(name, safe='')}", {"survivor": list(survivors)}
-    answer = asked(master, "DELETE", path, unsure=_ELSE, params=named)
+    path = f"{PATH}/{quote(name, safe='')}"
+    named = {"params": {"survivor": list(survivors)}} if survivors else {}
+    answer = asked(master, "DELETE", path, unsure=_ELSE, **named)
     say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} is no peer any more")
     _tell(answer.json(), say)
 

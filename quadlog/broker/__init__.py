@@ -9,6 +9,7 @@ from quadlog.broker.outlet import KafkaOutlet
 from quadlog.broker.reading import (
     BEGINNING,
     END,
+    STARTING_S,
     backwards,
     beginning_of,
     end_of,
@@ -21,6 +22,7 @@ from quadlog.broker.tail import KafkaTail, Watched
 __all__ = [
     "BEGINNING",
     "END",
+    "STARTING_S",
     "Admin",
     "KafkaOutlet",
     "KafkaTail",

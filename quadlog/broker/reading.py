@@ -28,6 +28,9 @@ BEGINNING: Final = OFFSET_BEGINNING
 END: Final = OFFSET_END
 BATCH: Final = 1000
 """Records handed over at once."""
+STARTING_S: Final = 60.0
+"""How long a process that starts asks for the end of a topic: one that was just made has no leader yet, and with a busy
+broker that lasts."""
 
 _TAIL_BASE: Final = -2000  # librdkafka's RD_KAFKA_OFFSET_TAIL(n) is this minus n
 

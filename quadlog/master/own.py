@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from consumers import rounds
-from quadlog.broker import Admin, beginning_of, end_of, records_between
+from quadlog.broker import STARTING_S, Admin, beginning_of, end_of, records_between
 from quadlog.errors import TopicLost
 from quadlog.master.foreign import understood
 from quadlog.master.tails import ROUNDS_READ_BACK
@@ -89,14 +89,14 @@ def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> b
 
 
 def _ends(kafka: str, topic: str) -> int:
-    return end_of(kafka, topic, count=0)[0]
+    return end_of(kafka, topic, count=0, timeout=STARTING_S)[0]
 
 
 def posted_incarnation(kafka: str, topics: Topics, node: str) -> bytes | None:
     """The newest incarnation of a master of which its own data centre has a post; None: there is none."""
     if topics.rounds not in Admin(kafka).ids([topics.rounds]):
         return None
-    end, records = end_of(kafka, topics.rounds, count=ROUNDS_READ_BACK)
+    end, records = end_of(kafka, topics.rounds, count=ROUNDS_READ_BACK, timeout=STARTING_S)
     first = beginning_of(kafka, topics.rounds)  # where a rebuild says its own
     records += records_between(kafka, topics.rounds, first, min(first + FIRST, end))
     own = (post.incarnation for _, post in understood(records, rounds.hear) if post.node == node)

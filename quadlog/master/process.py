@@ -12,7 +12,7 @@ import structlog
 from consumers import agreed
 from producers.effects import EffectsMirror
 from quadlog import failpoints
-from quadlog.broker import KafkaOutlet, end_of, records_between
+from quadlog.broker import STARTING_S, KafkaOutlet, end_of, records_between
 from quadlog.master.app import make_app
 from quadlog.master.doors import Doors
 from quadlog.master.events import Recognised
@@ -53,7 +53,7 @@ class MasterProcess:
             recognised=lambda topic, identity, is_other: inbox.put(Recognised(topic, identity, is_other)),
             failed=failed,
         )
-        self._payloads_end, _ = end_of(settings.kafka, self.sites.own.payloads, count=0)
+        self._payloads_end, _ = end_of(settings.kafka, self.sites.own.payloads, count=0, timeout=STARTING_S)
         world = World(
             settings=settings,
             sites=self.sites,
@@ -90,7 +90,7 @@ class MasterProcess:
     def _start_node(self) -> int:
         """Have the node go on in the agreed topic where it was; returns up to where that was read."""
         kafka, topic = self.settings.kafka, self.sites.own.agreed
-        reached, (end, _) = self.store.reached(), end_of(kafka, topic, count=0)
+        reached, (end, _) = self.store.reached(), end_of(kafka, topic, count=0, timeout=STARTING_S)
         records = records_between(kafka, topic, 0 if reached is None else reached.offset, end)
         places = understood(records, agreed.place_of)
         self.node.start(reached, ((place, record.offset) for record, place in places if place is not None))

@@ -11,7 +11,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog.broker import end_of
+from quadlog.broker import STARTING_S, end_of
 from quadlog.clock import wall
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
@@ -141,7 +141,7 @@ def _ledger(world: World) -> EffectsLedger:
     index, attempt, rewound = store.effects()
     _, duty = _duties(world)
     ledger = EffectsLedger(index=index, attempt=attempt, duty=duty, rewound=rewound, seed=store.seed())
-    _, effects = end_of(world.settings.kafka, sites.own.effects, count=EFFECTS_COMPARED)
+    _, effects = end_of(world.settings.kafka, sites.own.effects, count=EFFECTS_COMPARED, timeout=STARTING_S)
     ledger.recall(effects)
     return ledger
 

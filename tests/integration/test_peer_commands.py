@@ -105,3 +105,13 @@ def test_nobody_answers() -> None:
         run("add", "m4", "dc4", "--at", url)
     with pytest.raises(QuadlogError, match="does not answer"):
         run("list", "--at", "nowhere")
+
+
+def test_who_is_left_is_named_with_force_and_only_then() -> None:
+    with master(200, {"peers": [M4]}) as one:
+        named = ("--survivor", "m1", "--survivor", "m/3")
+        run("remove", "m4", "--force", *named, "--at", one.url)
+        for wrong in (["--force"], named):
+            with pytest.raises(SystemExit):
+                run("remove", "m4", *wrong, "--at", one.url)
+    assert [path for _, path, _ in one.asked] == ["/cluster/peers/m4?survivor=m1&survivor=m%2F3"]
