@@ -121,7 +121,8 @@ class EffectsLedger:
             return
         self.rewound, self.stays = said.epoch, said.index
         self.index, self.attempt = min(self.index, said.index), said.attempt
-        self.duty = Handover(index=-1, term=said.term, dc="", epoch=1, terms=self.duty.terms)
+        stay = tuple(term for term in self.duty.terms if term.after <= said.index)
+        self.duty = Handover(index=-1, term=said.term, dc="", epoch=1, terms=stay)
         self._judged, self._void = said.attempt, False
         self._after = {index: after for index, after in self._after.items() if index <= said.index}
         if not said.index:

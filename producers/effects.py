@@ -121,8 +121,8 @@ class EffectsMirror:
             ],
         )
 
-    def sow(self, seed: Seed, acked: Acked | None = None) -> None:
-        """Say what the log begins with."""
+    def sow(self, seed: Seed, acked: Acked | None = None, *, epoch: int = 1) -> None:
+        """Say what the log begins with; `epoch`: of the view installed here."""
         signature = seed.signature.hex()
         envelope = headers(
             event=f"seed/{signature[:16]}", source=self._master, kind="quadlog.seed", at=seed.at
@@ -131,7 +131,7 @@ class EffectsMirror:
             self._topic,
             key=b"seed",
             values=[codec.encode_seed(seed)],
-            headers=[*envelope, (SEED, signature.encode())],
+            headers=[*envelope, (SEED, signature.encode()), (EPOCH, str(epoch).encode())],
             acked=acked,
         )
 

@@ -176,8 +176,8 @@ class Ballots:
     def _home_of(self, stay: Iterable[str], view: View, members: Mapping[str, Member]) -> str:
         """Where it was, as long as a member is there that stays; else where the lowest one is that does.
 
-        But not where the effects are of a branch that was cut, if there is any other: its home could not go on with
-        them.  And of these not a witness, if there is any other.
+        But not where the effects are of a branch that was cut, if there is any other: it would decide anew what the
+        side that it follows has decided.  And of these not a witness, if there is any other.
         """
         centres, names = self._electorate.centres(view), sorted(stay)
         fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH]

@@ -130,7 +130,11 @@ class Presence:
         return lost
 
     def _overdue(self, view: View, holding_up: HoldingUp, now: float) -> dict[str, float]:
-        """Members that are silent for too long, or speak and lack what all others have posted; and for how long."""
+        """Members that are silent for too long, or speak and lack what all others have posted; and for how long.
+
+        While somebody else is silent nobody is blamed for what is lacking: it may have come from there, and take its
+        time by another way.
+        """
         if self._since is None:
             self._since = now
         since = self._since
@@ -142,7 +146,9 @@ class Presence:
             if name != self._node
         }
         centres = self._electorate.centres(view)
-        if len({centres[name] for name in holding_up[1] if name in centres}) == 1:
+        lacking = {centres[name] for name in holding_up[1] if name in centres}
+        silent = {centres.get(name) for name, late in missing.items() if late > self._lag / 2}
+        if len(lacking) == 1 and silent <= lacking:
             for name in holding_up[1]:
                 missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
         missing.pop(self._node, None)

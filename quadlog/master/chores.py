@@ -39,8 +39,8 @@ class Scene:
     """Of the last agreed entry."""
     effects_heard: int
     """Offset behind the last record of the own effects that was heard."""
-    is_of_a_branch: bool
-    """Whether the own effects are not those of the log: nobody is to go on behind them."""
+    fork: int | None
+    """Index of the last own effect that is one of the log, where those behind it are of a branch; None: all are."""
     effects_of: Mapping[str, Iterable[Held]]
     """Of the other data centres of the view what their masters' last posts say."""
     ways: Mapping[str, Sequence[str]]
@@ -103,13 +103,14 @@ class Chores:
             moment,
             is_held=there.is_voting,
             heard=there.effects_heard,
+            fork=there.fork,
             others=there.effects_of,
             ways=there.ways,
         )
         self.duty.tend(
             moment,
             last_index=there.last_index,
-            is_whole=is_whole and not (there.is_voting or there.is_of_a_branch),
+            is_whole=is_whole and not there.is_voting,
             others=there.effects_of,
         )
         if self.duty.is_here and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):

@@ -8,6 +8,9 @@ A copy begins where the last one of this view ended, if that was of the same top
 own worker has said more since, it begins behind the last effect that both have: in one view they are of one history.
 Where there is none yet, both topics' terms tell up to where they are the same (`lineage`), and the first thing that is
 said is a rewind: what this data centre decided behind that is of another history.
+
+A home may have given way before, to a side that it lost again: nobody is left then that has that side's effects.  It
+says the rewind by itself, and goes on behind the last effect that is one of the log.
 """
 
 from __future__ import annotations
@@ -125,6 +128,8 @@ class Copying:
         self._void: tuple[tuple[int, int], ...] = ()
         self._is_asked, self._again_at = False, float("-inf")
         self._is_held = self._is_early = self._is_behind_rewind = False
+        self._back_in = 0
+        """Epoch of the view in which the own effects were last taken back without any to copy."""
 
     def tend(
         self,
@@ -133,6 +138,7 @@ class Copying:
         *,
         is_held: bool,
         heard: int,
+        fork: int | None,
         others: Mapping[str, Iterable[Held]],
         ways: Mapping[str, Sequence[str]],
     ) -> bool:
@@ -143,6 +149,7 @@ class Copying:
             moment: now.
             is_held: whether a vote was cast for another one: until that is installed nothing is added.
             heard: offset behind the last record of the own topic that was heard.
+            fork: index of the last own effect that is one of the log, where those behind it are of a branch.
             others: of the other data centres of the view what their masters' posts say of effects.
             ways: by way of which data centres those are heard of that are out of reach.
 
@@ -150,6 +157,11 @@ class Copying:
         if self._is_held and not is_held:
             self._go_on()
         self._is_held = is_held
+        if view.home == self._dc and fork is not None:
+            self._turn_to(None)
+            if not is_held:
+                self._go_back(view, fork)
+            return False
         source = self._wanted(view, others, ways)
         if source != self._source:
             self._turn_to(source)
@@ -160,6 +172,21 @@ class Copying:
                 Wanted(source=source, terms=self._ledger.duty.terms, index=self._ledger.index, heard=heard)
             )
         return source is None
+
+    def _go_back(self, view: View, index: int) -> None:
+        """The home's own effects behind that one are of a branch: they are taken back, and the view's term follows."""
+        if self._back_in == view.epoch:
+            return
+        self._back_in = view.epoch
+        ledger, seed = self._ledger, self._ledger.seed
+        log.info("goes back by itself", to=index, from_=ledger.index, epoch=view.epoch)
+        rewind = Rewind(
+            epoch=view.epoch, index=index, term=GENESIS, attempt=ledger.attempt, cut=self._reach.newest_cut()
+        )
+        self._mirror.rewind(rewind, at=wall())
+        if not index and seed is not None:
+            self._mirror.sow(seed, epoch=view.epoch)
+        visit(Failpoint.REWIND_SAID, self._reach.settle)
 
     def _wanted(
         self, view: View, others: Mapping[str, Iterable[Held]], ways: Mapping[str, Sequence[str]]

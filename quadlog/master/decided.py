@@ -61,9 +61,15 @@ class Decided:
         return index
 
     @property
+    def fork(self) -> int | None:
+        """Index of the last effect that is one of the log, where those behind it are of a branch; None: all are."""
+        index = self.index
+        return index if index < self.ledger.index else None
+
+    @property
     def held(self) -> Held:
         """What posts say of these effects."""
-        if self.index < self.ledger.index:
+        if self.fork is not None:
             return OF_A_BRANCH
         return held(self.ledger.duty.terms, self.ledger.index)
 

@@ -16,7 +16,6 @@ import structlog
 from consumers import agreed, rounds, status
 from quadlog.clock import Turns, now
 from quadlog.core.messages import Heard, Tick
-from quadlog.core.model import OF_A_BRANCH
 from quadlog.core.records import Heartbeat
 from quadlog.envelope import SOURCE
 from quadlog.errors import ForeignRecord
@@ -256,7 +255,7 @@ class Node:
             heard_at=agreement.heard_at,
             last_index=agreement.last.index,
             effects_heard=self._decided.heard,
-            is_of_a_branch=agreement.effects == OF_A_BRANCH,
+            fork=self._decided.fork,
             effects_of=effects_of,
             ways=self.relay.ways,
         )

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from quadlog.core.model import Standing
 
 
+def given_up(before: Standing, after: Standing) -> set[str]:
+    """Who is given up since, also where that is saved with the view that is installed without them."""
+    names = set(after.given_up)
+    if after.view.parent == before.view.id:
+        names |= {*before.view.members} - {*after.view.members}
+    return names - set(before.given_up)
+
+
 def phases(before: Standing, after: Standing) -> Iterator[Failpoint]:
     """What a master comes by that is saved to stand elsewhere now; several may come at once, in this order.
 
@@ -22,10 +30,7 @@ def phases(before: Standing, after: Standing) -> Iterator[Failpoint]:
     >>> [[str(phase) for phase in phases(began, stood)] for stood in (lone, Standing(view=alone, ballot=alone))]
     [['given-up'], ['given-up', 'vote-saved', 'installed']]
     """
-    given_up = set(after.given_up)
-    if after.view.parent == before.view.id:
-        given_up |= {*before.view.members} - {*after.view.members}
-    if given_up - set(before.given_up):
+    if given_up(before, after):
         yield Failpoint.GIVEN_UP
     if after.joining is not None and after.joining != before.joining:
         yield Failpoint.JOINING

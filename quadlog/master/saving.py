@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from quadlog.clock import now
 from quadlog.failpoints import visit
-from quadlog.master.phases import phases
+from quadlog.master.phases import given_up, phases
 from quadlog.master.retained import Retained
 from quadlog.store import Taken
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Adopted, Ready, Save
+    from quadlog.core.model import Standing
     from quadlog.core.records import Cut, Handover, Place, Reached, Seed
     from quadlog.master.acquiring import Acquiring
     from quadlog.master.bodies import Bodies
@@ -119,8 +121,18 @@ class Saving:
         self._duty_saved, self._seed_saved = duty, seed
         if save.standing is not None:
             before, self._stood = self._stood, save.standing
+            self._tell(before, save.standing)
             for phase in phases(before, save.standing):
                 visit(phase)
+
+    def _tell(self, before: Standing, after: Standing) -> None:
+        """What whoever looks for the reason of a split wants to read."""
+        if lost := given_up(before, after):
+            moment, heard_at = now().steady, self._agreement.heard_at
+            silent = {name: round((moment - heard_at[name]) / 1000, 1) for name in lost if name in heard_at}
+            log.warning("gives up members", members=sorted(lost), epoch=before.view.epoch, silent_s=silent)
+        if after.view != before.view:
+            log.info("a view is installed", epoch=after.view.epoch, members=after.view.members)
 
     def cut(self, save: Save, adopted: Adopted) -> None:
         """The log is another one behind an entry, and saved: all who follow it here are told."""

@@ -11,7 +11,7 @@ from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog import codec
 from quadlog.core.model import GENESIS, Held, View, first_view, hash_of
-from quadlog.core.records import Effect, Fence, Handover, Outcome, Rewind, Term
+from quadlog.core.records import Effect, Fence, Handover, Outcome, Rewind, Seed, Term
 from quadlog.envelope import (
     ATTEMPT,
     CHUNKS,
@@ -84,6 +84,7 @@ class Rig:
         view: View = VIEW,
         *,
         is_held: bool = False,
+        fork: int | None = None,
         others: dict[str, list[Held]] | None = None,
         ways: dict[str, list[str]] | None = None,
     ) -> bool:
@@ -93,6 +94,7 @@ class Rig:
             self.now,
             is_held=is_held,
             heard=len(self.topic),
+            fork=fork,
             others=others or {},
             ways=ways or {},
         )
@@ -308,6 +310,56 @@ def test_who_gives_way_goes_back_before_the_first_copy() -> None:
         assert (said.header(REWIND), copy.header(MIRRORED), copy.header(EPOCH)) == (b"3", b"20", b"5")
         if first.header(INDEX) is None:
             assert rig.ledger.index == 3
+
+
+ALONE = View(epoch=3, members=("m2",), parent=VIEW.id, home="dc2")
+AGAIN = View(epoch=6, members=("m2",), parent=hash_of(b"of the side that was lost"), home="dc2")
+
+
+def of_a_branch(*, index: int = 15) -> Rig:
+    """dc2 decided alone behind 8, and gave way to a side that is lost since: the logs are the same up to 9."""
+    rig = Rig("dc2", index=index)
+    terms = (Term(3, ALONE.id, 8), Term(4, hash_of(b"a term of the branch"), 12))
+    rig.ledger.duty = Handover(index=0, term=terms[-1].id, dc="dc2", epoch=4, terms=terms)
+    rig.ledger.attempt = 5
+    return rig
+
+
+def test_a_home_whose_effects_are_of_a_branch_goes_back_by_itself() -> None:
+    """Nobody is left who has the effects of the side that it gave way to."""
+    rig = of_a_branch()
+    others = {"dc1": [Held(GENESIS, 20)]}
+    assert not rig.look(AGAIN, fork=9, others=others, is_held=True)
+    assert rig.topic == [], "it voted: nothing is added"
+    assert not rig.look(AGAIN, fork=9, others=others)
+    assert not rig.look(AGAIN, fork=9, others=others), "not heard yet, and not said twice"
+    [said] = rig.topic
+    assert codec.decode(said.value) == Rewind(epoch=6, index=9, term=GENESIS, attempt=5, cut=4)
+    assert rig.wanted == [], "nobody's effects go on behind those of a branch"
+    assert rig.ledger.index == 9
+    rig.duty.install(AGAIN, ["dc2"])
+    assert rig.look(AGAIN)
+    rig.duty.tend(0.0, last_index=24, is_whole=True, others={})
+    assert rig.ledger.duty.terms == (Term(3, ALONE.id, 8), Term(6, AGAIN.id, 9)), (
+        "not the one that is taken back"
+    )
+    assert rig.duty.is_here
+
+
+def test_another_data_centre_waits_for_the_homes_effects_to_go_back() -> None:
+    rig = of_a_branch()
+    rig.look(View(epoch=6, members=("m1", "m2"), parent=LATER.id, home="dc1"), fork=9)
+    assert rig.topic == []
+    assert [wanted.source.dc for wanted in rig.wanted] == ["dc1"]
+
+
+def test_a_home_that_goes_back_to_the_beginning_says_its_seed_again() -> None:
+    seed = Seed(signature=bytes(range(32)), quads=3, digest=bytes(32), at=7, by="m1", sources=("a.nq",))
+    rig = of_a_branch()
+    rig.ledger.seed = seed
+    rig.look(AGAIN, fork=0)
+    assert [codec.decode(record.value) for record in rig.topic][1:] == [seed]
+    assert (rig.ledger.seed, rig.ledger.state_after(0)) == (seed, seed.state)
 
 
 def test_what_a_source_has_taken_back_itself_is_left_out() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.failpoints import Failpoint
 from tests.e2e.appends import Amiss, appending
 from tests.e2e.cluster import Cluster, until
 from tests.e2e.ending import AGAIN_S, ending, one_view, views
@@ -126,6 +127,32 @@ def test_two_data_centres_with_two_masters_each(twos: Cluster) -> None:
         until(lambda: all(appends.told(number, apart) >= 3 for number in range(4)), 20)
         twos.lab.links("heal")
         end = ending(twos, appends, time.monotonic())
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
+def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
+    """The stronger one dies when both are in one view again, before its effects are: the other goes on by itself."""
+    environment = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    with running_lab(tmp_path / "lab", dcs=2, workers=1, environment=environment) as lab:
+        cluster = Cluster(lab)
+        with appending(cluster) as appends:
+            lab.links("cut", "dc1", "dc2")
+            until(lambda: all(len(members) == 1 for _, members in views(cluster)), 2 * LAG_S + 5)
+            lab.kill("dc2-m1")
+            lab.start("dc2-m1", QUADLOG_FAILPOINT=str(Failpoint.INSTALLED))
+            apart = time.monotonic()
+            until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
+            lab.links("heal")
+            until(lambda: lab.exited("dc2-m1"))
+            died = time.monotonic()
+            until(lambda: appends.told(0, died + LAG_S / 2) >= 3, LAG_S + 10)
+            print(f"dc1 goes on {time.monotonic() - died:.1f} s after it lost whom it followed")
+            assert logged(cluster, "gave way to a stronger side's log") == 1
+            assert logged(cluster, "goes back by itself") == 1
+            lab.start("dc2-m1")
+            end = ending(cluster, appends, time.monotonic())
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
     assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
