@@ -7,7 +7,7 @@ makes durable that of `saving`, what one master does for its data centre that of
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -41,7 +41,7 @@ from quadlog.master.remade import Remade
 from quadlog.master.saving import Saving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from producers.rounds import RoundsProducer
     from quadlog.core.agreement import Agreement
@@ -62,6 +62,11 @@ if TYPE_CHECKING:
     from quadlog.store import MasterStore
 
 log = structlog.get_logger()
+
+LATER_MS: Final = 30.0
+"""What a turn takes at the most to hear of payloads, effects and logs."""
+SLICE: Final = 100
+"""Records between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +160,9 @@ class Node:
         self._remade = Remade(parts.ears, self._saving, parts.acquiring, parts.chores, parts.joining)
         self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
+        self._prompt: Final = frozenset((*parts.ears.rounds, parts.ears.status))
+        self._later: deque[Sequence[Record]] = deque()
+        """Batches of what tails read, less what was heard at once."""
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -210,15 +218,14 @@ class Node:
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Decide once.  3. Perform."""
         self._turns.gather(len(self.desk) + len(self.agreement.queue))
-        pause = min(
-            self.agreement.wake_at - now().steady, LOOK_MS
-        )  # the agreement, or the duty, is seen to then
+        pause = 0.0 if self._later else min(self.agreement.wake_at - now().steady, LOOK_MS)
         events = self.inbox.take(pause / 1000)
         with self._together():
             for event in events:
                 if isinstance(event, Stop):
                     return False
                 self._take(event)
+            self._hear_later()
             self.joining.note()
             moment = now()
             self.agreement.step(Tick(), moment)
@@ -275,9 +282,7 @@ class Node:
             case Published(place=place, offset=offset):
                 self._saving.published(place, offset)
             case Told(records=records):
-                self.inbox.heard()
-                for record in records:
-                    self._hear_if_ours(record)
+                self._hear_promptly(records)
             case Recognised() | Located() | Found() | Forked() | Regained() | Dismissed():
                 self._arrange(event)
             case Stop():
@@ -300,6 +305,27 @@ class Node:
                 self.chores.scribe.regained(entries)
             case Dismissed(worker=worker):
                 self.crew.dismiss(worker, now().steady)
+
+    def _hear_promptly(self, records: Sequence[Record]) -> None:
+        """Posts and heartbeats, each the next of its topic; what else there is has its turn behind them."""
+        for record in records:
+            if record.topic in self._prompt:
+                self._hear_if_ours(record)
+        self._later.append([record for record in records if record.topic not in self._prompt])
+
+    def _hear_later(self) -> None:
+        """As much as fits into a turn: others wait for this master's posts."""
+        until = now().steady + LATER_MS
+        while self._later:
+            records = self._later.popleft()
+            for record in records[:SLICE]:
+                self._hear_if_ours(record)
+            if len(records) > SLICE:
+                self._later.appendleft(records[SLICE:])
+            else:
+                self.inbox.heard()
+            if now().steady >= until:
+                return
 
     def _hear_if_ours(self, record: Record) -> None:
         """What another program wrote to a topic is passed over and counted: it must not stop the order."""

@@ -23,6 +23,7 @@ from quadlog.master.bodies import BESIDE, Bodies
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered, Told
 from quadlog.master.inbox import BATCHES
+from quadlog.master.node import SLICE
 from quadlog.ports import Record
 from quadlog.settings import MIB, MasterSettings
 from quadlog.store import MasterStore, Taken
@@ -173,6 +174,8 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
         room.node.inbox.hear("tail", [])
     assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(Told([]))
+    assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
+    room.node._hear_later()
     assert room.node.inbox._batches.acquire(blocking=False)
     room.node.inbox.end()
     started = time.monotonic()
@@ -297,6 +300,23 @@ def test_queries_take_room_too(store: MasterStore, tmp_path: Path) -> None:
         answer = asyncio.run(ask(size))
         assert answer.status_code == 503
         assert reason in answer.json()["message"]
+
+
+def test_posts_do_not_wait_for_what_came_before_them(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for this master's posts: a turn ends, however much of effects and payloads there is to hear."""
+    monkeypatch.setattr("quadlog.master.node.LATER_MS", 0.0)
+    node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
+    strange = b"of another program"
+    effects = [Record("effects", number, b"k", strange, []) for number in range(2 * SLICE + 1)]
+    node.inbox.hear("tail", [*effects, Record("m2.rounds", 7, b"k", strange, [])])
+    heard: list[tuple[int, int]] = []
+    for _ in range(4):
+        node._turn()
+        heard.append((node.unreadable["m2.rounds"], node.unreadable["effects"]))
+    assert heard == [(1, SLICE), (1, 2 * SLICE), (1, 2 * SLICE + 1), (1, 2 * SLICE + 1)]
+    assert node.inbox._batches.acquire(blocking=False)
 
 
 def test_only_what_is_none_of_ours_is_passed_over(
