@@ -49,7 +49,8 @@ class Member:
 
     def is_in(self, view: View) -> bool:
         """Whether its last word is said in this view."""
-        return self.said is not None and self.said.view == view
+        said = self.said
+        return said is not None and (said.view is view or said.view == view)
 
     def follows(self, post: Post) -> bool:
         """Is the post understood: a snapshot, or a delta on its last word?"""

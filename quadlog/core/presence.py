@@ -147,12 +147,15 @@ class Presence:
         }
         centres = self._electorate.centres(view)
         lacking = {centres[name] for name in holding_up[1] if name in centres}
-        silent = {centres.get(name) for name, late in missing.items() if late > self._lag / 2}
-        if len(lacking) == 1 and silent <= lacking:
+        if len(lacking) == 1 and not self._silent(missing, centres) - lacking:
             for name in holding_up[1]:
                 missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
         missing.pop(self._node, None)
         return {name: late for name, late in missing.items() if late > self._lag}
+
+    def _silent(self, missing: Mapping[str, float], centres: Mapping[str, str]) -> set[str]:
+        """Data centres of which a member is silent for a while."""
+        return {centres[name] for name, late in missing.items() if name in centres and late > self._lag / 2}
 
     def _mates(self, name: str, view: View) -> list[str]:
         """The other members of its data centre."""
@@ -170,7 +173,7 @@ class Presence:
         best, found = standing.rank, None
         for name, member in members.items():
             said = member.said
-            if said is None or not self.is_recent(name, now):
+            if said is None or said.rank <= best or not self.is_recent(name, now):
                 continue
             theirs = said.joining or said.view
             if said.joining is not None and self._node in self._electorate.centres(theirs):
@@ -181,8 +184,7 @@ class Presence:
                 continue  # it is given up first: then what waits here is agreed here
             if self._leaves(said):
                 continue
-            if said.rank > best:
-                best, found = said.rank, theirs
+            best, found = said.rank, theirs
         return found
 
     def _leaves(self, said: Post) -> bool:

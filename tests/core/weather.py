@@ -86,6 +86,8 @@ class Weather:
         self._stopped: dict[str, float] = {}
         self._acted: dict[str, float] = {}
         self._numbers: dict[tuple[bytes, bytes], int] = {}
+        self._compared: dict[tuple[str, str], tuple[object, int, object]] = {}
+        """Of whom and whom: what was there, and what was known of it, when all of it was last acquired."""
         self._standing = {member.name: member.core.standing for member in self.members}
         for member in self.members:
             self._watch(member)
@@ -380,10 +382,17 @@ class Weather:
 
     def _acquire_all(self, member: Member) -> None:
         for other in self.members:
-            if self.links.is_heard(other.dc, member.dc):
+            if self.links.is_heard(other.dc, member.dc) and self._has_news(other, member):
                 for number in sorted(self._numbers[key] for key in other.kafka.keys() - member.told):
                     self.coverage.events += 1
                     self._play("acquire", member, number=number)
+
+    def _has_news(self, other: Member, member: Member) -> bool:
+        """Whether it has payloads that the member may lack: nobody takes any back, and who lost some begins anew."""
+        known = self._compared.get((other.name, member.name))
+        now = (other.kafka, len(other.kafka), member.told)
+        self._compared[other.name, member.name] = now
+        return known is None or known[0] is not now[0] or known[1] != now[1] or known[2] is not now[2]
 
     def _clear(self) -> None:
         """All is heard by all, at once."""
