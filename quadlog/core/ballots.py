@@ -60,7 +60,8 @@ class Ballots:
     ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]]:
         """Who may be in the next view, and who might before, as long as that is undecided.
 
-        It is decided when all members of a majority of both are in a view that says so.
+        It is decided when all members of a majority of both are in a view that says so.  Who was removed with that
+        leaves it to the others to tell: until one of those that stay does, they may wait for its ballot.
         """
         view = standing.view
         gone = {*standing.given_up, *self._incarnations.gone(view)}
@@ -69,7 +70,9 @@ class Ballots:
             return changed
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
-            return view.peers, () if is_decided else view.before
+            peers = {peer.node for peer in view.peers}
+            is_left_to_others = self._node not in peers and not peers.isdisjoint(stay.members)
+            return view.peers, () if is_decided and not is_left_to_others else view.before
         return view.peers, ()
 
     def _wanted(
