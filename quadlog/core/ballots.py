@@ -70,10 +70,19 @@ class Ballots:
             return changed
         if view.before:
             is_decided = self._electorate.is_majority(view) and _are_all_in(view, members)
-            peers = {peer.node for peer in view.peers}
-            is_left_to_others = self._node not in peers and not peers.isdisjoint(stay.members)
+            is_left_to_others = is_decided and self._is_left_to_others(view, gone, members)
             return view.peers, () if is_decided and not is_left_to_others else view.before
         return view.peers, ()
+
+    def _is_left_to_others(self, view: View, gone: set[str], members: Mapping[str, Member]) -> bool:
+        """Whether this master was removed, and none of those that stay has said yet that they go on without it."""
+        peers = {peer.node for peer in view.peers}
+        others = peers.intersection(view.members) - gone
+        if self._node in peers or not others:
+            return False
+        said = [member.said for name, member in members.items() if name in others and member.said]
+        ballots = [post.ballot for post in said if post.ballot is not None]
+        return not any(ballot.parent == view.id and self._node not in ballot.members for ballot in ballots)
 
     def _wanted(
         self,
