@@ -38,8 +38,8 @@ check: setup  ## What is seen without running: style, types, arrows
 sim: setup  ## The agreement in bad weather: more seeds than in `make test`; SIM="--seeds 100"
 	$(BIN)/python -m tests.core.sim $(SIM)
 
-integration: setup  ## One real broker, real stores
-	$(PYTEST) tests/integration
+integration: setup  ## Real brokers and stores, in part and as whole clusters
+	$(PYTEST) tests/integration tests/e2e
 
 e2e: setup  ## Whole clusters
 	$(PYTEST) tests/e2e
