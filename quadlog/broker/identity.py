@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
@@ -21,6 +22,10 @@ PATIENCE_S: Final = 3.0
 """How long a broker has to answer."""
 ANSWER_S: Final = 15.0
 """How long an answer is waited for at the most."""
+LOST_S: Final = 3 * PATIENCE_S
+"""After which an answer that nobody waits for does not come any more."""
+
+log = structlog.get_logger()
 
 
 def ask_ids(client: AdminClient, topics: Iterable[str]) -> dict[str, Any]:
@@ -69,7 +74,10 @@ class Identities:
 
         """
         # What keeps it from the broker keeps the tail from it, whose consumer tells.
-        self._client: Final = AdminClient({**COMMON, "bootstrap.servers": bootstrap, "log_level": 0})
+        self._settings: Final = {**COMMON, "bootstrap.servers": bootstrap, "log_level": 0}
+        self._client = AdminClient(self._settings)
+        self._lost: list[tuple[AdminClient, Mapping[str, Any]]] = []
+        """Who never answered: a client has to live as long as it may."""
         self._known: Final = dict(known)
         self._asked: dict[str, Any] = {}
         self._asked_at = float("-inf")
@@ -87,6 +95,8 @@ class Identities:
             asked, self._asked = self._asked, {}
             for topic, future in asked.items():
                 found |= self._take(topic, future)
+        elif self._asked and time.monotonic() - self._asked_at > LOST_S:
+            self._give_up()
         if not self._asked and time.monotonic() - self._asked_at >= EVERY_S:
             self.ask()
         return found
@@ -94,6 +104,14 @@ class Identities:
     def ask(self) -> None:
         """Do not wait until it is due."""
         self._asked, self._asked_at = ask_ids(self._client, self._known), time.monotonic()
+
+    def _give_up(self) -> None:
+        """The answer is lost: another client is asked."""
+        log.warning("a broker's answer is lost", topics=sorted(self._asked))
+        waiting = [one for one in self._lost if not all(future.done() for future in one[1].values())]
+        self._lost = [*waiting, (self._client, self._asked)]
+        self._client, self._asked = AdminClient(self._settings), {}
+        self._asked_at = float("-inf")
 
     @property
     def is_asking(self) -> bool:

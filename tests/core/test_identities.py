@@ -1,0 +1,39 @@
+"""Which topics they are is asked again where an answer is lost: whoever waits for it reads nothing."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from quadlog.broker.identity import EVERY_S, LOST_S, Identities
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment, asked = [100.0], list[tuple[object, Future[Any]]]()
+
+    def ask(client: object, topics: object) -> dict[str, Future[Any]]:
+        del topics
+        asked.append((client, Future()))
+        return {"t": asked[-1][1]}
+
+    monkeypatch.setattr("quadlog.broker.identity.ask_ids", ask)
+    monkeypatch.setattr("quadlog.broker.identity.time.monotonic", lambda: moment[0])
+    identities = Identities("127.0.0.1:1", {"t": None})
+    assert identities.look() == {}
+    moment[0] += LOST_S - 1
+    assert identities.look() == {}
+    assert (len(asked), identities.is_asking) == (1, True), "a slow answer is waited for"
+    moment[0] += 2
+    assert identities.look() == {}
+    [(first, lost), (second, future)] = asked
+    assert first is not second
+    future.set_result(SimpleNamespace(topic_id="id"))
+    assert identities.look() == {"t": ("id", False)}
+    assert identities.knows(["t"])
+    lost.set_result(SimpleNamespace(topic_id="late"))
+    moment[0] += EVERY_S
+    assert identities.look() == {}, "what comes late is not heard"
