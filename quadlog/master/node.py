@@ -225,7 +225,7 @@ class Node:
                 if isinstance(event, Stop):
                     return False
                 self._take(event)
-            self._hear_later()
+            self._hear_later(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
             self.agreement.step(Tick(), moment)
@@ -294,6 +294,7 @@ class Node:
         """What was asked for, what an operator says, and which topics there are."""
         match event:
             case Recognised():
+                self._hear_later(until=float("inf"))  # it was read of the topic that was there before
                 self._remade.recognise(event)
             case Located(handover=handover):
                 self.chores.duty.located(handover)
@@ -313,9 +314,8 @@ class Node:
                 self._hear_if_ours(record)
         self._later.append([record for record in records if record.topic not in self._prompt])
 
-    def _hear_later(self) -> None:
-        """As much as fits into a turn: others wait for this master's posts."""
-        until = now().steady + LATER_MS
+    def _hear_later(self, *, until: float) -> None:
+        """As much as there is time for: others wait for this master's posts."""
         while self._later:
             records = self._later.popleft()
             for record in records[:SLICE]:

@@ -21,7 +21,7 @@ from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.bodies import BESIDE, Bodies
 from quadlog.master.desk import Answer, Waiter
-from quadlog.master.events import Left, Offered, Told
+from quadlog.master.events import Left, Offered, Recognised, Told
 from quadlog.master.inbox import BATCHES
 from quadlog.master.node import SLICE
 from quadlog.ports import Record
@@ -175,7 +175,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(Told([]))
     assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
-    room.node._hear_later()
+    room.node._hear_later(until=now().steady)
     assert room.node.inbox._batches.acquire(blocking=False)
     room.node.inbox.end()
     started = time.monotonic()
@@ -317,6 +317,26 @@ def test_posts_do_not_wait_for_what_came_before_them(
         heard.append((node.unreadable["m2.rounds"], node.unreadable["effects"]))
     assert heard == [(1, SLICE), (1, 2 * SLICE), (1, 2 * SLICE + 1), (1, 2 * SLICE + 1)]
     assert node.inbox._batches.acquire(blocking=False)
+
+
+def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offsets mean nothing in the new one, and would be taken for how far that was heard."""
+    monkeypatch.setattr("quadlog.master.node.LATER_MS", 0.0)
+    node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
+    heard: list[int] = []
+    recognise = node._remade.recognise
+
+    def recognised(seen: Recognised) -> None:
+        heard.append(node.unreadable["effects"])
+        recognise(seen)
+
+    monkeypatch.setattr(node._remade, "recognise", recognised)
+    node.inbox.hear("tail", [Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)])
+    node.put(Recognised("m2.payloads", "another", is_other=False))
+    node._turn()
+    assert heard == [3 * SLICE]
 
 
 def test_only_what_is_none_of_ours_is_passed_over(
