@@ -21,9 +21,7 @@ GONE_S: Final = 10.0
 PATIENCE_S: Final = 3.0
 """How long a broker has to answer."""
 ANSWER_S: Final = 15.0
-"""How long an answer is waited for at the most."""
-LOST_S: Final = 3 * PATIENCE_S
-"""After which an answer that nobody waits for does not come any more."""
+"""How long an answer is waited for at the most; then it is lost."""
 
 log = structlog.get_logger()
 
@@ -95,7 +93,7 @@ class Identities:
             asked, self._asked = self._asked, {}
             for topic, future in asked.items():
                 found |= self._take(topic, future)
-        elif self._asked and time.monotonic() - self._asked_at > LOST_S:
+        elif self._asked and time.monotonic() - self._asked_at > ANSWER_S:
             self._give_up()
         if not self._asked and time.monotonic() - self._asked_at >= EVERY_S:
             self.ask()

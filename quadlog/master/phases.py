@@ -13,10 +13,20 @@ if TYPE_CHECKING:
 
 
 def given_up(before: Standing, after: Standing) -> set[str]:
-    """Who is given up since, also where that is saved with the view that is installed without them."""
+    """Who is given up since, also where that is saved with the view that is installed without them.
+
+    Who was removed is not there either, and was not given up:
+
+    >>> from quadlog.core.model import Peer, Standing, View
+    >>> three = Standing(view=View(epoch=1, members=("m1", "m2", "m3")))
+    >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
+    >>> given_up(three, Standing(view=View(epoch=2, members=("m1",), parent=three.view.id, peers=peers)))
+    {'m2'}
+    """
     names = set(after.given_up)
     if after.view.parent == before.view.id:
-        names |= {*before.view.members} - {*after.view.members}
+        peers = {peer.node for peer in after.view.peers} or {*before.view.members}
+        names |= peers & {*before.view.members} - {*after.view.members}
     return names - set(before.given_up)
 
 

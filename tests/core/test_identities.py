@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from quadlog.broker.identity import EVERY_S, LOST_S, Identities
+from quadlog.broker.identity import ANSWER_S, EVERY_S, Identities
 
 if TYPE_CHECKING:
     import pytest
@@ -24,7 +24,7 @@ def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.
     monkeypatch.setattr("quadlog.broker.identity.time.monotonic", lambda: moment[0])
     identities = Identities("127.0.0.1:1", {"t": None})
     assert identities.look() == {}
-    moment[0] += LOST_S - 1
+    moment[0] += ANSWER_S - 1
     assert identities.look() == {}
     assert (len(asked), identities.is_asking) == (1, True), "a slow answer is waited for"
     moment[0] += 2

@@ -333,7 +333,9 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
         recognise(seen)
 
     monkeypatch.setattr(node._remade, "recognise", recognised)
-    node.inbox.hear("tail", [Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)])
+    node.inbox.hear(
+        "tail", [Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)]
+    )
     node.put(Recognised("m2.payloads", "another", is_other=False))
     node._turn()
     assert heard == [3 * SLICE]
