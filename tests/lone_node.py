@@ -26,7 +26,8 @@ from quadlog.master.inbox import Inbox
 from quadlog.master.intake import Intake
 from quadlog.master.joining import Joining
 from quadlog.master.lead import Lead
-from quadlog.master.node import Ears, Node, Parts
+from quadlog.master.listening import Ears
+from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
 from quadlog.master.watch import Hands, Watch

@@ -1,24 +1,21 @@
 """The node: one thread that owns the agreement, and performs what it asks for in order.
 
-What happens comes through its `inbox`.  Payloads are the part of `acquiring`, effects that of `decided`, what a round
-makes durable that of `saving`, what one master does for its data centre that of `chores`.
+What happens comes through its `inbox`.  What tails read is the part of `listening`, payloads that of `acquiring`,
+effects that of `decided`, what a round makes durable that of `saving`, what one master does for its data centre that
+of `chores`.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
 import structlog
 
-from consumers import agreed, rounds, status
 from quadlog.clock import Turns, now
-from quadlog.core.messages import Heard, Tick
-from quadlog.core.records import Heartbeat
-from quadlog.envelope import SOURCE
-from quadlog.errors import ForeignRecord
+from quadlog.core.messages import Tick
 from quadlog.master.chores import LOOK_MS, Scene
 from quadlog.master.copying import Found
 from quadlog.master.events import (
@@ -36,12 +33,13 @@ from quadlog.master.events import (
     Told,
 )
 from quadlog.master.joining import Forked
+from quadlog.master.listening import Listening
 from quadlog.master.perform import perform
 from quadlog.master.remade import Remade
 from quadlog.master.saving import Saving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from producers.rounds import RoundsProducer
     from quadlog.core.agreement import Agreement
@@ -56,34 +54,16 @@ if TYPE_CHECKING:
     from quadlog.master.desk import Desk
     from quadlog.master.inbox import Inbox
     from quadlog.master.joining import Joining
+    from quadlog.master.listening import Ears
     from quadlog.master.relay import Relay
     from quadlog.master.watch import Watch
-    from quadlog.ports import Record, Together
+    from quadlog.ports import Together
     from quadlog.store import MasterStore
 
 log = structlog.get_logger()
 
 LATER_MS: Final = 30.0
 """What a turn takes at the most to hear of payloads, effects and logs."""
-SLICE: Final = 100
-"""Records between two looks at the clock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ears:
-    """Which topic means what, beside those of payloads and the own effects."""
-
-    rounds: Mapping[str, str]
-    """Topics of posts, each with its data centre."""
-    agreed: str
-    """Heard only where other masters of the data centre write to it too."""
-    sources: Mapping[str, str]
-    """Topics of other data centres' effects, which may be copied from, each with its data centre."""
-    sides: Mapping[str, str]
-    """Their agreed topics, which may be read beside."""
-    own: Collection[str]
-    """Topics of the own data centre, without which nothing goes on."""
-    status: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +122,7 @@ class Node:
         self.joining: Final = parts.joining
         self.relay: Final = parts.relay
         self.chores: Final = parts.chores
-        self.unreadable: Final[Counter[str]] = Counter()
-        """Records that are none of ours, by topic."""
-        self._ears, self._dc_of = parts.ears, parts.dc_of
+        self._dc_of = parts.dc_of
         self._posts, self._together = parts.posts, parts.together
         self._acquiring, self._decided = parts.acquiring, parts.decided
         self._saving = Saving(
@@ -157,12 +135,22 @@ class Node:
             scribe=parts.chores.scribe,
             duty=parts.chores.duty,
         )
+        self.listening: Final = Listening(
+            parts.ears,
+            dc=parts.dc_of[parts.agreement.node],
+            agreement=parts.agreement,
+            acquiring=parts.acquiring,
+            decided=parts.decided,
+            saving=self._saving,
+            joining=parts.joining,
+            relay=parts.relay,
+            crew=parts.crew,
+            chores=parts.chores,
+            heard=parts.inbox.heard,
+        )
         self._remade = Remade(parts.ears, self._saving, parts.acquiring, parts.chores, parts.joining)
         self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
-        self._prompt: Final = frozenset((*parts.ears.rounds, parts.ears.status))
-        self._later: deque[Sequence[Record]] = deque()
-        """Batches of what tails read, less what was heard at once."""
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -218,14 +206,14 @@ class Node:
     def _turn(self) -> bool:
         """1. Take in all there is.  2. Decide once.  3. Perform."""
         self._turns.gather(len(self.desk) + len(self.agreement.queue))
-        pause = 0.0 if self._later else min(self.agreement.wake_at - now().steady, LOOK_MS)
+        pause = 0.0 if self.listening.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
         events = self.inbox.take(pause / 1000)
         with self._together():
             for event in events:
                 if isinstance(event, Stop):
                     return False
                 self._take(event)
-            self._hear_later(until=now().steady + LATER_MS)
+            self.listening.hear_the_rest(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
             self.agreement.step(Tick(), moment)
@@ -282,7 +270,7 @@ class Node:
             case Published(place=place, offset=offset):
                 self._saving.published(place, offset)
             case Told(records=records):
-                self._hear_promptly(records)
+                self.listening.hear(records)
             case Recognised() | Located() | Found() | Forked() | Regained() | Dismissed():
                 self._arrange(event)
             case Stop():
@@ -294,7 +282,7 @@ class Node:
         """What was asked for, what an operator says, and which topics there are."""
         match event:
             case Recognised():
-                self._hear_later(until=float("inf"))  # it was read of the topic that was there before
+                self.listening.hear_the_rest(until=math.inf)  # it was read of the topic that was there before
                 self._remade.recognise(event)
             case Located(handover=handover):
                 self.chores.duty.located(handover)
@@ -306,58 +294,6 @@ class Node:
                 self.chores.scribe.regained(entries)
             case Dismissed(worker=worker):
                 self.crew.dismiss(worker, now().steady)
-
-    def _hear_promptly(self, records: Sequence[Record]) -> None:
-        """Posts and heartbeats, each the next of its topic; what else there is has its turn behind them."""
-        for record in records:
-            if record.topic in self._prompt:
-                self._hear_if_ours(record)
-        self._later.append([record for record in records if record.topic not in self._prompt])
-
-    def _hear_later(self, *, until: float) -> None:
-        """As much as there is time for: others wait for this master's posts."""
-        while self._later:
-            records = self._later.popleft()
-            for record in records[:SLICE]:
-                self._hear_if_ours(record)
-            if len(records) > SLICE:
-                self._later.appendleft(records[SLICE:])
-            else:
-                self.inbox.heard()
-            if now().steady >= until:
-                return
-
-    def _hear_if_ours(self, record: Record) -> None:
-        """What another program wrote to a topic is passed over and counted: it must not stop the order."""
-        try:
-            self._hear(record)
-        except ForeignRecord as error:
-            self.unreadable[record.topic] += 1
-            log.warning("passed over a record", topic=record.topic, offset=record.offset, error=str(error))
-
-    def _hear(self, record: Record) -> None:
-        topic, ears = record.topic, self._ears
-        if dc := ears.rounds.get(topic):
-            post, moment = rounds.hear(record), now()
-            self.relay.hear(post, record, dc, moment.steady)
-            self.agreement.step(Heard(post=post), moment)
-        elif topic in self._acquiring.topics:
-            self._acquiring.hear(record, leads=self.chores.leads)
-        elif topic == ears.status:
-            beat = status.hear(record)
-            if isinstance(beat, Heartbeat) and self.crew.hear(beat, now().steady):
-                self.chores.look_soon()
-        elif topic == ears.agreed:
-            self.joining.hear(self._dc_of[self.agreement.node], record)
-            if place := agreed.place_of(record):
-                mine = record.header(SOURCE) == self.agreement.node.encode()
-                self._saving.published(place, record.offset, mine=mine)
-        elif source := ears.sources.get(topic):
-            self.chores.copying.hear(source, record)
-        elif side := ears.sides.get(topic):
-            self.joining.hear(side, record)
-        elif topic == self._decided.topic and self._decided.hear(record, agreed=self.agreement.last.index):
-            self.chores.look_soon()
 
     # --- performing -----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quadlog.master.chores import Chores
     from quadlog.master.events import Recognised
     from quadlog.master.joining import Joining
-    from quadlog.master.node import Ears
+    from quadlog.master.listening import Ears
     from quadlog.master.saving import Saving
 
 log = structlog.get_logger()

@@ -49,7 +49,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(agreement.ignored),
-        "unreadable_records": dict(node.unreadable),
+        "unreadable_records": dict(node.listening.unreadable),
         "workers": [
             {
                 "id": worker.beat.worker,

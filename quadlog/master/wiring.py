@@ -33,7 +33,8 @@ from quadlog.master.hearing import Hearing
 from quadlog.master.intake import Intake
 from quadlog.master.joining import Joined, Joining
 from quadlog.master.lead import Lead
-from quadlog.master.node import Ears, Node, Parts
+from quadlog.master.listening import Ears
+from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
 from quadlog.master.updates import new_id

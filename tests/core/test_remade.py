@@ -8,7 +8,7 @@ import pytest
 
 from quadlog.errors import TopicLost
 from quadlog.master.events import Recognised
-from quadlog.master.node import Ears
+from quadlog.master.listening import Ears
 from quadlog.master.remade import Remade
 
 if TYPE_CHECKING:

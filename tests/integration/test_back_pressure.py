@@ -23,7 +23,7 @@ from quadlog.master.bodies import BESIDE, Bodies
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered, Recognised, Told
 from quadlog.master.inbox import BATCHES
-from quadlog.master.node import SLICE
+from quadlog.master.listening import SLICE
 from quadlog.ports import Record
 from quadlog.settings import MIB, MasterSettings
 from quadlog.store import MasterStore, Taken
@@ -175,7 +175,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(Told([]))
     assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
-    room.node._hear_later(until=now().steady)
+    room.node.listening.hear_the_rest(until=now().steady)
     assert room.node.inbox._batches.acquire(blocking=False)
     room.node.inbox.end()
     started = time.monotonic()
@@ -314,7 +314,7 @@ def test_posts_do_not_wait_for_what_came_before_them(
     heard: list[tuple[int, int]] = []
     for _ in range(4):
         node._turn()
-        heard.append((node.unreadable["m2.rounds"], node.unreadable["effects"]))
+        heard.append((node.listening.unreadable["m2.rounds"], node.listening.unreadable["effects"]))
     assert heard == [(1, SLICE), (1, 2 * SLICE), (1, 2 * SLICE + 1), (1, 2 * SLICE + 1)]
     assert node.inbox._batches.acquire(blocking=False)
 
@@ -329,7 +329,7 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
     recognise = node._remade.recognise
 
     def recognised(seen: Recognised) -> None:
-        heard.append(node.unreadable["effects"])
+        heard.append(node.listening.unreadable["effects"])
         recognise(seen)
 
     monkeypatch.setattr(node._remade, "recognise", recognised)
@@ -350,7 +350,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     strange = Record("m2.rounds", 7, b"k", b"of another program", [])
     node.inbox.hear("tail", [strange])
     node._turn()
-    assert dict(node.unreadable) == {"m2.rounds": 1}
+    assert dict(node.listening.unreadable) == {"m2.rounds": 1}
 
     def refuse(*_: object) -> None:
         raise StateError("entry 3 is to give way, and its payload is not kept here any more")
@@ -362,4 +362,4 @@ def test_only_what_is_none_of_ours_is_passed_over(
     node.inbox.hear("tail", [Record("m2.rounds", 8, b"m2", codec.encode_post(said), [])])
     node._run()
     assert failures == ["entry 3 is to give way, and its payload is not kept here any more"]
-    assert node.unreadable.total() == 1
+    assert node.listening.unreadable.total() == 1
