@@ -47,11 +47,14 @@ Config = Annotated[Path, typer.Option("--config", help="Settings file (TOML).", 
 def master(config: Config) -> None:
     """Run one master until it is told to stop."""
     from quadlog.logs import start_logging  # noqa: PLC0415 - what a sub-command needs, when it runs
-    from quadlog.master.process import run  # noqa: PLC0415
-    from quadlog.settings import MasterSettings  # noqa: PLC0415
+    from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
     settings = MasterSettings.load(config)
     start_logging(settings.log_level)
+    if settings.role is Role.MUTED:
+        from quadlog.master.muted.process import run  # noqa: PLC0415
+    else:
+        from quadlog.master.process import run  # noqa: PLC0415
     raise typer.Exit(run(settings))
 
 
@@ -237,12 +240,14 @@ def rebuild(
 ) -> None:
     """Make the topics of this master's data centre anew out of a peer's.  Once, while nothing runs there."""
     from quadlog.logs import start_logging  # noqa: PLC0415
+    from quadlog.master.muted.rebuild import MutedRebuild  # noqa: PLC0415
     from quadlog.master.rebuild import Rebuild  # noqa: PLC0415
-    from quadlog.settings import MasterSettings  # noqa: PLC0415
+    from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
     settings = MasterSettings.load(config)
     start_logging(settings.log_level)
-    Rebuild(settings, typer.echo).run(is_meant=yes)
+    kind = MutedRebuild if settings.role is Role.MUTED else Rebuild
+    kind(settings, typer.echo).run(is_meant=yes)
 
 
 def main() -> None:

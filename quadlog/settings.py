@@ -61,6 +61,8 @@ class Role(StrEnum):
     READ_WRITE = "read-write"
     READ_ONLY = "read-only"
     """A witness: it votes and keeps the log, takes no writes, and its data centre evaluates nothing."""
+    MUTED = "muted"
+    """It has no vote, and copies the log and the effects of another data centre for its workers."""
 
 
 AnyRole = Annotated[Role, BeforeValidator(_lower)]
@@ -159,6 +161,8 @@ class MasterSettings(NodeSettings):
     role: AnyRole = Role.READ_WRITE
     """The same in what its peers' settings say of it: all have to know which data centres evaluate nothing."""
     peer: dict[str, Peer] = Field(default_factory=dict)
+    follow: str = ""
+    """Of a muted master: the data centre that it copies; unset, the first one by name that is read-write."""
     max_waiting: Annotated[int, Field(ge=1)] = 100_000
     """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
     max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB
@@ -221,6 +225,32 @@ class MasterSettings(NodeSettings):
                     " it does not, so all of its masters have one role"
                 )
                 raise ValueError(message)
+        return self
+
+    @property
+    def source(self) -> str:
+        """The data centre that a muted master copies."""
+        return self.follow or min(peer.dc for peer in self.peer.values() if peer.role is Role.READ_WRITE)
+
+    @model_validator(mode="after")
+    def _muted_follow_others(self) -> Self:
+        named = [
+            (self.node_id, self.role, self.voting),
+            *((p.id, p.role, p.voting) for p in self.peer.values()),
+        ]
+        for name, role, votes in named:
+            if role is Role.MUTED and votes:
+                message = (
+                    f"role is muted for {name}, and it votes: set its voting to false in the settings of all"
+                )
+                raise ValueError(message)
+        sources = sorted({peer.dc for peer in self.peer.values() if peer.role is not Role.MUTED})
+        if self.follow and (self.role is not Role.MUTED or self.follow not in sources):
+            message = (
+                f"follow is {self.follow}: only a muted master follows, and only another data centre that is not muted"
+                f" ({', '.join(sources) or 'none is named'})"
+            )
+            raise ValueError(message)
         return self
 
     @model_validator(mode="after")

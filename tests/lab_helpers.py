@@ -178,6 +178,7 @@ class Shape(TypedDict, total=False):
     shared_broker: bool
     outside: int
     read_only: int
+    muted: int
     node_command: str
     environment: dict[str, str]
 
@@ -187,7 +188,7 @@ def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     ready = directory.with_name(f"{directory.name}.ready.json")
     output = directory.with_name(f"{directory.name}.output")
     ready.unlink(missing_ok=True)
-    names = ("dcs", "masters", "workers", "outside", "read_only")
+    names = ("dcs", "masters", "workers", "outside", "read_only", "muted")
     asked = {f"--{name.replace('_', '-')}": shape.get(name) for name in names}
     asked["--node-command"] = shape.get("node_command")
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]

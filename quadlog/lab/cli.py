@@ -37,6 +37,9 @@ def up(
             min=0, help="Data centres, the last ones, with read-only masters and no workers.  [default: 0]"
         ),
     ] = None,
+    muted: Annotated[
+        int | None, typer.Option(min=0, help="Data centres, the last ones, with muted masters.  [default: 0]")
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", help="Keep the data here, or continue.  [default: a temporary one]"),
@@ -60,6 +63,7 @@ def up(
                 shared_broker=shared_broker or None,
                 outside=outside,
                 read_only=read_only,
+                muted=muted,
             ),
             directory=directory,
             ready=ready,

@@ -84,6 +84,8 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
 
 
 def _role(shape: Shape, dc: str) -> str:
+    if shape.is_muted(dc):
+        return "muted"
     return "read-write" if shape.writes(dc) else "read-only"
 
 

@@ -62,6 +62,8 @@ class Shape:
     """So many data centres, the last ones, are no peers where the log begins."""
     read_only: int = 0
     """So many data centres, the last ones, are witnesses: their masters are read-only, and they have no workers."""
+    muted: int = 0
+    """So many data centres, the last ones, are muted: their masters have no vote, and copy what others agree on."""
 
     @property
     def dc_names(self) -> tuple[str, ...]:
@@ -74,7 +76,15 @@ class Shape:
         >>> [Shape(dcs=3, outside=1).votes(dc) for dc in ("dc1", "dc2", "dc3")]
         [True, True, False]
         """
-        return dc in self.dc_names[: self.dcs - self.outside]
+        return dc in self.dc_names[: self.dcs - max(self.outside, self.muted)]
+
+    def is_muted(self, dc: str) -> bool:
+        """Whether the master of a data centre is muted.
+
+        >>> [Shape(dcs=3, muted=1).is_muted(dc) for dc in ("dc1", "dc2", "dc3")]
+        [False, False, True]
+        """
+        return dc not in self.dc_names[: self.dcs - self.muted]
 
     def writes(self, dc: str) -> bool:
         """Whether the masters of a data centre are read-write, and it has workers.
@@ -136,9 +146,8 @@ class Shape:
         shared = " --shared-broker" if self.shared_broker else ""
         outside = f" --outside {self.outside}" if self.outside else ""
         read_only = f" --read-only {self.read_only}" if self.read_only else ""
-        return (
-            f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}{outside}{read_only}"
-        )
+        muted = f" --muted {self.muted}" if self.muted else ""
+        return f"--dcs {self.dcs} --masters {self.masters} --workers {self.workers}{shared}{outside}{read_only}{muted}"
 
 
 def _listener(broker_dc: str, opener: str) -> str:
@@ -160,13 +169,14 @@ class Wanted:
     shared_broker: bool | None = None
     outside: int | None = None
     read_only: int | None = None
+    muted: int | None = None
 
     def fill(self, known: Shape) -> Shape:
         """Return `known` with what was asked for laid over it.
 
         Raises:
             UserError: nobody would be a peer, or several masters of a data centre would be added later; or all data
-                centres are witnesses.
+                centres are witnesses, or muted.
 
         """
         shape = Shape(
@@ -176,10 +186,19 @@ class Wanted:
             shared_broker=known.shared_broker if self.shared_broker is None else self.shared_broker,
             outside=known.outside if self.outside is None else self.outside,
             read_only=known.read_only if self.read_only is None else self.read_only,
+            muted=known.muted if self.muted is None else self.muted,
         )
         if shape.outside and (shape.outside >= shape.dcs or shape.masters > 1):
             message = (
                 f"some data centre has to be no --outside one, and --masters 1 beside it; this is {shape}"
+            )
+            raise UserError(message)
+        if shape.muted and (
+            shape.muted >= shape.dcs or shape.masters > 1 or shape.outside or shape.read_only
+        ):
+            message = (
+                "some data centre has to be no --muted one, and --masters 1 beside it, without --outside and"
+                f" --read-only; this is {shape}"
             )
             raise UserError(message)
         if shape.read_only >= shape.dcs:

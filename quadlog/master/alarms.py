@@ -42,6 +42,8 @@ class AlarmName(StrEnum):
     """Its stored quads cannot be recounted."""
     UNDECIDED = "entries-undecided"
     """Entries are agreed, and no effect of theirs came."""
+    UNFOLLOWED = "source-out-of-reach"
+    """Of a muted data centre: the one that it copies does not answer."""
 
 
 WHAT_TO_DO: Final = {
@@ -55,6 +57,7 @@ WHAT_TO_DO: Final = {
     AlarmName.LAGGING: "look at its CPU and disk; wait where it was just started or takes in a large update",
     AlarmName.UNSCRUBBED: "read the reason; free space on the disk of its data-dir",
     AlarmName.UNDECIDED: "start a worker in the evaluating data centre; look at the way to its Kafka",
+    AlarmName.UNFOLLOWED: "look at the way to that Kafka; it goes on by itself where it was",
 }
 INSTEAD: Final = "it is not rebuilt by itself ({why}): stop it, remove its data-dir, start it"
 

@@ -22,7 +22,7 @@ from quadlog.master.outside import urls_of
 from quadlog.master.passage import Passage
 from quadlog.master.peers import Peers
 from quadlog.master.queries import Queries
-from quadlog.master.reads import Reads
+from quadlog.master.reads import OfNode, Reads
 from quadlog.master.room import Room
 from quadlog.master.statements import Statements
 from quadlog.master.status import cluster_status
@@ -48,7 +48,7 @@ def make_app(
     """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
     room = Room(settings.max_open_requests_size)
     passage, updates = Passage(node.crew), Updates(node, settings, room)
-    reads = Reads(node, settings, room, passage=passage, barrier=Barrier(updates.barrier))
+    reads = Reads(OfNode(node), settings, room, passage=passage, barrier=Barrier(updates.barrier))
     queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
     doors = Peers(node, updates, settings, peers, Introduction(urls_of(settings)))
     statements = Statements(updates, settings, room, reads.dry_run)

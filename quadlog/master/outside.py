@@ -85,3 +85,13 @@ def _writers(agreement: Agreement, settings: MasterSettings) -> str:
     urls, roles = urls_of(settings), roles_of(settings)
     others = [peer.node for peer in agreement.peers if peer.node != settings.node_id]
     return ", ".join(urls.get(name, name) for name in others if roles.get(name) is not Role.READ_ONLY)
+
+
+def muted(settings: MasterSettings) -> ReadOnly:
+    """What a muted master answers to whatever would be logged, or asks what became of it."""
+    writers = [peer.url for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
+    return ReadOnly(
+        f"{settings.node_id} of {settings.dc} is muted: it follows {settings.source}, and takes no writes, strict"
+        " reads, imports or changes of the peers, nor does it tell of transactions. This request logged nothing; send"
+        f" it to {', '.join(sorted(writers))}, with the same Idempotency-Key if there was one"
+    )

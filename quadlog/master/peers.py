@@ -224,6 +224,11 @@ class Peers:
 
     async def _check_new(self, name: str, dc: str) -> None:
         """Whether all peers, and the new one itself, know where it is and where they are; raises as `add` does."""
+        if self._roles.get(name) is Role.MUTED:
+            raise PeersStay(
+                f"{name} is muted by the settings of {self._settings.node_id}: it never votes. Give it another role in"
+                " the settings of every master first; nothing was logged"
+            )
         if name not in self._dc_of:
             raise NoSuchPeer(
                 f"the settings of {self._settings.node_id} do not name {name}: add peer.N.id, .dc, .url, .kafka and"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.master.barrier import Barrier
-    from quadlog.master.crew import Worker
+    from quadlog.master.crew import Crew, Worker
     from quadlog.master.node import Node
     from quadlog.master.passage import Passage
     from quadlog.master.room import Room
@@ -47,14 +47,65 @@ AGAIN_S: Final = 0.005
 """Between two looks: the worker's heartbeat follows what it applied within some milliseconds."""
 
 
+class Known(Protocol):
+    """What a master knows that passes reads on."""
+
+    @property
+    def crew(self) -> Crew:
+        """The workers."""
+        ...
+
+    @property
+    def shown(self) -> int:
+        """Index that a read of its session has to show."""
+        ...
+
+    @property
+    def agreed(self) -> int:
+        """Index of the last entry that it knows to be agreed."""
+        ...
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Chain hash of the entry at an index; None: it cannot tell."""
+        ...
+
+
+class OfNode:
+    """What a node knows."""
+
+    def __init__(self, node: Node) -> None:
+        """`node` is asked each time."""
+        self._node = node
+
+    @property
+    def crew(self) -> Crew:
+        """The workers."""
+        return self._node.crew
+
+    @property
+    def shown(self) -> int:
+        """All that was acknowledged here."""
+        return self._node.desk.shown
+
+    @property
+    def agreed(self) -> int:
+        """The last entry of the own log."""
+        return self._node.agreement.last.index
+
+    def chain_at(self, index: int) -> bytes | None:
+        """As the own log has it."""
+        entry = self._node.store.entry(index)
+        return None if entry is None else entry[0]
+
+
 class Reads:
     """Passes reads on to workers."""
 
     def __init__(
-        self, node: Node, settings: MasterSettings, room: Room, *, passage: Passage, barrier: Barrier
+        self, known: Known, settings: MasterSettings, room: Room, *, passage: Passage, barrier: Barrier
     ) -> None:
-        """`node` knows the workers, `passage` leads there; `room` is for the bodies of open requests."""
-        self._node, self._settings, self._room = node, settings, room
+        """`known` has the workers, `passage` leads there; `room` is for the bodies of open requests."""
+        self._known, self._settings, self._room = known, settings, room
         self._passage, self._barrier = passage, barrier
         self._numbers = count(1)
 
@@ -136,9 +187,9 @@ class Reads:
             case Consistency.EVENTUAL:
                 index = 0
             case Consistency.SESSION:
-                index = self._node.desk.shown
+                index = self._known.shown
             case Consistency.LOCAL:
-                index = self._node.agreement.last.index
+                index = self._known.agreed
             case Consistency.STRICT:
                 index = await self._barrier.index()
         return max(index, asked.index)
@@ -150,16 +201,16 @@ class Reads:
             OtherHistory: it has.
 
         """
-        entry = self._node.store.entry(asked.index) if asked.chain else None
-        if entry is not None and not entry[0].hex().startswith(asked.chain):
+        chain = self._known.chain_at(asked.index) if asked.chain else None
+        if chain is not None and not chain.hex().startswith(asked.chain):
             message = (
-                f"index {asked.index} has the chain {entry[0].hex()[:16]} here, not {asked.chain}: what was read or"
+                f"index {asked.index} has the chain {chain.hex()[:16]} here, not {asked.chain}: what was read or"
                 " written there is not part of this log; ask /tx/ what became of it"
             )
             raise OtherHistory(message)
 
     def _best(self, failures: Container[str], at_least: int) -> Worker | None:
-        found = self._node.crew.for_read(now().steady, at_least)
+        found = self._known.crew.for_read(now().steady, at_least)
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
     async def _wait_for_one(self, at_least: int) -> None:
@@ -170,7 +221,7 @@ class Reads:
 
     def _why(self, failures: Mapping[str, str], at_least: int) -> str:
         """One line a worker."""
-        crew, moment = self._node.crew, now().steady
+        crew, moment = self._known.crew, now().steady
         lines = [
             f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, at_least)}"
             for worker in crew.all()

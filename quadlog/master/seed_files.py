@@ -153,7 +153,7 @@ class SeedFiles:
         """Of each other data centre with workers a master that answers; the first one if none does."""
         doors: dict[str, str] = {}
         for dc, peers in self.other_dcs().items():
-            if peers[0].role is Role.READ_ONLY:
+            if peers[0].role is not Role.READ_WRITE:
                 continue
             said = await self.there(peers)
             peer = next((peer for peer in peers if peer.id == said.get("master")), peers[0])

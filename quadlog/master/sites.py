@@ -36,7 +36,8 @@ class Sites:
 
     def __init__(self, settings: MasterSettings) -> None:
         """`settings`: of that master."""
-        peers = settings.peer.values()
+        peers = [peer for peer in settings.peer.values() if peer.role is not Role.MUTED]
+        # Nobody waits for a muted one or reads its topics.
         self.node: Final = settings.node_id
         self.dc: Final = settings.dc
         """Its data centre."""

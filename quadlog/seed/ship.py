@@ -137,7 +137,7 @@ def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
     return [
         dc
         for dc, said in dcs.items()
-        if said.get("role") != "read-only"
+        if said.get("role") not in {"read-only", "muted"}
         and not any(label.signature in (worker["keeps"] or []) for worker in said.get("workers", {}).values())
     ]
 

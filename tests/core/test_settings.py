@@ -213,7 +213,7 @@ def test_all_know_which_data_centres_evaluate_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('role = "muted"\n' + MASTER, "role: Input should be 'read-write' or 'read-only'"),
+        ('role = "deaf"\n' + MASTER, "role: Input should be 'read-write', 'read-only' or 'muted'"),
         (MASTER + WITNESS.replace("Only", "Once"), "peer.2.role: Input should be"),
         ("role = 1\n" + MASTER, "role: Input should be"),
         ('role = "read-only"\n' + MASTER + 'role = "read-only"\n', "read-only for all masters"),
@@ -227,3 +227,36 @@ def test_all_know_which_data_centres_evaluate_nothing(tmp_path: Path) -> None:
 def test_roles_that_cannot_be(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SetupError, match=said):
         load(tmp_path, text)
+
+
+MUTED = 'role = "muted"\nvoting = false\n'
+
+
+def test_a_muted_master_follows_the_first_that_is_read_write(tmp_path: Path) -> None:
+    assert load(tmp_path, MUTED + MASTER).source == "dc2"
+    assert load(tmp_path, MUTED + MASTER + FOURTH).source == "dc2"
+    assert load(tmp_path, MUTED + 'follow = "dc3"\n' + MASTER + FOURTH).source == "dc3"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('role = "muted"\n' + MASTER, "role is muted for dc1-m1, and it votes"),
+        (MASTER + 'role = "muted"\n', "role is muted for dc2-m1, and it votes"),
+        ('follow = "dc2"\n' + MASTER, "follow is dc2: only a muted master follows"),
+        (MUTED + 'follow = "dc9"\n' + MASTER, r"follow is dc9: .*\(dc2\)"),
+        (MUTED + 'follow = "dc1"\n' + MASTER, "follow is dc1"),
+    ],
+)
+def test_muted_masters_that_cannot_be(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(SetupError, match=wrong):
+        load(tmp_path, text)
+
+
+def test_nobody_reads_or_counts_a_muted_peer(tmp_path: Path) -> None:
+    sites = Sites(load(tmp_path, MASTER + FOURTH + 'role = "muted"\n'))
+    assert (sites.others, list(sites.dc_of), list(sites.topics)) == (
+        ["dc2"],
+        ["dc1-m1", "dc2-m1"],
+        ["dc1", "dc2"],
+    )

@@ -23,7 +23,7 @@ from quadlog.master import reads as reads_module
 from quadlog.master.barrier import Barrier
 from quadlog.master.crew import Crew
 from quadlog.master.passage import Passage
-from quadlog.master.reads import Reads
+from quadlog.master.reads import OfNode, Reads
 from quadlog.master.room import Room
 from quadlog.settings import MIB
 
@@ -82,7 +82,11 @@ class Door:
         workers = Starlette(routes=[Route("/sparql", says_who, methods=["POST"])])
         self.passage._client = httpx.AsyncClient(transport=httpx.ASGITransport(workers))
         reads = Reads(
-            cast("Any", node), cast("Any", settings), Room(MIB), passage=self.passage, barrier=Barrier(give)
+            OfNode(cast("Any", node)),
+            cast("Any", settings),
+            Room(MIB),
+            passage=self.passage,
+            barrier=Barrier(give),
         )
         app = Starlette(
             routes=[Route("/sparql", reads.answer, methods=["POST"])],

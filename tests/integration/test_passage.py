@@ -22,7 +22,7 @@ from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.master.crew import Crew
 from quadlog.master.passage import Passage
-from quadlog.master.reads import Reads
+from quadlog.master.reads import OfNode, Reads
 from quadlog.master.room import Room
 from quadlog.settings import MIB
 
@@ -72,7 +72,9 @@ async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tupl
         crew.hear(heartbeat(f"w{number}", port), now().steady)
     node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0)))
     settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=Consistency.SESSION)
-    reads = Reads(node, cast("Any", settings), Room(MIB), passage=Passage(crew), barrier=cast("Any", None))
+    reads = Reads(
+        OfNode(node), cast("Any", settings), Room(MIB), passage=Passage(crew), barrier=cast("Any", None)
+    )
     app = Starlette(
         routes=[Route("/sparql", reads.answer, methods=["POST"])],
         exception_handlers={QuadlogError: handle_error},

@@ -1,0 +1,124 @@
+"""The front door of a muted master: reads and status; whatever would be logged is refused, and told where it goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from quadlog.answers import handle_error
+from quadlog.clock import now
+from quadlog.errors import QuadlogError
+from quadlog.master import registry
+from quadlog.master.app import STATEMENTS
+from quadlog.master.barrier import Barrier
+from quadlog.master.outside import muted
+from quadlog.master.passage import Passage
+from quadlog.master.queries import Queries
+from quadlog.master.reads import Reads
+from quadlog.master.room import Room
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from quadlog.master.muted.keeper import Keeper
+    from quadlog.settings import MasterSettings
+
+CHANGES = (
+    ("/update", ["POST"]),
+    (STATEMENTS, ["POST", "PUT", "DELETE"]),
+    ("/controls/{name}", ["PUT", "DELETE"]),
+    ("/tx/{name:path}", ["GET"]),
+    ("/cluster/peers", ["GET", "POST"]),
+    ("/cluster/peers/{id}", ["DELETE"]),
+    ("/cluster/seed", ["GET", "POST"]),
+    ("/cluster/seed/files", ["GET", "PUT"]),
+)
+"""What only masters that vote can do, or know."""
+
+
+def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
+    """The ASGI application."""
+    passage = Passage(keeper.crew)
+    room = Room(settings.max_open_requests_size)
+
+    async def refuse(request: Request) -> NoReturn:
+        del request
+        raise muted(settings)
+
+    async def no_barrier() -> int:
+        raise muted(settings)
+
+    reads = Reads(keeper, settings, room, passage=passage, barrier=Barrier(no_barrier))
+    queries = Queries(keeper.crew, passage)
+
+    async def status(request: Request) -> Response:
+        del request
+        return JSONResponse(muted_status(keeper, settings))
+
+    async def fine(request: Request) -> Response:
+        del request
+        return PlainTextResponse("ok\n")
+
+    async def ready(request: Request) -> Response:
+        del request
+        if keeper.crew.for_read(now().steady, keeper.shown):
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("no worker in service\n", 503, {"Retry-After": "1"})
+
+    return Starlette(
+        routes=[
+            Route("/sparql", reads.answer, methods=["GET", "POST"]),
+            Route(STATEMENTS, reads.statements, methods=["GET"]),
+            Route("/controls", reads.controls, methods=["GET"]),
+            Route("/controls/{name}", reads.controls, methods=["GET"]),
+            Route("/queries", queries.listed, methods=["GET"]),
+            Route("/queries/{id}", queries.stop, methods=["DELETE"]),
+            Route("/cluster/status", status, methods=["GET"]),
+            Route("/healthz/started", fine, methods=["GET"]),
+            Route("/healthz/alive", fine, methods=["GET"]),
+            Route("/healthz/ready", ready, methods=["GET"]),
+            *(Route(path, refuse, methods=methods) for path, methods in CHANGES),
+            Mount("/registry", routes=registry.ROUTES),
+        ],
+        exception_handlers={QuadlogError: handle_error},
+    )
+
+
+def muted_status(keeper: Keeper, settings: MasterSettings) -> dict[str, Any]:
+    """What it knows; the names are those of `/cluster/status` elsewhere where they mean the same."""
+    moment, since, seed = now().steady, keeper.unheard_since, keeper.ledger.seed
+    return {
+        "node": settings.node_id,
+        "dc": settings.dc,
+        "repository": settings.repository,
+        "kafka": settings.kafka,
+        "role": settings.role.value,
+        "follows": {
+            "dc": settings.source,
+            "reached": since is None,
+            "silent_s": None if since is None else round((moment - since) / 1000, 1),
+            "records_behind": dict(keeper.behind),
+        },
+        "agreed_index": keeper.agreed,
+        "decided_index": keeper.ledger.index,
+        "seed": seed and {"signature": seed.signature.hex(), "quads": seed.quads},
+        "workers": [
+            {
+                "id": worker.beat.worker,
+                "url": worker.beat.url,
+                "state": keeper.crew.state(worker, moment),
+                "evaluating": worker.beat.evaluating,
+                "applied_index": worker.beat.applied.index,
+                "applied_chain": worker.beat.applied.chain.hex(),
+                "signature": worker.beat.signature.hex(),
+                "quads": worker.beat.quads,
+                "reads": worker.reading,
+                "heard_ms_ago": round(moment - worker.heard_at),
+            }
+            for worker in keeper.crew.all()
+        ],
+        "alarms": [alarm.as_json() for alarm in keeper.alarms()],
+    }

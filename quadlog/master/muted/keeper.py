@@ -1,0 +1,123 @@
+"""The keeper: what a muted master knows of its workers, of the log and of the source."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from consumers import status
+from consumers.agreed import place_of
+from consumers.effects_ledger import EffectsLedger
+from quadlog.clock import now
+from quadlog.core.records import Cut
+from quadlog.master.alarms import AlarmName, Alarms, Trouble
+from quadlog.master.foreign import understood
+from quadlog.master.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quadlog.core.messages import Now
+    from quadlog.core.records import Place
+    from quadlog.master.alarms import Alarm
+    from quadlog.master.crew import Crew
+    from quadlog.master.watch import Hands
+    from quadlog.ports import Record
+    from quadlog.topics import Topics
+
+TOLERATED_MS: Final = 5_000.0
+"""How long the source may not answer before an alarm tells: it is asked every two seconds."""
+
+
+class Keeper:
+    """Follows the own topics; any thread may tell it what it read."""
+
+    def __init__(self, topics: Topics, crew: Crew, hands: Hands, *, source: str, max_lag_ms: float) -> None:
+        """Begin before anything was read.
+
+        Args:
+            topics: of the own data centre; its effects are to be heard from their beginning on.
+            crew: the workers.
+            hands: what to do about those that are silent or wrong.
+            source: the data centre that is copied.
+            max_lag_ms: how long what is decided may be missing at a worker before that is told.
+
+        """
+        self.crew: Final = crew
+        self.ledger: Final = EffectsLedger()
+        self.agreed = 0
+        """Index of the last entry that was copied."""
+        self._cut = 1
+        self._topics, self._source = topics, source
+        self._watch: Final = Watch(crew, self.ledger, hands, max_lag_ms=max_lag_ms)
+        self._own: Final = Alarms()
+        self._lock = threading.Lock()
+        self.behind: dict[str, int] = {}
+        """Of each topic of the source the records that it had and were not copied when it last answered."""
+        self.unheard_since: float | None = now().steady
+        """Since when the source does not answer; None: it does.  Milliseconds of the steady clock."""
+
+    @property
+    def shown(self) -> int:
+        """Reads of a session go on where the furthest worker is: nothing was acknowledged here."""
+        return self.crew.applied()
+
+    def chain_at(self, index: int) -> bytes | None:
+        """As the effects say it, of the last 2,000; older points cannot be checked."""
+        with self._lock:
+            after = self.ledger.state_after(index)
+        return None if after is None else after.entry_chain
+
+    def alarms(self) -> list[Alarm]:
+        """All that are raised."""
+        return [*self._own.all(), *self._watch.alarms.all()]
+
+    def hear(self, tail: str, records: Sequence[Record]) -> None:
+        """What was read of the own topics."""
+        del tail
+        with self._lock:
+            for topic in {record.topic for record in records}:
+                self._hear([record for record in records if record.topic == topic], topic)
+
+    def _hear(self, records: Sequence[Record], topic: str) -> None:
+        if topic == self._topics.status:
+            for _, beat in understood(records, status.hear):
+                if beat is not None:
+                    self.crew.hear(beat, now().steady)
+        elif topic == self._topics.effects:
+            for _ in understood(records, self.ledger.hear):
+                pass
+            if self.ledger.seed is not None:
+                self.crew.seed = self.ledger.seed.signature
+            self.crew.rewound = self.ledger.rewound, self.ledger.stays
+        else:
+            for _, place in understood(records, place_of):
+                self._follow(place)
+
+    def _follow(self, place: Place | Cut | None) -> None:
+        """The same rules as everywhere: behind a cut smaller epochs are void, and what does not follow is so too."""
+        if isinstance(place, Cut):
+            if place.epoch > self._cut and place.index <= self.agreed:
+                self._cut, self.agreed = place.epoch, place.index
+        elif place is not None and place.epoch >= self._cut and place.index == self.agreed + 1:
+            self.agreed = place.index
+
+    def source_says(self, behind: dict[str, int] | None) -> None:
+        """How many records of each topic are not copied yet; None: it did not answer."""
+        if behind is not None:
+            self.behind, self.unheard_since = behind, None
+        elif self.unheard_since is None:
+            self.unheard_since = now().steady
+
+    def look(self, moment: Now) -> None:
+        """See now and then what is wrong."""
+        with self._lock:
+            self._watch.compare()
+            self._watch.look(moment, agreed=self.agreed, leads=True)
+            since, troubles = self.unheard_since, list[Trouble]()
+            if since is not None and moment.steady - since > TOLERATED_MS:
+                reason = f"{self._source} is followed, and its Kafka does not answer"
+                troubles.append(
+                    Trouble(name=AlarmName.UNFOLLOWED, worker=None, index=self.agreed, reason=reason)
+                )
+            self._own.set(troubles, moment.wall)

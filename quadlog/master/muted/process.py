@@ -1,0 +1,175 @@
+"""Composition root of a muted master: two topics copied, the workers watched, reads served."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog import failpoints
+from quadlog.broker import BEGINNING, END, STARTING_S, Admin, KafkaOutlet, KafkaTail, Watched, end_of
+from quadlog.clock import now
+from quadlog.errors import TopicLost, Unavailable
+from quadlog.master.crew import Crew
+from quadlog.master.doors import Doors
+from quadlog.master.muted.app import make_app
+from quadlog.master.muted.followed import FILE, Followed
+from quadlog.master.muted.keeper import Keeper
+from quadlog.master.muted.mirror import LOOK_BACK, Mirror, next_offset
+from quadlog.master.own import prepare_topics
+from quadlog.master.watch import LOOK_MS, Hands
+from quadlog.server import Server
+from quadlog.topics import Topics
+
+if TYPE_CHECKING:
+    from quadlog.master.crew import Worker
+    from quadlog.settings import MasterSettings
+
+log = structlog.get_logger()
+
+ASK_S: Final = 2.0
+"""Between two questions where the source's topics end, and how long it has to answer."""
+
+
+class MutedProcess:
+    """Everything one muted master consists of."""
+
+    def __init__(self, settings: MasterSettings) -> None:
+        """Look at the own topics; nothing is copied yet.
+
+        Raises:
+            TopicLost: they are not those that it wrote.
+            SetupError: they are copies of another data centre's, or no copies.
+            Unavailable: the own Kafka does not answer.
+
+        """
+        self._settings: Final = settings
+        self._server: Final = Server(settings.host, settings.port)
+        self._own: Final = Topics(settings.repository, settings.dc)
+        self._theirs: Final = Topics(settings.repository, settings.source)
+        self._their_kafka: Final = next(p.kafka for p in settings.peer.values() if p.dc == settings.source)
+        self._followed: Final = Followed(settings.data_dir / FILE)
+        self._note_own_topics()
+        self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
+        self._mirrors: Final = {
+            theirs: self._mirror(own)
+            for theirs, own in (
+                (self._theirs.agreed, self._own.agreed),
+                (self._theirs.effects, self._own.effects),
+            )
+        }
+        doors = Doors()
+        soon = self._server.call_soon
+        hands = Hands(
+            knock=lambda worker: soon(lambda: doors.knock(worker)),
+            mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
+            sow=_cannot_sow,
+        )
+        self._keeper: Final = Keeper(
+            self._own,
+            Crew(timeout_ms=settings.worker_timeout * 1000),
+            hands,
+            source=settings.source,
+            max_lag_ms=settings.max_worker_lag * 1000,
+        )
+        self._ended: Final = threading.Event()
+
+    def _note_own_topics(self) -> None:
+        admin, topics = Admin(self._settings.kafka), (self._own.agreed, self._own.effects)
+        self._followed.refuse_others(admin.ids(topics), topics)
+        prepare_topics(self._settings)
+        self._followed.note(admin.ids(topics))
+
+    def _mirror(self, topic: str) -> Mirror:
+        settings = self._settings
+        _, records = end_of(settings.kafka, topic, count=LOOK_BACK, timeout=STARTING_S)
+        at = next_offset(topic, records, source=settings.source)
+        return Mirror(self._outlet, topic, source=settings.source, at=at, settle=self._outlet.flush)
+
+    def run(self) -> int:
+        """Serve until told to stop.  Returns the process's exit status."""
+        tails = [self._tail(topic, mirror) for topic, mirror in self._mirrors.items()]
+        name = f"{self._settings.node_id}-reads-own"
+        own = KafkaTail(
+            self._settings.kafka, client=name, name=name, hear=self._keeper.hear, failed=self._server.fail
+        )
+        tails.append(
+            own.start({self._own.status: END, self._own.agreed: BEGINNING, self._own.effects: BEGINNING})
+        )
+        for beside in (self._look, self._ask):
+            threading.Thread(target=self._keep, args=(beside,), name=beside.__name__, daemon=True).start()
+        log.info("muted master serves", id=self._settings.node_id, follows=self._settings.source)
+        try:
+            return self._server.run(make_app(self._keeper, self._settings))
+        finally:
+            self._ended.set()
+            for tail in tails:
+                tail.close()
+            self._outlet.close()
+
+    def _tail(self, topic: str, mirror: Mirror) -> KafkaTail:
+        """Waits while the source is out of reach, and goes on."""
+        name = f"{self._settings.node_id}-copies-{topic}"
+
+        def recognised(topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as `Watched` has it
+            try:
+                self._followed.recognise(topic, identity, is_other)
+            except TopicLost as lost:
+                self._server.fail(f"TopicLost: {lost}")
+                raise
+
+        watched = Watched({topic: self._followed.known(topic)}, recognised)
+        tail = KafkaTail(
+            self._their_kafka,
+            client=name,
+            name=name,
+            hear=lambda _, records: mirror.hear(records),
+            failed=self._server.fail,
+            watched=watched,
+        )
+        return tail.start({topic: mirror.at})
+
+    def _keep(self, what: object) -> None:
+        assert callable(what)
+        try:
+            what()
+        except Exception as error:
+            log.exception("a muted master cannot go on")
+            self._server.fail(f"{type(error).__name__}: {error}")
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_MS / 1000):
+            self._keeper.look(now())
+
+    def _ask(self) -> None:
+        """How far the source is.
+
+        Raises:
+            TopicLost: it is shorter than what was copied.
+
+        """
+        while not self._ended.wait(ASK_S):
+            behind: dict[str, int] = {}
+            for topic, mirror in self._mirrors.items():
+                at = mirror.at
+                try:
+                    end, _ = end_of(self._their_kafka, topic, count=0, timeout=ASK_S)
+                except Unavailable:
+                    break
+                if end < at:
+                    raise TopicLost(
+                        f"{topic}, which is followed, ends at offset {end}, and was copied up to {at}"
+                    )
+                behind[topic] = max(0, end - mirror.at)
+            self._keeper.source_says(behind if len(behind) == len(self._mirrors) else None)
+
+
+def _cannot_sow(worker: Worker) -> None:
+    log.warning("a worker lacks the seed, and a muted master brings none", worker=worker.beat.worker)
+
+
+def run(settings: MasterSettings) -> int:
+    """Run one muted master until it is told to stop."""
+    failpoints.arm(settings.failpoint)
+    return MutedProcess(settings).run()

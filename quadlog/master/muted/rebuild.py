@@ -1,0 +1,36 @@
+"""`quadlog dc rebuild` of a muted data centre: its copies are deleted, and its master begins to copy anew."""
+
+from __future__ import annotations
+
+from quadlog.errors import SetupError
+from quadlog.master.muted.followed import FILE
+from quadlog.master.own import prepare_topics
+from quadlog.master.rebuild import Rebuild
+
+
+class MutedRebuild(Rebuild):
+    """Nothing but copies is there, so nothing can be lost, and nobody has to be told."""
+
+    def run(self, *, is_meant: bool) -> None:
+        """Delete the copies, if that is meant.
+
+        Raises:
+            SetupError: its master or a worker runs, or it is not meant.
+            Unavailable: the own Kafka does not answer.
+
+        """
+        own, source = self._sites.own, self._settings.source
+        self._refuse_while_masters_run()
+        self._refuse_while_workers_run()
+        if not is_meant:
+            message = (
+                f"{own.agreed} and {own.effects} would be deleted, and copied anew from {source}; the workers of"
+                f" {self._sites.dc} would be fed again. Say --yes if that is meant; nothing was changed"
+            )
+            raise SetupError(message)
+        self._admin.delete([own.agreed, own.effects])
+        (self._settings.data_dir / FILE).unlink(missing_ok=True)
+        prepare_topics(self._settings)
+        self._tell(
+            f"{self._sites.dc} is empty: start its master, which copies {source}, and then its workers"
+        )

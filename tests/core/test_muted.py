@@ -1,0 +1,166 @@
+"""A muted master's copies: one to one, in order, each once, and from where on after a restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from consumers.agreed import AgreedConsumer
+from consumers.effects import EffectsConsumer, epoch_of
+from quadlog.core.model import GENESIS, START, Point
+from quadlog.envelope import EPOCH, MIRRORED, MIRRORED_FROM
+from quadlog.errors import SetupError, TopicLost
+from quadlog.master.crew import Crew
+from quadlog.master.muted.followed import Followed
+from quadlog.master.muted.keeper import Keeper
+from quadlog.master.muted.mirror import Mirror, next_offset
+from quadlog.master.watch import Hands
+from quadlog.topics import Topics
+from tests.core.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from quadlog.ports import Record
+
+
+def mirror(topic: Topic, at: int = 0) -> Mirror:
+    return Mirror(topic, "own", source="dc1", at=at)
+
+
+def with_a_cut() -> list[Record]:
+    """A log that went back once, with big entries in chunks, and a record of another program."""
+    before, after = forked()
+    topic = Topic()
+    topic.produce("agreed", key=b"x", values=[b"of another program"], headers=[("a", b"b")])
+    topic.records += topic_of([*before, cut_behind(before[2], 2), *after[3:]])
+    return numbered(topic.records)
+
+
+def numbered(records: Sequence[Record]) -> list[Record]:
+    topic = Topic()
+    for record in records:
+        topic.produce(record.topic, key=record.key, values=[record.value], headers=record.headers)
+    return topic.records
+
+
+def heard(records: Sequence[Record]) -> list[Point]:
+    """Where a worker is after each record that counts."""
+    consumer, points = AgreedConsumer(START), list[Point]()
+    for record in records:
+        if record.key != b"x" and consumer.hear(record) is not None:
+            points.append(consumer.last)
+    return points
+
+
+def test_copies_keep_all_and_say_what_they_are_copies_of() -> None:
+    theirs, own = with_a_cut(), Topic()
+    mirror(own).hear(theirs)
+    assert [(r.key, r.value, r.headers[:-2]) for r in own.records] == [
+        (r.key, r.value, r.headers) for r in theirs
+    ]
+    assert [r.number(MIRRORED) for r in own.records] == list(range(len(theirs)))
+    assert {r.header(MIRRORED_FROM) for r in own.records} == {b"dc1"}
+
+
+def test_copies_of_copies_say_where_they_were_read() -> None:
+    """And keep the epoch: who joins a stronger side copies effects, and those are copied here."""
+    source = Topic()
+    source.produce(
+        "e", key=b"1", values=[b"v"], headers=[(EPOCH, b"3"), (MIRRORED, b"77"), (MIRRORED_FROM, b"dc2")]
+    )
+    own = Topic()
+    mirror(own).hear(source.records)
+    (copy,) = own.records
+    assert (copy.number(MIRRORED), copy.header(MIRRORED_FROM), epoch_of(copy)) == (0, b"dc1", 3)
+    assert next_offset("own", own.records, source="dc1") == 1
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+def test_whoever_dies_anywhere_goes_on_and_all_is_there_once(stop: int) -> None:
+    theirs, own = with_a_cut(), Topic()
+    mirror(own).hear(theirs[:stop])
+    mirror(own, next_offset("own", own.records, source="dc1")).hear(theirs)
+    assert [r.value for r in own.records] == [r.value for r in theirs]
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+@pytest.mark.parametrize("late", range(1, 4))
+def test_what_a_killed_one_had_in_flight_may_come_again_behind(stop: int, late: int) -> None:
+    """Readers come to the same log, the next start goes on behind the furthest copy, and nothing is missing."""
+    theirs, own = with_a_cut(), Topic()
+    mirror(own).hear(theirs[:stop])
+    mirror(own, max(0, stop - late)).hear(theirs[:stop])
+    assert next_offset("own", own.records, source="dc1") == stop
+    mirror(own, stop).hear(theirs)
+    assert heard(own.records)[-1] == heard(theirs)[-1]
+    twice = effects_topic(fence(1), *(effect(index) for index in range(1, 5)))
+    for records in (twice, [*twice[:stop], *twice[max(0, stop - late) :]]):
+        consumer = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0)
+        for record in records:
+            consumer.hear(record)
+        assert consumer.index == 4
+
+
+def test_the_furthest_copy_tells_not_the_last_one() -> None:
+    """What was in flight came behind what its successor wrote."""
+    theirs, own = with_a_cut(), Topic()
+    mirror(own).hear(theirs)
+    mirror(own).hear(theirs[:2])
+    assert next_offset("own", own.records, source="dc1") == len(theirs)
+
+
+def test_it_begins_at_the_beginning() -> None:
+    assert next_offset("own", [], source="dc1") == 0
+
+
+def test_another_source_is_refused() -> None:
+    own = Topic()
+    mirror(own).hear(with_a_cut())
+    with pytest.raises(SetupError, match=r"copied from dc1, and dc2 is to be followed.*dc rebuild"):
+        next_offset("own", own.records, source="dc2")
+
+
+def test_what_is_no_copy_is_refused() -> None:
+    with pytest.raises(SetupError, match=r"are no copies.*dc rebuild"):
+        next_offset("own", with_a_cut(), source="dc1")
+
+
+def test_topics_made_anew_are_told(tmp_path: Path) -> None:
+    followed = Followed(tmp_path / "f.json")
+    followed.recognise("theirs", "a", is_other=False)
+    followed.note({"own": "b"})
+    again = Followed(tmp_path / "f.json")
+    again.refuse_others({"own": "b"}, ("own",))
+    again.recognise("theirs", "a", is_other=False)
+    for there, seen in (({}, "is gone"), ({"own": "c"}, "another topic")):
+        with pytest.raises(TopicLost, match=seen):
+            again.refuse_others(there, ("own",))
+    for identity in ("c", None):
+        with pytest.raises(TopicLost, match="theirs, which is followed, is"):
+            again.recognise("theirs", identity, is_other=True)
+
+
+def test_the_keeper_follows_cuts_and_effects() -> None:
+    topics = Topics("main", "dc3")
+    hands = Hands(knock=lambda _: None, mend=lambda _, __: None, sow=lambda _: None)
+    keeper = Keeper(topics, Crew(timeout_ms=1), hands, source="dc1", max_lag_ms=1)
+    theirs = with_a_cut()
+    own, effects = Topic(), Topic()
+    Mirror(own, topics.agreed, source="dc1", at=0).hear(theirs)
+    Mirror(effects, topics.effects, source="dc1", at=0).hear(
+        effects_topic(fence(1), *(effect(index) for index in range(1, 5)))
+    )
+    cut = next(number for number, record in enumerate(own.records) if record.key == b"cut")
+    keeper.hear("", own.records[:cut])
+    assert keeper.agreed > heard(theirs[: cut + 1])[-1].index
+    keeper.hear("", own.records[cut : cut + 1])
+    assert keeper.agreed == heard(theirs[: cut + 1])[-1].index
+    keeper.hear("", own.records[cut + 1 :])
+    keeper.hear("", effects.records)
+    assert keeper.agreed == heard(theirs)[-1].index
+    assert keeper.ledger.index == 4
+    assert keeper.chain_at(4) == effect(4).entry_chain
+    assert keeper.chain_at(9) is None
