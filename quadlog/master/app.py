@@ -17,6 +17,7 @@ from quadlog.master import registry
 from quadlog.master.barrier import Barrier
 from quadlog.master.controls import Controls
 from quadlog.master.dismissal import Dismissal
+from quadlog.master.events import Dismissed
 from quadlog.master.introduction import Introduction
 from quadlog.master.outside import urls_of
 from quadlog.master.passage import Passage
@@ -50,6 +51,7 @@ def make_app(
     passage, updates = Passage(node.crew), Updates(node, settings, room)
     reads = Reads(OfNode(node), settings, room, passage=passage, barrier=Barrier(updates.barrier))
     queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
+    dismissal = Dismissal(node.crew, lambda name: node.put(Dismissed(name)))
     doors = Peers(node, updates, settings, peers, Introduction(urls_of(settings)))
     statements = Statements(updates, settings, room, reads.dry_run)
 
@@ -83,7 +85,7 @@ def make_app(
             Route("/cluster/peers", doors.listed, methods=["GET"]),
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
-            Route("/cluster/workers/{id}", Dismissal(node).dismiss, methods=["DELETE"]),
+            Route("/cluster/workers/{id}", dismissal.dismiss, methods=["DELETE"]),
             Route("/healthz/started", _fine, methods=["GET"]),
             Route("/healthz/alive", _fine, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),

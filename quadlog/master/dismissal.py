@@ -9,24 +9,25 @@ from starlette.responses import Response
 
 from quadlog.clock import now
 from quadlog.errors import NoSuchWorker, StillServing, Unavailable
-from quadlog.master.events import Dismissed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
 
-    from quadlog.master.node import Node
+    from quadlog.master.crew import Crew
 
 LOOK_S: Final = 0.01
 LOOKS: Final = 500
-"""The node takes it in with its next turn."""
+"""Whoever owns the crew takes it in with its next turn."""
 
 
 class Dismissal:
     """Of workers, at this master; nothing of it is agreed or written."""
 
-    def __init__(self, node: Node) -> None:
-        """`node` knows who was heard."""
-        self._node = node
+    def __init__(self, crew: Crew, dismiss: Callable[[str], None]) -> None:
+        """`crew` knows who was heard; `dismiss` has one forgotten there, soon."""
+        self._crew, self._dismiss = crew, dismiss
 
     async def dismiss(self, request: Request) -> Response:
         """Forget one: 204 when it is no longer known here.
@@ -37,7 +38,7 @@ class Dismissal:
             Unavailable: this master is too busy to say.
 
         """
-        name, crew = request.path_params["id"], self._node.crew
+        name, crew = request.path_params["id"], self._crew
         worker = crew.known(name)
         if worker is None:
             raise NoSuchWorker(
@@ -45,7 +46,7 @@ class Dismissal:
             )
         if crew.is_live(worker, now().steady):
             raise StillServing(f"{name} serves: stop it first, then dismiss it")
-        self._node.put(Dismissed(name))
+        self._dismiss(name)
         for _ in range(LOOKS):
             if crew.known(name) is None:
                 return Response(status_code=204)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,13 +15,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from quadlog.errors import Unavailable, UserError
 from quadlog.master.neighbours import Lacks, Neighbours
 from quadlog.master.outside import refuse_writes
+from quadlog.master.seed_bringing import SeedBringing, files_of
 from quadlog.master.tee import deliver
 from quadlog.parcel import Label, gathered
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from starlette.requests import Request
 
     from quadlog.master.crew import Worker
@@ -56,7 +54,7 @@ class SeedFiles:
         """`refuse` knows which seed may come."""
         self._node, self._settings, self._client, self._refuse = node, settings, client, refuse
         self._neighbours = Neighbours(client)
-        self._bringing = False
+        self.bringing: Final = SeedBringing(node.crew, client, self._donors)
 
     async def kept_by(self, worker: Worker) -> list[str] | None:
         """Signatures of the seeds that a worker keeps; None: it does not say."""
@@ -78,6 +76,9 @@ class SeedFiles:
             if peer.dc != self._settings.dc and peer.id in peers:
                 found.setdefault(peer.dc, []).append(peer)
         return found
+
+    def _donors(self) -> list[str]:
+        return [files_of(peer.url) for peers in self.other_dcs().values() for peer in peers]
 
     async def there(self, peers: list[Peer]) -> dict[str, Any]:
         """What the first master says that answers."""
@@ -131,7 +132,7 @@ class SeedFiles:
     async def _completed(self, label: Label, first: Lacks, one: Lacks) -> str:
         why = await self._neighbours.copy(label, first, one)
         for _ in range(TRIES if why else 0):
-            if not (why := await self._brought(one.worker, label.signature)):
+            if not (why := await self.bringing.brought(one.worker, label.signature)):
                 break
             await asyncio.sleep(PAUSE_S)  # the other data centres get it at the same time
         return why
@@ -157,7 +158,7 @@ class SeedFiles:
                 continue
             said = await self.there(peers)
             peer = next((peer for peer in peers if peer.id == said.get("master")), peers[0])
-            doors[dc] = f"{peer.url}/cluster/seed/files?here"
+            doors[dc] = f"{files_of(peer.url)}?here"
         return doors
 
     async def get(self, request: Request) -> Response:
@@ -169,63 +170,7 @@ class SeedFiles:
         """
         signature = request.query_params.get("signature", "")
         for worker in self._node.crew.all():
-            if source := await self._open(f"{worker.beat.url}/seed", signature):
+            if source := await self.bringing.open(f"{worker.beat.url}/seed", signature):
                 headers = source.label.headers() | {"Content-Length": str(source.label.size)}
                 return StreamingResponse(source.pieces(), headers=headers)
         raise Unavailable(f"no worker of this data centre keeps the seed {signature[:16]}…")
-
-    async def _open(self, door: str, signature: str) -> _Source | None:
-        """The seed, if it is given at this door."""
-        request = self._client.build_request("GET", door, params={"signature": signature})
-        with suppress(httpx.HTTPError, UserError):
-            answer = await self._client.send(request, stream=True)
-            if answer.is_success:
-                return _Source(Label.of(answer.headers), answer)
-            await answer.aclose()
-        return None
-
-    async def bring(self, worker: Worker, signature: str) -> None:
-        """Have the seed brought to a worker that lacks it, one at a time: from another one here, or from a peer."""
-        if self._bringing:
-            return
-        self._bringing = True
-        try:
-            failure = await self._brought(worker, signature)
-            log.info("brought the seed to a worker", worker=worker.beat.worker, failure=failure)
-        finally:
-            self._bringing = False
-
-    async def _brought(self, worker: Worker, signature: str) -> str:
-        """Why nobody's copy came whole; what one keeps may be damaged, so all are tried."""
-        why = "nobody gives the seed"
-        doors = [f"{other.beat.url}/seed" for other in self._node.crew.all() if other is not worker]
-        doors += [f"{p.url}/cluster/seed/files" for peers in self.other_dcs().values() for p in peers]
-        for door in doors:
-            source = await self._open(door, signature)
-            if source is None:
-                continue
-            try:
-                done = await deliver(
-                    self._client, source.pieces(), source.label, {"it": f"{worker.beat.url}/seed"}
-                )
-            except httpx.HTTPError as error:
-                why = f"{door} gave a part of it: {type(error).__name__} {error}".strip()
-                continue
-            if not (why := done["it"].failure):
-                break
-        return why
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A seed's files, on their way."""
-
-    label: Label
-    answer: httpx.Response
-
-    async def pieces(self) -> AsyncGenerator[bytes]:
-        try:
-            async for piece in gathered(self.answer.aiter_raw()):
-                yield piece
-        finally:
-            await self.answer.aclose()

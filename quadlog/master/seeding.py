@@ -96,7 +96,7 @@ class Seeding:
     async def bring(self, worker: Worker) -> None:
         """Have the seed brought to a worker that lacks it."""
         if (seed := self._node.seed) is not None:
-            await self._files.bring(worker, seed.signature.hex())
+            await self._files.bringing.bring(worker, seed.signature.hex())
 
     # --- agreeing on it ---------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ import structlog
 
 from consumers import rounds
 from quadlog.broker import beginning_of, records_between
-from quadlog.envelope import MIRRORED, MIRRORED_FROM
 from quadlog.errors import ForeignRecord, StateError, TopicLost
 from quadlog.worker.mend import put_aside
 
@@ -54,7 +53,7 @@ class Fed:
         if not is_other and identity is not None:
             self._ids[topic] = identity
             self._write()
-        elif identity is not None and (self._was_rebuilt() or self._is_copied()):
+        elif identity is not None and self._was_rebuilt():
             log.warning("the data centre was rebuilt: this worker is fed again", topic=topic)
             self.wanted = True
             self._leave()
@@ -76,15 +75,6 @@ class Fed:
         except ForeignRecord:
             return False
         return any(not post.view.members for post in posts)
-
-    def _is_copied(self) -> bool:
-        """Whether the log here is copied from another data centre from its beginning on: whose master is muted."""
-        kafka, topic = self._settings.kafka, self._topics.agreed
-        first = beginning_of(kafka, topic)
-        return any(
-            record.number(MIRRORED) == 0 and record.header(MIRRORED_FROM) is not None
-            for record in records_between(kafka, topic, first, first + 1)
-        )
 
     def _write(self) -> None:
         making = self._path.with_suffix(".new")

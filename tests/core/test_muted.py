@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from consumers.agreed import AgreedConsumer
-from consumers.effects import EffectsConsumer, epoch_of
-from quadlog.core.model import GENESIS, START, Point
+from consumers.effects import epoch_of
+from quadlog.core.model import START, Point
+from quadlog.core.records import Rewind
 from quadlog.envelope import EPOCH, MIRRORED, MIRRORED_FROM
 from quadlog.errors import SetupError, TopicLost
 from quadlog.master.crew import Crew
@@ -17,7 +18,19 @@ from quadlog.master.muted.keeper import Keeper
 from quadlog.master.muted.mirror import Mirror, next_offset
 from quadlog.master.watch import Hands
 from quadlog.topics import Topics
-from tests.core.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
+from tests.core.topics import (
+    TERM,
+    Topic,
+    cut_behind,
+    effect,
+    effects_topic,
+    fence,
+    forked,
+    new_consumer,
+    rewinding,
+    standing,
+    topic_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,12 +109,37 @@ def test_what_a_killed_one_had_in_flight_may_come_again_behind(stop: int, late: 
     assert next_offset("own", own.records, source="dc1") == stop
     mirror(own, stop).hear(theirs)
     assert heard(own.records)[-1] == heard(theirs)[-1]
-    twice = effects_topic(fence(1), *(effect(index) for index in range(1, 5)))
-    for records in (twice, [*twice[:stop], *twice[max(0, stop - late) :]]):
-        consumer = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0)
-        for record in records:
-            consumer.hear(record)
-        assert consumer.index == 4
+
+
+def effects_with_a_rewind() -> list[Record]:
+    """Two effects in chunks, back behind the first one, and two of the other side, in chunks, too."""
+    return rewinding(
+        (1, fence(1)),
+        (1, effect(1, lines=1_200)),
+        (1, effect(2, lines=1_200)),
+        (2, Rewind(epoch=2, index=1, term=TERM, attempt=1)),
+        (2, fence(2)),
+        (2, effect(2, attempt=2, branch="b", lines=1_200)),
+        (2, effect(3, attempt=2, branch="b", before="b", lines=1_200)),
+    )
+
+
+THEIRS = effects_with_a_rewind()
+
+
+@pytest.mark.parametrize("stop", range(1, len(THEIRS) + 1))
+@pytest.mark.parametrize("late", range(1, 6))
+def test_effects_in_chunks_that_come_again_are_heard_once(stop: int, late: int) -> None:
+    """Also those of before a rewind, behind it."""
+    own = Topic()
+    mirror(own).hear(THEIRS[:stop])
+    mirror(own, max(0, stop - late)).hear(THEIRS[:stop])
+    assert next_offset("own", own.records, source="dc1") == stop
+    mirror(own, stop).hear(THEIRS)
+    once, again = new_consumer(), new_consumer()
+    assert standing(again, own.records) == standing(once, THEIRS)
+    assert (again.index, again.order) == (once.index, once.order)
+    assert once.index == 3
 
 
 def test_the_furthest_copy_tells_not_the_last_one() -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from consumers.effects import FIRST_VIEW, EffectsConsumer
 from producers.effects import EffectsProducer
-from quadlog import codec
 from quadlog.core.model import GENESIS, hash_of
 from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
 from quadlog.envelope import EPOCH
 from quadlog.errors import StateError
-from quadlog.ports import Record
 from tests.core.topics import (
     MOVED,
     TERM,
@@ -24,49 +21,15 @@ from tests.core.topics import (
     effects_topic,
     fence,
     new_consumer,
+    rewinding,
     seed,
     signature,
+    standing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def to(index: int, *, epoch: int = 2, term: bytes = TERM, attempt: int = 1) -> Rewind:
     return Rewind(epoch=epoch, index=index, term=term, attempt=attempt)
-
-
-def rewinding(*said: tuple[int, Effect | Fence | Handover | Rewind | Seed]) -> list[Record]:
-    """Each with the epoch of its writer."""
-    records: list[Record] = []
-    for epoch, one in said:
-        match one:
-            case Rewind():
-                values = [codec.encode_rewind(one)]
-            case Handover():
-                values = [codec.encode_handover(one)]
-            case Effect():
-                values = codec.encode_effect(one)
-            case Fence():
-                values = [codec.encode_fence(one)]
-            case Seed():
-                values = [codec.encode_seed(one)]
-        headers = [(EPOCH, b"%d" % epoch)]
-        records += [Record("effects", len(records) + n, b"", v, headers) for n, v in enumerate(values)]
-    return records
-
-
-def standing(
-    consumer: EffectsConsumer, records: Iterable[Record], branch: str = ""
-) -> list[Effect | Fence | Handover | Rewind | Seed]:
-    """What counts, heard by one who goes back at once where it is told to."""
-    found: list[Effect | Fence | Handover | Rewind | Seed] = []
-    for record in records:
-        said = consumer.hear(record)
-        if isinstance(said, Rewind):
-            consumer.stand(signature(said.index, branch))
-        found += [said] if said else []
-    return found
 
 
 B = "b"

@@ -11,6 +11,7 @@ from producers.effects import EffectsMirror, EffectsProducer
 from quadlog import codec
 from quadlog.core.model import GENESIS, Kind, hash_of
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Outcome, Rewind, Seed
+from quadlog.envelope import EPOCH
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
@@ -189,3 +190,36 @@ def topic_with(*said: Effect | Fence | Seed) -> list[Record]:
             case Seed():
                 mirror.sow(one)
     return topic.records
+
+
+def rewinding(*said: tuple[int, Effect | Fence | Handover | Rewind | Seed]) -> list[Record]:
+    """Each with the epoch of its writer."""
+    records: list[Record] = []
+    for epoch, one in said:
+        match one:
+            case Rewind():
+                values = [codec.encode_rewind(one)]
+            case Handover():
+                values = [codec.encode_handover(one)]
+            case Effect():
+                values = codec.encode_effect(one)
+            case Fence():
+                values = [codec.encode_fence(one)]
+            case Seed():
+                values = [codec.encode_seed(one)]
+        headers = [(EPOCH, b"%d" % epoch)]
+        records += [Record("effects", len(records) + n, b"", v, headers) for n, v in enumerate(values)]
+    return records
+
+
+def standing(
+    consumer: EffectsConsumer, records: Iterable[Record], branch: str = ""
+) -> list[Effect | Fence | Handover | Rewind | Seed]:
+    """What counts, heard by one who goes back at once where it is told to."""
+    found: list[Effect | Fence | Handover | Rewind | Seed] = []
+    for record in records:
+        said = consumer.hear(record)
+        if isinstance(said, Rewind):
+            consumer.stand(signature(said.index, branch))
+        found += [said] if said else []
+    return found

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.errors import SetupError
 from tests.e2e.cluster import HTTP, UPDATE, Cluster, index_of, name, until
-from tests.lab_helpers import running_lab
+from tests.e2e.trouble import logged
+from tests.lab_helpers import quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,13 +20,20 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.alone
 
+LAG_S = 3.0
+"""`max-peer-lag` here."""
+QUADS = 2_000
+
 SOON_S = 5.0
 """An update at a read-write master is acknowledged by then, whatever became of the muted one."""
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Cluster]:
-    with running_lab(tmp_path / "lab", dcs=3, workers=1, muted=1) as running:
+    """dc1 and dc2 agree, and dc3 follows dc1."""
+    with running_lab(
+        tmp_path / "lab", dcs=3, workers=1, muted=1, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    ) as running:
         yield Cluster(running)
 
 
@@ -74,3 +84,79 @@ def test_a_muted_data_centre_follows_refuses_and_holds_nobody_up(lab: Cluster) -
         back = time.monotonic()
         until(partial(is_there, lab, index))
         print(f"{one} was killed: equal {time.monotonic() - back:.1f} s after it was started")
+    assert HTTP.delete(f"{url}/cluster/workers/dc3-w1").status_code == 409, "it serves"
+    running.kill("dc3-w1")
+    until(lambda: HTTP.delete(f"{url}/cluster/workers/dc3-w1").status_code == 204)
+    assert lab.status(2)["workers"] == []
+
+
+def test_it_goes_back_with_whom_it_follows(lab: Cluster) -> None:
+    """dc1 gives way to dc2 after a split, and what it had acknowledged alone stands in the one log once."""
+    links = lab.lab.links
+    write(lab)
+    links("cut", "dc1", "dc2")
+    until(lambda: all(len(lab.status(number)["view"]["members"]) == 1 for number in (0, 1)), 2 * LAG_S + 5)
+    lone = [name() for _ in range(5)]
+    for one in lone:
+        assert lab.update(f"INSERT DATA {{ {one} <urn:lone> 1 }}", master=0).status_code == 204
+    assert lab.update(f"INSERT DATA {{ {name()} <urn:is> 2 }}", master=1).status_code == 204
+    [alone] = {worker["applied_chain"] for worker in lab.status(0)["workers"]}
+    until(lambda: lab.status(2)["workers"][0]["applied_chain"] == alone)
+    links("heal")
+    healed = time.monotonic()
+    until(lambda: len(lab.status(0)["view"]["members"]) == 2, 40)
+    index = write(lab)
+    until(partial(is_there, lab, index))
+    print(f"equal {time.monotonic() - healed:.1f} s after the heal")
+    [worker] = lab.status(2)["workers"]
+    found = HTTP.get(
+        f"{lab.masters[2]}/sparql",
+        params={"query": "SELECT ?s { ?s <urn:lone> 1 }"},
+        headers={"Accept": "text/csv"},
+    )
+    assert sorted(found.text.split()[1:]) == sorted(one.strip("<>") for one in lone)
+    assert logged(lab, "a rewind", "dc3-w1") + logged(lab, "the log was cut", "dc3-w1") >= 1
+    assert worker["applied_chain"] != alone
+
+
+def test_it_has_the_seed_and_is_rebuilt(lab: Cluster, tmp_path: Path) -> None:
+    """Its worker is brought what the log begins with; its lost Kafka, or another source, is another beginning."""
+    file = tmp_path / "seed.nq"
+    file.write_text("".join(f'<urn:seed:{n}> <urn:p> "{n}" .\n' for n in range(QUADS)))
+    done = quadlog("import", str(file), "--into", lab.masters[0])
+    assert done.returncode == 0, done.stdout + done.stderr
+    until(partial(is_there, lab, 0))
+    assert {w["quads"] for number in range(3) for w in lab.status(number)["workers"]} == {QUADS}
+    index = write(lab)
+    until(partial(is_there, lab, index))
+
+    running, nodes = lab.lab, lab.lab.directory / "nodes"
+    for one in ("broker-dc3", "dc3-m1", "dc3-w1"):
+        running.kill(one)
+    shutil.rmtree(nodes / "broker-dc3" / "data")
+    running.start("broker-dc3")
+    settings = nodes / "dc3-m1" / "master.toml"
+    with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
+        running.start("dc3-m1")
+    refused = quadlog("dc", "rebuild", "--config", str(settings))
+    assert (refused.returncode, "Say --yes" in refused.stderr) == (1, True)
+    assert quadlog("dc", "rebuild", "--config", str(settings), "--yes").returncode == 0
+    _begin_again(lab, write(lab))
+
+    for one in ("dc3-w1", "dc3-m1"):
+        running.kill(one)
+    settings.write_text('follow = "dc2"\n' + settings.read_text())
+    with pytest.raises(SetupError, match="copied from dc1, and dc2 is to be followed"):
+        running.start("dc3-m1")
+    shutil.rmtree(nodes / "dc3-w1" / "data")
+    until(
+        lambda: quadlog("dc", "rebuild", "--config", str(settings), "--yes").returncode == 0
+    )  # it was heard lately
+    _begin_again(lab, write(lab))
+    assert lab.status(2)["follows"]["dc"] == "dc2"
+
+
+def _begin_again(cluster: Cluster, index: int) -> None:
+    cluster.lab.start("dc3-w1")  # a master without any worker is not ready
+    cluster.lab.start("dc3-m1")
+    until(partial(is_there, cluster, index))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -25,7 +26,7 @@ from tests.integration.test_back_pressure import Broker
 from tests.lone_node import lone_node
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from quadlog.master.node import Node
@@ -36,8 +37,8 @@ NAMED = VOTING | {"m3": "dc3"}
 SPARQL = {"Content-Type": "application/sparql-update"}
 
 
-def settings(path: Path, read_only: Collection[str] = ()) -> MasterSettings:
-    role = {name: "read-only" if name in read_only else "read-write" for name in NAMED}
+def settings(path: Path, roles: Mapping[str, str]) -> MasterSettings:
+    role = dict.fromkeys(NAMED, "read-write") | dict(roles)
     others = {
         name: {
             "id": name,
@@ -122,9 +123,9 @@ def door(
     path: Path,
     standing: Standing | None = None,
     *,
-    read_only: Collection[str] = (),
+    roles: Mapping[str, str] = MappingProxyType({}),
 ) -> Door:
-    broker, of = Broker(), settings(path, read_only)
+    broker, of = Broker(), settings(path, roles)
     others: dict[str, dict[str, Any] | None] = {name: saying(name) for name in ("m2", "m3")}
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -209,6 +210,13 @@ def test_who_cannot_be_added(one: Door) -> None:
     assert re.match(refusal(404, "NoSuchPeer", "do not name m4"), one.told(one.add("m4", "dc4")))
     assert re.match(refusal(400, "UserError", "m3 is in dc3 by the settings"), one.told(one.add("m3", "dc2")))
     assert re.match(refusal(409, "PeersStay", "m2 is a peer already"), one.told(one.add("m2", "dc2")))
+
+
+def test_who_is_muted_is_not_added(
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    of = door(store, monkeypatch, tmp_path, roles={"m3": "muted"})
+    assert re.match(refusal(409, "PeersStay", "m3 is muted by the settings of m1"), of.told(of.add()))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[MasterStore]:
 
 @pytest.fixture
 def witness(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Door:
-    of = door(store, monkeypatch, tmp_path, read_only=["m1"])
+    of = door(store, monkeypatch, tmp_path, roles={"m1": "read-only"})
     seeding = Seeding(of.node, of.settings, EffectsMirror(of.broker, "effects", "m1"))
     of.app = make_app(of.node, of.settings, peers=NAMED, seeding=seeding)
     return of
@@ -82,14 +82,20 @@ def test_a_witness_tells_what_it_is(witness: Door) -> None:
 
 
 def test_outside_it_says_that(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    of = door(store, monkeypatch, tmp_path, Standing(view=first_view(VOTING), outside=True), read_only=["m1"])
+    of = door(
+        store,
+        monkeypatch,
+        tmp_path,
+        Standing(view=first_view(VOTING), outside=True),
+        roles={"m1": "read-only"},
+    )
     assert of.ask("GET", "/cluster/status").json()["role"] == "outside"
 
 
 def test_the_last_one_that_takes_writes_stays(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    of = door(store, monkeypatch, tmp_path, read_only=["m2"])
+    of = door(store, monkeypatch, tmp_path, roles={"m2": "read-only"})
     assert re.match(
         refusal(409, "PeersStay", "the only peer that takes writes"),
         of.told(of.ask("DELETE", "/cluster/peers/m1")),

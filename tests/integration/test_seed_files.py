@@ -209,7 +209,7 @@ def test_a_damaged_copy_is_not_the_only_one_that_is_tried(tmp_path: Path) -> Non
         town.houses[name].ground.take(label, files)
     [table, *_] = sorted(place_in(tmp_path / "w1", label.signature).rglob("*.sst"))
     table.write_bytes(bytes(table.stat().st_size))
-    asyncio.run(town.files.bring(town.workers[2], label.signature))
+    asyncio.run(town.files.bringing.bring(town.workers[2], label.signature))
     assert town.kept() == ["w1", "w2", "w3"]
     assert (town.came()["w1"], town.came()["w2"]) == (["asked"], ["asked"])
 

@@ -14,6 +14,7 @@ from quadlog.errors import QuadlogError
 from quadlog.master import registry
 from quadlog.master.app import STATEMENTS
 from quadlog.master.barrier import Barrier
+from quadlog.master.dismissal import Dismissal
 from quadlog.master.outside import muted
 from quadlog.master.passage import Passage
 from quadlog.master.queries import Queries
@@ -77,6 +78,9 @@ def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
             Route("/queries", queries.listed, methods=["GET"]),
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/cluster/status", status, methods=["GET"]),
+            Route(
+                "/cluster/workers/{id}", Dismissal(keeper.crew, keeper.dismiss).dismiss, methods=["DELETE"]
+            ),
             Route("/healthz/started", fine, methods=["GET"]),
             Route("/healthz/alive", fine, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),

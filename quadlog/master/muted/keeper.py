@@ -102,6 +102,11 @@ class Keeper:
         elif place is not None and place.epoch >= self._cut and place.index == self.agreed + 1:
             self.agreed = place.index
 
+    def dismiss(self, name: str) -> None:
+        """A worker that will not come back is forgotten."""
+        with self._lock:
+            self.crew.dismiss(name, now().steady)
+
     def source_says(self, behind: dict[str, int] | None) -> None:
         """How many records of each topic are not copied yet; None: it did not answer."""
         if behind is not None:

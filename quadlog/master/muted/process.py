@@ -11,6 +11,7 @@ from quadlog import failpoints
 from quadlog.broker import BEGINNING, END, STARTING_S, Admin, KafkaOutlet, KafkaTail, Watched, end_of
 from quadlog.clock import now
 from quadlog.errors import TopicLost, Unavailable
+from quadlog.http_client import new_client
 from quadlog.master.crew import Crew
 from quadlog.master.doors import Doors
 from quadlog.master.muted.app import make_app
@@ -18,8 +19,11 @@ from quadlog.master.muted.followed import FILE, Followed
 from quadlog.master.muted.keeper import Keeper
 from quadlog.master.muted.mirror import LOOK_BACK, Mirror, next_offset
 from quadlog.master.own import prepare_topics
+from quadlog.master.seed_bringing import SeedBringing, files_of
+from quadlog.master.tee import TIMEOUT
 from quadlog.master.watch import LOOK_MS, Hands
 from quadlog.server import Server
+from quadlog.settings import Role
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
@@ -64,7 +68,7 @@ class MutedProcess:
         hands = Hands(
             knock=lambda worker: soon(lambda: doors.knock(worker)),
             mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
-            sow=_cannot_sow,
+            sow=lambda worker: soon(lambda: self._bring(worker)),
         )
         self._keeper: Final = Keeper(
             self._own,
@@ -73,6 +77,8 @@ class MutedProcess:
             source=settings.source,
             max_lag_ms=settings.max_worker_lag * 1000,
         )
+        donors = [files_of(peer.url) for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
+        self._bringing: Final = SeedBringing(self._keeper.crew, new_client(TIMEOUT), lambda: donors)
         self._ended: Final = threading.Event()
 
     def _note_own_topics(self) -> None:
@@ -107,6 +113,11 @@ class MutedProcess:
             for tail in tails:
                 tail.close()
             self._outlet.close()
+
+    async def _bring(self, worker: Worker) -> None:
+        """Have the seed brought to a worker that lacks it."""
+        if (seed := self._keeper.ledger.seed) is not None:
+            await self._bringing.bring(worker, seed.signature.hex())
 
     def _tail(self, topic: str, mirror: Mirror) -> KafkaTail:
         """Waits while the source is out of reach, and goes on."""
@@ -163,10 +174,6 @@ class MutedProcess:
                     )
                 behind[topic] = max(0, end - mirror.at)
             self._keeper.source_says(behind if len(behind) == len(self._mirrors) else None)
-
-
-def _cannot_sow(worker: Worker) -> None:
-    log.warning("a worker lacks the seed, and a muted master brings none", worker=worker.beat.worker)
 
 
 def run(settings: MasterSettings) -> int:

@@ -28,9 +28,9 @@ class MutedRebuild(Rebuild):
                 f" {self._sites.dc} would be fed again. Say --yes if that is meant; nothing was changed"
             )
             raise SetupError(message)
-        self._admin.delete([own.agreed, own.effects])
-        (self._settings.data_dir / FILE).unlink(missing_ok=True)
+        self._admin.delete([own.rounds, own.agreed, own.effects])
         prepare_topics(self._settings)
-        self._tell(
-            f"{self._sites.dc} is empty: start its master, which copies {source}, and then its workers"
-        )
+        self._say_all_lost({self._sites.node: b""})  # which tells its workers
+        # Last: until then its master does not start, and this is run again.
+        (self._settings.data_dir / FILE).unlink(missing_ok=True)
+        self._tell(f"{self._sites.dc} is empty: start its workers, and its master, which copies {source}")
