@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from quadlog.core.messages import Limits, Save
-    from quadlog.core.model import Pair, Point, Post, View
+    from quadlog.core.model import Entry, Pair, Point, Post, View
     from tests.core.cluster import Logged, Member
     from tests.core.witnesses import Homes
 
@@ -40,6 +40,8 @@ class Safety:
             assert is_kept or one.transaction.kind is not Kind.TX, f"{member.name} gave up {one}"
         assert len(log) == len(member.disk.ids), f"{member.name} has something twice"
         for entry in save.entries:
+            if (entry.view.id, entry.index) not in self._order:
+                self._promised_by_all(member, entry)
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)
             assert point == entry.point, f"two orders in {entry.view} at {entry.index}"
             assert entry.pair.key in member.kafka, f"{entry.index} agreed without its payload"
@@ -56,6 +58,19 @@ class Safety:
         if ballot is not None:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
+
+    @staticmethod
+    def _promised_by_all(member: Member, entry: Entry) -> None:
+        """Whoever is the first to add something was promised by all others of the view that nothing comes below."""
+        core = member.core
+        if core.view != entry.view:
+            return
+        for name in core.view.members:
+            other = core.members.get(name)
+            if name != member.name and other is not None and other.said is not None:
+                assert entry.pair.timestamp <= other.counter, (
+                    f"{member.name} added {entry.pair}, and {name} has promised {other.counter}"
+                )
 
     def posted(self, member: Member, post: Post) -> None:
         """A master has posted."""
