@@ -144,6 +144,10 @@ class ReadOnly(Unavailable):
     """This master votes, and is there for no client: it takes no writes, by its settings."""
 
 
+class WriteProtected(Unavailable):
+    """One of the two workers of this data centre is out of sync: no client's write is taken until it was rebuilt."""
+
+
 class QueryStopped(QuadlogError):
     """A query was ended, by a limit or by hand; another worker would not answer it either."""
 

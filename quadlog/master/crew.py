@@ -18,6 +18,9 @@ ASK_AGAIN_MS: Final = 1000.0
 SINK_MS: Final = 5000.0
 """How long a worker that a read could not reach is asked only if no other one can be."""
 
+PAIR: Final = 2
+"""So many workers prove each other's state only while both are right."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
@@ -141,6 +144,12 @@ class Crew:
             worker.beat for worker in self.all() if worker.wrong is None and not self.goes_back(worker.beat)
         )
         return max((beat.applied.index for beat in right), default=0)
+
+    @property
+    def odd_one(self) -> Worker | None:
+        """Of two workers the one whose state is wrong; of more, two are left that prove each other."""
+        wrong = [worker for worker in self.all() if worker.wrong is not None]
+        return wrong[0] if wrong and len(self._workers) == PAIR else None
 
     def silent_in(self, worker: Worker, now: float) -> float:
         """Milliseconds after which it counts as down if nothing more is heard of it."""

@@ -1,19 +1,23 @@
-"""Outside, or read-only: a master that takes no writes, and says who does."""
+"""Outside, read-only or write-protected: a master that takes no writes, and says who does."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import NotAPeer, ReadOnly
+from quadlog.errors import NotAPeer, ReadOnly, WriteProtected
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from quadlog.core.agreement import Agreement
+    from quadlog.master.crew import Crew
     from quadlog.settings import MasterSettings
 
 OUTSIDE: Final = "outside"
+
+PROTECTED_S: Final = 5
+"""Seconds after which a client may try again: a rebuild takes what the log takes."""
 
 
 def role_of(agreement: Agreement, settings: MasterSettings) -> str:
@@ -78,6 +82,22 @@ def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:
         f" writes. This request logged nothing; write at {_writers(agreement, settings)}, with the same Idempotency-Key"
         " if there was one"
     )
+
+
+def refuse_protected(crew: Crew) -> None:
+    """Refuse a client's write while one of two workers is out of sync: what the other one shows is not proved then.
+
+    Raises:
+        WriteProtected: definite; nothing was logged.
+
+    """
+    if (worker := crew.odd_one) is not None and worker.wrong is not None:
+        raise WriteProtected(
+            f"{worker.beat.worker}, one of the two workers of this data centre, is out of sync"
+            f" ({worker.wrong.name}: {worker.wrong.reason}). Nothing was logged; try again, or write at another data"
+            " centre. With three workers a data centre goes on taking writes",
+            retry_after=PROTECTED_S,
+        )
 
 
 def _writers(agreement: Agreement, settings: MasterSettings) -> str:

@@ -25,6 +25,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "repository": settings.repository,
         "kafka": settings.kafka,
         "role": role_of(agreement, settings),
+        "write_protected": None if node.crew.odd_one is None else node.crew.odd_one.beat.worker,
         "leads": node.chores.leads,
         "duty": {
             "dc": node.chores.duty.agreed.dc,

@@ -26,7 +26,7 @@ from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, 
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
-from quadlog.master.outside import refuse_outside, refuse_read_only, refuse_writes
+from quadlog.master.outside import refuse_outside, refuse_protected, refuse_read_only, refuse_writes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -113,6 +113,7 @@ class Updates:
 
         Raises:
             Unavailable: definite; nothing was logged: there is no worker, or this master takes no writes.
+            WriteProtected: so too, for as long as one of two workers is out of sync.
 
         """
         refuse_read_only(self._node.agreement, self._settings)
@@ -121,6 +122,8 @@ class Updates:
         if not self._node.crew.live(now().steady):
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(message, retry_after=2)
+        if kind is Kind.TX and not self._node.desk.is_known(transaction_id):
+            refuse_protected(self._node.crew)
         payload = self._payload(transaction_id, asked, options, _traceparent(request), kind=kind)
         try:
             answer = await self._outcome(payload)

@@ -134,6 +134,18 @@ def test_who_contradicts_the_effect_is_quarantined(wrong: Heartbeat) -> None:
     assert "quarantined" in cluster.crew.why_not(one, cluster.now, 0)
 
 
+def test_of_two_workers_the_odd_one_protects_and_of_three_none() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    cluster.beat(beat("a", 2))
+    cluster.beat(beat("b", 2, signature=9))
+    assert cluster.alarms() == ["worker-diverged b 2"]
+    odd = cluster.crew.odd_one
+    assert odd is not None
+    assert odd.beat.worker == "b"
+    cluster.beat(beat("c", 2))
+    assert cluster.crew.odd_one is None, "two are left that prove each other"
+
+
 def test_a_heartbeat_may_come_before_its_effect() -> None:
     cluster = Cluster(effect(1))
     cluster.beat(beat("a", 2, signature=9), beat("b", 2))

@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from tests.e2e.cluster import HTTP, Cluster, objects, recount
+from tests.e2e.cluster import HTTP, Cluster, objects, recount, until
 from tests.e2e.trouble import alarms, logged, reads_served, told
 from tests.lab_helpers import quadlog, running_lab
 
@@ -195,9 +195,17 @@ def test_a_second_time_within_the_hour_it_is_only_told(lab: Cluster) -> None:
         while "once in 3600 s" not in alarms(lab)[0]["what_to_do"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        # It follows the log all the while, and shows nobody what it holds.
+        # It follows the log all the while, and shows nobody what it holds; of two the other one takes no writes.
+        before = lab.status()["agreed_index"]
         answer = lab.update("INSERT DATA { <urn:s20> <urn:p> 20 }")
-        assert answer.status_code == 204
+        assert (answer.status_code, answer.json()["error"]) == (503, "WriteProtected")
+        assert answer.json()["definite"]
+        assert int(answer.headers["Retry-After"]) > 0
+        assert (lab.status()["write_protected"], lab.status()["agreed_index"]) == (victim, before)
+        strict = {"Quadlog-Consistency": "strict"}
+        asked = HTTP.get(f"{lab.masters[0]}/sparql", params={"query": "ASK { }"}, headers=strict)
+        assert asked.status_code == 200
+        until(lambda: {worker["applied_index"] for worker in lab.status()["workers"]} == {before + 1})
         states = {worker["id"]: worker["state"] for worker in lab.status()["workers"]}
         assert states == {"dc1-w1": "serving", victim: "quarantined"}
         assert [objects(lab.masters[0], "<urn:s7>") for _ in range(10)] == [["7"]] * 10
@@ -205,4 +213,6 @@ def test_a_second_time_within_the_hour_it_is_only_told(lab: Cluster) -> None:
     lab.lab.kill(victim, "TERM")
     lab.lab.start(victim, QUADLOG_REBUILD_PAUSE="0")
     told(lab, seconds=30)
+    assert lab.status()["write_protected"] is None
+    assert lab.update("INSERT DATA { <urn:s20> <urn:p> 20 }").status_code == 204
     lab.wait_until_equal()
