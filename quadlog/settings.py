@@ -289,8 +289,10 @@ class WorkerSettings(NodeSettings):
     """Seconds that all controls of one update may take together; above it: rejected."""
     load_from: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     """What LOAD may fetch: beginnings of IRIs, each up to a `/`.  A worker stands inside the operator's network."""
+    service_endpoints: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    """What SERVICE in an update may ask: whole URLs."""
     load_timeout: Annotated[float, Field(gt=0)] = 10.0
-    """Seconds in which all that one update LOADs has to be fetched and read: later updates wait for it."""
+    """Seconds in which all has to be there that one update LOADs, or asks a SERVICE: later updates wait for it."""
     scrub_period: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds between two recounts of all that is stored; 0: there are none."""
     scrub_share: Annotated[float, Field(ge=0.01, le=1)] = 0.1

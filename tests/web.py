@@ -63,6 +63,9 @@ def running_web() -> Iterator[Web]:
         def do_GET(self) -> None:
             web.answer(self)
 
+        def do_POST(self) -> None:
+            web.answer(self)
+
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
             del format, args
 

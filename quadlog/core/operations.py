@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Triple, Variable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyoxigraph import Quad
 
 
@@ -77,6 +79,20 @@ class DeletePattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """``SERVICE``: what an endpoint answers stands in its place (SPARQL 1.1 Federated Query)."""
+
+    number: int
+    """Of its operation."""
+    at: int
+    """Where it stood in the text of the WHERE."""
+    endpoint: NamedNode
+    query: str
+    """What the endpoint is asked."""
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """What a pattern is looked for in, and the text of the query that looks for it.
 
@@ -84,9 +100,26 @@ class Where:
     """
 
     text: str
+    """Without its ``services``."""
     variables: tuple[str, ...]
     default: tuple[NamedNode, ...] | None = None
     named: tuple[NamedNode, ...] | None = None
+    services: tuple[Service, ...] = ()
+    """In their order in the text."""
+
+    def answered(self, answers: Sequence[str]) -> Where:
+        """With what each of its services answered, as text of a group.
+
+        >>> one = Service(number=0, at=9, endpoint=NamedNode("http://a/"), query="…", silent=False)
+        >>> where = Where(text="SELECT *{ ?s ?p ?o }", variables=("s",), services=(one,))
+        >>> where.answered(["{ VALUES (?s) { (1) } }"]).text
+        'SELECT *{{ VALUES (?s) { (1) } } ?s ?p ?o }'
+        """
+        ends = [*(service.at for service in self.services[1:]), len(self.text)]
+        parts = [self.text[: self.services[0].at]]
+        for service, answer, end in zip(self.services, answers, ends, strict=True):
+            parts += (answer, self.text[service.at : end])
+        return replace(self, text="".join(parts), services=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,8 @@ def _terms_of(operation: Operation) -> Iterator[Any]:
             for quad in operation.quads:
                 yield from quad
         case Modify(where=where):
+            if where.services:
+                raise NoPlan
             for template in (*operation.deletes, *operation.inserts):
                 yield from template
             yield from (*(where.default or ()), *(where.named or ()))

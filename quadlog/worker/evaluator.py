@@ -25,20 +25,22 @@ from quadlog.core.using import Using
 from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
 from quadlog.worker.ahead import LARGE, Ahead, Decided, Steps
+from quadlog.worker.answers import NOTHING
 from quadlog.worker.controls import Controls
+from quadlog.worker.loader import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyoxigraph import Quad
 
-    from quadlog.core.operations import Operation
+    from quadlog.core.operations import Operation, Where
     from quadlog.core.records import Fence, LoggedEntry
     from quadlog.ports import Together
     from quadlog.quadstore import Applied, QuadStore
     from quadlog.worker.controls import Verdict
     from quadlog.worker.limits import Watching
-    from quadlog.worker.loader import Loaded, Loader
+    from quadlog.worker.loader import Loaded, Loader, Wanted
 
 AHEAD: Final = 2000
 """Effects published and not yet read back, at most: bounds the memory for them."""
@@ -82,8 +84,8 @@ class Evaluator:
         self._ahead: Final = Ahead(store)
         self._controls: Final = Controls(store, watch, foresee)
         self._loader: Final = loader
-        self._loaded: Mapping[int, Loaded] = {}
-        """What the entry that is evaluated LOADs, by operation."""
+        self._loaded: Mapping[Wanted, Loaded] = {}
+        """What the entry that is evaluated needs of others."""
         self._parsed: tuple[bytes, Sequence[Operation] | str] = (b"", ())
         """Of the next entry, by its chain: a cut may put another one in its place."""
         self.point = applied.point
@@ -142,11 +144,11 @@ class Evaluator:
         return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
 
     def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
-        """Whether all is there that an entry LOADs."""
-        loads = [operation for operation in operations if isinstance(operation, Load)]
-        if not loads:
+        """Whether all is there that an entry needs of others."""
+        wanted = [one for operation in operations for one in _wanted_by(operation)]
+        if not wanted:
             return True
-        loaded = self._loader.loaded(entry.id, loads)
+        loaded = self._loader.loaded(entry.id, wanted)
         self._loaded = loaded or {}
         return loaded is not None
 
@@ -268,17 +270,34 @@ class Evaluator:
             return
         steps.anticipate()
         seed = entry.id + operation.number.to_bytes(4, "big")
-        text, functions = settled(operation.where.text, seed=seed, created=entry.created)
-        where = operation.where if text is operation.where.text else replace(operation.where, text=text)
+        where = self._answered(operation.where)
+        text, functions = settled(where.text, seed=seed, created=entry.created)
+        where = where if text is where.text else replace(where, text=text)
         solutions = self._store.solutions(where, functions)
         steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
 
+    def _answered(self, where: Where) -> Where:
+        """With what others answered."""
+        if not where.services:
+            return where
+        answers: list[str] = []
+        for service in where.services:
+            answer = self._loaded[service]
+            if isinstance(answer, Failed):
+                if not service.silent:
+                    raise UserError(f"SERVICE {service.endpoint}: {answer.why}")
+                answer = NOTHING
+            assert isinstance(answer, str), "an endpoint's answer is text"
+            answers.append(answer)
+        return where.answered(answers)
+
     def _load(self, load: Load, steps: Steps) -> None:
-        loaded = self._loaded[load.number]
-        if not isinstance(loaded, str):
+        loaded = self._loaded[load]
+        if isinstance(loaded, tuple):
             steps.take(effect_of_load(load.graph, loaded, steps.state))
         elif not load.silent:
-            raise UserError(f"LOAD {load.source}: {loaded}")
+            assert isinstance(loaded, Failed), "a document's quads, or why there are none"
+            raise UserError(f"LOAD {load.source}: {loaded.why}")
 
     def decided(self, effect: Effect) -> Decided | None:
         """What is known of an effect that was read back, if it is the own one."""
@@ -299,6 +318,13 @@ def _is_quick(entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool
     return isinstance(operations, str) or (
         len(entry.body) <= QUICK and all(isinstance(o, InsertData | DeleteData) for o in operations)
     )
+
+
+def _wanted_by(operation: Operation | str) -> Sequence[Wanted]:
+    """What an operation needs of others."""
+    if isinstance(operation, Load):
+        return (operation,)
+    return operation.where.services if isinstance(operation, Modify) else ()
 
 
 def _has_where(operations: Sequence[Operation] | str) -> bool:

@@ -1,4 +1,7 @@
-"""Fetching what LOAD names: only from where the operator allows it, within a size; the caller sees to the time."""
+"""Fetching what LOAD names: only from where the operator allows it, within a size; the caller sees to the time.
+
+SERVICE is held to the same (`answers.py`).
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ _HIDDEN_STEP = re.compile(r"(?i)/(\.|%(25)*2e){1,2}(/|;|%(25)*3b|$)|%(25)*(2f|5c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """What may be loaded."""
+    """What may be loaded, and who may be asked."""
 
     beginnings: tuple[str, ...]
+    endpoints: tuple[str, ...]
     seconds: float
     size: int
 
@@ -41,12 +45,9 @@ class LoadLimits:
             SetupError: there can be no such URL.
 
         """
-        try:
-            beginnings = tuple(str(httpx.URL(beginning)) for beginning in settings.load_from)
-        except httpx.InvalidURL as error:
-            raise SetupError(f"load-from has a beginning that no URL has: {error}") from None
         return cls(
-            beginnings=beginnings,
+            beginnings=_urls("load-from", settings.load_from),
+            endpoints=_urls("service-endpoints", settings.service_endpoints),
             seconds=settings.load_timeout,
             size=settings.max_transaction_size,
         )
@@ -60,6 +61,19 @@ class LoadLimits:
                 f"load-from of the workers does not allow {text}: it names beginnings of what LOAD may fetch"
             )
             raise DocumentError(message)
+
+    def check_endpoint(self, url: httpx.URL) -> None:
+        """Raise DocumentError unless this may be asked."""
+        if str(url) not in self.endpoints:
+            message = f"service-endpoints of the workers does not name {url}: it lists whom SERVICE may ask"
+            raise DocumentError(message)
+
+
+def _urls(setting: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(str(httpx.URL(one)) for one in given)
+    except httpx.InvalidURL as error:
+        raise SetupError(f"{setting} names what is no URL: {error}") from None
 
 
 async def fetch(client: httpx.AsyncClient, iri: str, limits: LoadLimits, *, size: int) -> Document:
@@ -81,7 +95,7 @@ async def fetch(client: httpx.AsyncClient, iri: str, limits: LoadLimits, *, size
                 continue
             if answer.status_code != httpx.codes.OK.value:
                 raise DocumentError(f"{url} answered {answer.status_code}")
-            body = await _body(answer, size, limits)
+            body = await body_of(answer, size, limits)
             return Document(body=body, media_type=answer.headers.get("content-type", ""), base=base)
     raise DocumentError(f"more than {REDIRECTS} redirects, the last one to {url}")
 
@@ -94,11 +108,12 @@ def url_of(iri: str) -> httpx.URL:
         raise DocumentError(f"no URL that can be fetched: {error}") from None
 
 
-async def _body(answer: httpx.Response, size: int, limits: LoadLimits) -> bytes:
+async def body_of(answer: httpx.Response, size: int, limits: LoadLimits) -> bytes:
+    """Of at most `size` bytes; DocumentError if there are more."""
     body = bytearray()
     async for part in answer.aiter_bytes():
         body += part
         if len(body) > size:
-            message = f"an update may LOAD {limits.size} bytes at most (max-transaction-size of the workers)"
+            message = f"an update may fetch {limits.size} bytes at most (max-transaction-size of the workers)"
             raise DocumentError(message)
     return bytes(body)

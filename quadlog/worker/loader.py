@@ -1,4 +1,4 @@
-"""LOAD: the documents of one entry, fetched and read beside everything else.
+"""LOAD and SERVICE: what one entry needs of others, fetched and read beside everything else.
 
 Meanwhile the worker applies, answers reads and sends heartbeats as ever.  What waits is the evaluation of
 this entry and of those behind it, in the whole cluster: for `load-timeout` at most.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,24 +17,39 @@ import httpx
 import structlog
 from pyoxigraph import Quad
 
+from quadlog.core.operations import Load, Service
 from quadlog.document_reader import read
 from quadlog.documents import DocumentError
+from quadlog.settings import MIB
+from quadlog.worker.answers import asked
 from quadlog.worker.fetch import LoadLimits, fetch, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from quadlog.core.operations import Load
 
-__all__ = ["LoadLimits", "Loaded", "Loader"]
+__all__ = ["Failed", "LoadLimits", "Loaded", "Loader", "Wanted"]
 
 log = structlog.get_logger()
 
 EXPANSION: Final = 4
 """How much longer than `max-transaction-size` a document's quads may be, as N-Quads: prefixes make much of little."""
 
-Loaded: TypeAlias = tuple[Quad, ...] | str
-"""The quads of a document, or why there are none."""
+ANSWERED: Final = 8 * MIB
+"""Bytes of one endpoint's answer, at most: it is read and evaluated as text."""
+
+Wanted: TypeAlias = Load | Service
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It is not to be had."""
+
+    why: str
+
+
+Loaded: TypeAlias = tuple[Quad, ...] | str | Failed
+"""The quads of a document, what stands in the place of a SERVICE, or why there is neither."""
 
 
 class Loader:
@@ -45,10 +61,10 @@ class Loader:
         self._done: Final = done
         self._job: _Job | None = None
 
-    def loaded(self, tx_id: bytes, loads: Sequence[Load]) -> Mapping[int, Loaded] | None:
-        """What a transaction loads, by operation; None: `done` is called when it is there."""
+    def loaded(self, tx_id: bytes, wanted: Sequence[Wanted]) -> Mapping[Wanted, Loaded] | None:
+        """What a transaction needs; None: `done` is called when it is there."""
         if self._job is None or self._job.tx_id != tx_id:
-            self._job = _Job(tx_id, loads, self._limits)
+            self._job = _Job(tx_id, wanted, self._limits)
             if self._job.result is None:
                 run = partial(self._job.run, self._done)
                 threading.Thread(target=run, name="loader", daemon=True).start()
@@ -60,14 +76,16 @@ class Loader:
 
 
 class _Job:
-    """The documents of one entry."""
+    """What one entry needs."""
 
-    def __init__(self, tx_id: bytes, loads: Sequence[Load], limits: LoadLimits) -> None:
+    def __init__(self, tx_id: bytes, wanted: Sequence[Wanted], limits: LoadLimits) -> None:
         self.tx_id: Final = tx_id
-        self._loads, self._limits = loads, limits
+        self._wanted, self._limits = wanted, limits
         # What may not be fetched costs no thread: anybody may ask for it.
-        self._refused = {load.number: why for load in loads if (why := _refusal(load, limits))}
-        self.result: Mapping[int, Loaded] | None = self._refused if len(self._refused) == len(loads) else None
+        self._refused = {one: why for one in wanted if (why := _refusal(one, limits))}
+        self.result: Mapping[Wanted, Loaded] | None = (
+            self._refused if len(self._refused) == len(wanted) else None
+        )
         """Set once, when all of it is there."""
 
     def run(self, done: Callable[[], None]) -> None:
@@ -79,14 +97,14 @@ class _Job:
             self.result = await self._load()
         except Exception as error:  # whatever it is, the log has to go on
             log.exception("what a transaction loads cannot be loaded", id=self.tx_id.hex())
-            self.result = dict.fromkeys((load.number for load in self._loads), f"it failed: {error!r}")
+            self.result = dict.fromkeys(self._wanted, Failed(f"it failed: {error!r}"))
         done()
 
-    async def _load(self) -> Mapping[int, Loaded]:
+    async def _load(self) -> Mapping[Wanted, Loaded]:
         """One after the other: the first one may use all of the time and the size."""
         limits = self._limits
-        late = f"not there within load-timeout of the worker ({limits.seconds:g} s)"
-        loaded: dict[int, Loaded] = {load.number: late for load in self._loads}
+        late = Failed(f"not there within load-timeout of the worker ({limits.seconds:g} s)")
+        loaded: dict[Wanted, Loaded] = dict.fromkeys(self._wanted, late)
         loaded.update(self._refused)
         left = limits.size
         with contextlib.suppress(TimeoutError):
@@ -94,23 +112,30 @@ class _Job:
                 asyncio.timeout(limits.seconds) as time,
                 httpx.AsyncClient(trust_env=False, timeout=limits.seconds) as client,
             ):
-                for load in self._loads:
-                    if load.number in self._refused:
+                for one in self._wanted:
+                    if one in self._refused:
                         continue
                     try:
-                        document = await fetch(client, load.source.value, limits, size=left)
+                        if isinstance(one, Service):
+                            loaded[one], size = await asked(client, one, limits, size=min(left, ANSWERED))
+                            left -= size
+                            continue
+                        document = await fetch(client, one.source.value, limits, size=left)
                         left -= len(document.body)
                         seconds = (time.when() or 0.0) - asyncio.get_running_loop().time()
                         most = EXPANSION * limits.size
-                        loaded[load.number] = read(load, self.tx_id, document, seconds=seconds, most=most)
+                        loaded[one] = read(one, self.tx_id, document, seconds=seconds, most=most)
                     except (DocumentError, httpx.HTTPError) as error:
-                        loaded[load.number] = str(error) or type(error).__name__
+                        loaded[one] = Failed(str(error) or type(error).__name__)
         return loaded
 
 
-def _refusal(load: Load, limits: LoadLimits) -> str | None:
+def _refusal(one: Wanted, limits: LoadLimits) -> Failed | None:
     try:
-        limits.check(url_of(load.source.value))
+        if isinstance(one, Service):
+            limits.check_endpoint(url_of(one.endpoint.value))
+        else:
+            limits.check(url_of(one.source.value))
     except DocumentError as error:
-        return str(error)
+        return Failed(str(error))
     return None

@@ -90,6 +90,7 @@ class Asked:
         values = json.loads(text)
         fence, load = values["fence"], values["load"]
         fence["term"], load["beginnings"] = bytes.fromhex(fence["term"]), tuple(load["beginnings"])
+        load["endpoints"] = tuple(load["endpoints"])
         return cls(
             store=values["store"],
             fence=Fence(**fence),

@@ -241,6 +241,17 @@ def test_ordinary_iris_are_no_less_than(where: str) -> None:
     assert where in modify(f"INSERT {{ ?s ?p ?o }} WHERE {{ {where} }}").where.text
 
 
+def test_a_service_is_cut_out_with_what_it_is_asked() -> None:
+    where = modify("""BASE <http://b/> INSERT { ?s a ?o } WHERE { ?s ?p 1 SERVICE # {
+      silent <x> { ?s a "}" { } } FILTER(?s != 'SERVICE <y> { }') { SERVICE <y>{} } }""").where
+    first, second = where.services
+    assert (first.endpoint.value, first.silent) == ("http://b/x", True)
+    assert first.query == 'BASE  <http://b/>\nSELECT * WHERE { ?s a "}" { } }'
+    assert (second.endpoint.value, second.silent) == ("http://b/y", False)
+    whole = where.answered(["{1}", "{2}"]).text
+    assert whole.endswith("WHERE { ?s ?p 1 {1} FILTER(?s != 'SERVICE <y> { }') { {2} } }")
+
+
 def test_words_need_no_blank_between_them() -> None:
     with pytest.raises(Unsupported):
         modify("INSERT {} WHERE { ?s ?p trueSERVICE <urn:x> { ?s ?p ?o } }")

@@ -136,6 +136,8 @@ def test_what_may_be_loaded_is_a_list_and_empty_by_default(tmp_path: Path) -> No
     assert worker(tmp_path, "").load_from == ()
     here, there = "http://here:8080/", "https://there/data/"
     assert worker(tmp_path, f'load-from = ["{here}", "{there}"]\n').load_from == (here, there)
+    both = ("http://a/sparql", "http://b/sparql?x")
+    assert worker(tmp_path, "", QUADLOG_SERVICE_ENDPOINTS=" ".join(both)).service_endpoints == both
     assert worker(tmp_path, "", QUADLOG_LOAD_FROM=f" {here} {there}").load_from == (here, there)
 
 

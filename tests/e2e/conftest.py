@@ -25,6 +25,6 @@ def web() -> Iterator[Web]:
 def cluster(tmp_path_factory: pytest.TempPathFactory, web: Web) -> Iterator[Cluster]:
     """Three data centres with a broker, a master and two workers each."""
     directory = tmp_path_factory.mktemp("cluster") / "lab"
-    allowed = {"QUADLOG_LOAD_FROM": f"{web.url}/open/"}
+    allowed = {"QUADLOG_LOAD_FROM": f"{web.url}/open/", "QUADLOG_SERVICE_ENDPOINTS": f"{web.url}/open/sparql"}
     with running_lab(directory, dcs=3, workers=2, environment=allowed) as lab:
         yield Cluster(lab)

@@ -1,7 +1,8 @@
-"""LOAD on a real cluster: fetched once, the same everywhere, and refused as an outcome."""
+"""LOAD and SERVICE on a real cluster: fetched once, the same everywhere, and refused as an outcome."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,29 @@ def test_every_data_centre_has_what_one_worker_fetched(cluster: Cluster, web: We
         assert web.asked.count(path) == 1
         cluster.wait_until_equal()
         assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
+
+
+def test_every_data_centre_has_what_an_endpoint_told_one_worker(cluster: Cluster, web: Web) -> None:
+    subject, path = name(), "/open/sparql"
+    row = {"o": {"type": "literal", "value": "SERVICE's"}}
+    body = json.dumps({"head": {"vars": ["o"]}, "results": {"bindings": [row]}}).encode()
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.rfile.read(int(request.headers["Content-Length"]))
+        web.documents["/answer"] = ("application/sparql-results+json", body)
+        request.path = "/answer"
+        web.answer(request)
+
+    web.special[path] = answer
+    text = f"INSERT {{ {subject} <urn:is> ?o }} WHERE {{ SERVICE <{web.url}{path}> {{ ?s ?p ?o }} }}"
+    assert cluster.update(text, master=1).status_code == 204
+    assert objects(cluster.masters[1], subject) == ["SERVICE's"]
+    assert web.asked.count(path) == 1
+    refused = cluster.update(text.replace(path, "/shut/sparql"), master=2)
+    assert (refused.status_code, refused.json()["error"]) == (409, "Rejected")
+    assert "service-endpoints" in refused.json()["message"]
+    cluster.wait_until_equal()
+    assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
 
 
 def test_what_cannot_be_loaded_is_rejected_unless_silent(cluster: Cluster, web: Web) -> None:

@@ -92,8 +92,8 @@ def test_what_is_no_sparql_is_400_with_its_place(cluster: Cluster, text: str, pl
 
 
 UNSUPPORTED = (
-    "INSERT { ?s <urn:p> 1 } WHERE { SERVICE <urn:x> { ?s ?p ?o } }",
-    "INSERT DATA { <urn:s> <urn:p> 1 } ; DELETE { ?s ?p ?o } WHERE { SERVICE SILENT <urn:x> { ?s ?p ?o } }",
+    "INSERT { ?s <urn:p> 1 } WHERE { SERVICE ?x { ?s ?p ?o } }",
+    "INSERT DATA { <urn:s> <urn:p> 1 } ; DELETE { ?s ?p ?o } WHERE { SERVICE SILENT $x { ?s ?p ?o } }",
     f"INSERT {{}} WHERE {{ FILTER({'1 + ' * 2_000} 1) }}",
 )
 

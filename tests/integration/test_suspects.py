@@ -224,7 +224,10 @@ def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
     with work.open("wb") as out:
         for entry in entries:
             send(out, codec.encode_entry(entry))
-    fence, load = Fence(term=TERM, attempt=1, worker="w1"), LoadLimits(beginnings=(), seconds=1, size=1)
+    fence, load = (
+        Fence(term=TERM, attempt=1, worker="w1"),
+        LoadLimits(beginnings=(), endpoints=(), seconds=1, size=1),
+    )
     asked = Asked(store=str(tmp_path / "store"), fence=fence, load=load, parent=0).encode()
     trial = f"{sys.executable} -m quadlog.worker.trial"
     script = f'{trial} "$(echo "$0" | sed s/PID/$$/)" <{work} & echo $!; wait'

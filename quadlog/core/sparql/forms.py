@@ -6,7 +6,8 @@ pyoxigraph evaluates it: only its end is looked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import DefaultGraph, Variable
 
@@ -24,13 +25,11 @@ from quadlog.core.operations import (
     Where,
 )
 from quadlog.core.sparql.blocks import DataParser, TemplateParser
-from quadlog.core.sparql.caution import weigh
 from quadlog.core.sparql.graphs import GraphNames
+from quadlog.core.sparql.groups import Groups
 from quadlog.core.sparql.prologue import Prologue
 from quadlog.core.sparql.reader import Reader
-from quadlog.core.sparql.reserved import refuse_reserved_names
 from quadlog.core.sparql.terms import BlankNodes, Literals
-from quadlog.core.sparql.tokens import place
 from quadlog.errors import Unsupported, UserError
 
 if TYPE_CHECKING:
@@ -38,10 +37,8 @@ if TYPE_CHECKING:
 
     from pyoxigraph import NamedNode
 
-    from quadlog.core.operations import Operation, QuadTemplate, Slot
+    from quadlog.core.operations import Operation, QuadTemplate, Service, Slot
     from quadlog.core.using import Using
-
-_BRACES = {"{": 1, "}": -1}
 
 MAX_LOADS: Final = 100
 """In one update: each costs its worker up to 0.1 s, if it may be fetched."""
@@ -55,6 +52,7 @@ class FormParser:
         self._reader = Reader(text)
         self._prologue = Prologue()
         self._graphs = GraphNames(self._reader, self._prologue.names)
+        self._groups = Groups(self._reader, self._prologue, self._graphs)
         self._using = using
         self._literals = Literals()
         self._tx_id = tx_id
@@ -141,7 +139,7 @@ class FormParser:
         start = reader.start
         deletes = self._template(None, form="DELETE")
         group = reader.text[start : reader.start].rstrip()
-        self._refuse_wild(group)
+        self._groups.refuse_wild(group, group)
         return self._modified(deletes, (), group)
 
     def _modify(self, form: str, graph: NamedNode | None) -> Modify:
@@ -161,15 +159,15 @@ class FormParser:
             into = named if self._graphs.take("NAMED") else default
             into.append(self._graphs.graph())
         self._graphs.expect("WHERE")
-        group = self._group()
+        group, services = self._groups.read(self._number)
         if self._using is not None and (default or named or graph is not None):
             raise UserError(
                 "USING and WITH cannot stand in an update that comes with using-graph-uri or"
                 " using-named-graph-uri (SPARQL 1.1 Protocol, 2.2.3)"
             )
         if default or named:
-            return self._modified(deletes, inserts, group, tuple(default), tuple(named))
-        return self._modified(deletes, inserts, group, None if graph is None else (graph,))
+            return self._modified(deletes, inserts, group, tuple(default), tuple(named), services=services)
+        return self._modified(deletes, inserts, group, None if graph is None else (graph,), services=services)
 
     def _modified(
         self,
@@ -178,54 +176,22 @@ class FormParser:
         group: str,
         default: tuple[NamedNode, ...] | None = None,
         named: tuple[NamedNode, ...] | None = None,
+        *,
+        services: tuple[Service, ...] = (),
     ) -> Modify:
         variables = tuple(dict.fromkeys(_variables((*deletes, *inserts))))
         if self._using is not None:
             default, named = self._using.default, self._using.named
         columns = " ".join(f"?{name}" for name in variables) or "*"
-        text = f"{self._prologue.text}SELECT {columns} WHERE {group}"
-        where = Where(text=text, variables=variables, default=default, named=named)
+        head = f"{self._prologue.text}SELECT {columns} WHERE "
+        behind = tuple(replace(service, at=len(head) + service.at) for service in services)
+        where = Where(text=head + group, variables=variables, default=default, named=named, services=behind)
         return Modify(number=self._number, deletes=deletes, inserts=inserts, where=where)
 
     def _template(self, graph: NamedNode | None, *, form: str) -> tuple[QuadTemplate, ...]:
         # Labels of blank nodes are told apart here; each solution gets nodes of its own later.
         nodes = BlankNodes(self._tx_id, self._number) if form == "INSERT" else None
         return TemplateParser(self._reader, self._prologue.names, self._literals, nodes, graph).block()
-
-    def _group(self) -> str:
-        """``{ … }`` as text: braces are counted, all else is pyoxigraph's."""
-        reader = self._reader
-        if reader.value != "{" or reader.kind != "mark":
-            reader.lost("where { was expected")
-        start, depth = reader.start, 0
-        while True:
-            if reader.kind == "mark":
-                depth += _BRACES.get(reader.value, 0)
-            elif reader.word() == "SERVICE":
-                self._unsupported("SERVICE", reader.start)
-            elif reader.kind == "end":
-                reader.lost("where } was expected")
-            end = reader.start + 1
-            reader.advance()
-            if depth == 0:
-                group = reader.text[start:end]
-                self._refuse_wild(group)
-                return group
-
-    def _refuse_wild(self, group: str) -> None:
-        weight = weigh(group)
-        if weight.doubtful:
-            raise Unsupported(
-                "a WHERE has a `<` that may be less-than or the start of an IRI: put a blank behind it"
-            )
-        if not weight.is_light:
-            raise Unsupported("a WHERE is nested too deeply, or chains or joins too much")
-        if weight.service:
-            raise Unsupported("SERVICE is not supported yet")
-        refuse_reserved_names(group, self._prologue.names)
-
-    def _unsupported(self, what: str, start: int) -> NoReturn:
-        raise Unsupported(f"{what} ({place(self._reader.text, start)}) is not supported yet")
 
 
 def _variables(slots: Iterable[QuadTemplate | TripleTemplate]) -> Iterator[str]:
