@@ -38,7 +38,7 @@ class Links:
     def turn(self, chance: random.Random, names: Sequence[str]) -> None:
         """Which links are cut from now on, and which of the masters is deaf."""
         self.heal()
-        if chance.random() < 0.1:
+        if chance.random() < 0.16:
             self.deaf = chance.choice(names)
         if len(self.centres) < 2:
             return

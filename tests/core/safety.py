@@ -30,18 +30,20 @@ class Safety:
         """By sender and sequence: all that the sender's posts said up to this one, from the last snapshot on."""
         self._promised: dict[tuple[bytes, str], Post] = {}
         self._posted: set[Pair] = set()
+        self._added: dict[str, int] = {}
+        """By master how many entries were looked at that it added and did not save yet."""
         self._votes: dict[tuple[bytes, str, int], bytes] = {}
 
     def saved(self, member: Member, save: Save, lost: Sequence[Logged]) -> None:
         """A master saved a turn."""
         log, queue = member.disk.log, member.core.queue
+        self._check_added(member, save.entries)
+        self._added[member.name] = 0
         for one in lost:
             is_kept = one.pair.id in queue or one.pair.id in member.disk.ids
             assert is_kept or one.transaction.kind is not Kind.TX, f"{member.name} gave up {one}"
         assert len(log) == len(member.disk.ids), f"{member.name} has something twice"
         for entry in save.entries:
-            if (entry.view.id, entry.index) not in self._order:
-                self._promised_by_all(member, entry)
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)
             assert point == entry.point, f"two orders in {entry.view} at {entry.index}"
             assert entry.pair.key in member.kafka, f"{entry.index} agreed without its payload"
@@ -59,12 +61,22 @@ class Safety:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
 
+    def added(self, member: Member) -> None:
+        """A master has heard a post: it may have added something that is not saved yet."""
+        self._check_added(member, member.core._holdings.changes.entries)
+
+    def _check_added(self, member: Member, entries: Sequence[Entry]) -> None:
+        """What was not looked at yet; what nobody had before came by ADD, and not by following somebody."""
+        before = min(self._added.get(member.name, 0), len(entries))
+        for entry in entries[before:]:
+            if entry.view == member.core.view and (entry.view.id, entry.index) not in self._order:
+                self._check_promised(member, entry)
+        self._added[member.name] = len(entries)
+
     @staticmethod
-    def _promised_by_all(member: Member, entry: Entry) -> None:
-        """Whoever is the first to add something was promised by all others of the view that nothing comes below."""
+    def _check_promised(member: Member, entry: Entry) -> None:
+        """All others of the view have promised that nothing comes below it, as far as is heard now."""
         core = member.core
-        if core.view != entry.view:
-            return
         for name in core.view.members:
             other = core.members.get(name)
             if name != member.name and other is not None and other.said is not None:

@@ -229,6 +229,7 @@ class World:
         if event.number >= len(sender.posts):
             return
         member.hear(sender.posts[event.number], event.at)
+        self.safety.added(member)
         self._heard += 1
         if self._heard % 8 == 0:
             self.safety.understood(member, sender)
