@@ -312,11 +312,13 @@ class Agreement:
         self._pacing.tended(now)
         changed = self._views.tend(members, self._company.holding_up(self.queue), now)
         self._install()
-        if self._views.vote(members, self.last.index, now) or changed:
+        has_voted = self._views.vote(members, self.last.index, now)
+        if has_voted or changed:
             self._pacing.tell()
             if self.standing.joining is None:
                 self._succession.branch = None
-        self._install()
+        if has_voted:
+            self._install()
 
     def _install(self) -> None:
         if self._succession.install(self._clock.now.steady):

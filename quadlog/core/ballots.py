@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import NOWHERE, OF_A_BRANCH, Returned
+from quadlog.core.model import NOWHERE, OF_A_BRANCH, Returned, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quadlog.core.electorate import Electorate
     from quadlog.core.incarnations import Incarnations
     from quadlog.core.member import Member
-    from quadlog.core.model import Held, Peer, Post, Standing, View
+    from quadlog.core.model import Held, Peer, Post, Standing
     from quadlog.core.presence import Presence
 
 
@@ -65,7 +65,9 @@ class Ballots:
         """
         view = standing.view
         gone = {*standing.given_up, *self._incarnations.gone(view)}
-        stay = replace(view, members=tuple(name for name in view.members if name not in gone))
+        stay = (
+            replace(view, members=tuple(name for name in view.members if name not in gone)) if gone else view
+        )
         if (changed := self._electorate.successors(stay, standing.changes, standing.forced)) is not None:
             return changed
         if view.before:
@@ -84,7 +86,7 @@ class Ballots:
         ballots = [post.ballot for post in said if post.ballot is not None]
         return not any(ballot.parent == view.id and self._node not in ballot.members for ballot in ballots)
 
-    def _wanted(
+    def _joiners(
         self,
         standing: Standing,
         centres: Mapping[str, str],
@@ -92,8 +94,7 @@ class Ballots:
         last: int,
         now: float,
     ) -> set[str]:
-        """Who should be in the view: its members less those given up, and joiners that are near."""
-        present = (set(standing.view.members) - set(standing.given_up)) & {*centres}
+        """Who is to be let in: those that ask to be, and are near."""
         near = {
             name
             for name, member in members.items()
@@ -103,16 +104,16 @@ class Ballots:
             and self._is_near(member, last)
             and not self._presence.is_put_off(name, now)
         }
-        together = {
+        inside = near.union(_staying(standing, centres))
+        return {
             name
             for name in near
             if all(
-                mate in near or mate in present or not self._presence.is_recent(mate, now)
+                mate in inside or not self._presence.is_recent(mate, now)
                 for mate in centres
                 if centres[mate] == centres[name]
             )
         }
-        return present | together
 
     def _asks_to_join(self, name: str, view: View, members: Mapping[str, Member], now: float) -> bool:
         member = members.get(name)
@@ -140,19 +141,22 @@ class Ballots:
             if (peers, before) == (view.peers, view.before)
             else replace(view, peers=peers, before=before)
         )
-        wanted = self._wanted(standing, self._electorate.centres(candidate), members, last, now)
-        stay = wanted & {*view.members}
+        centres = self._electorate.centres(candidate)
+        stay = _staying(standing, centres)
         if not stay or self._node != min(stay):
             return None
+        wanted = stay | self._joiners(standing, centres, members, last, now)
         home = self._home_of(stay, candidate, members)
         moves = self._moves_from_a_witness(view, home, members)
         names = tuple(sorted(stay if moves else wanted))
-        candidate = replace(
-            candidate,
+        candidate = View(
+            epoch=view.epoch,
             members=names,
             parent=view.id,
             home=home,
             returned=self._returned(names, view, members),
+            peers=peers,
+            before=before,
         )
         if ballot is None and not moves and _is_as_wanted(view, candidate, members):
             return None
@@ -240,6 +244,11 @@ class Ballots:
         return ballot is not None and any(
             member.is_in(ballot) and self._presence.is_recent(name, now) for name, member in members.items()
         )
+
+
+def _staying(standing: Standing, centres: Mapping[str, str]) -> set[str]:
+    """Members of the view that are to be in the next one."""
+    return {name for name in standing.view.members if name in centres and name not in standing.given_up}
 
 
 def _is_as_wanted(view: View, candidate: View, members: Mapping[str, Member]) -> bool:

@@ -40,7 +40,7 @@ class Company:
         """Whose post it is; None: it is not to be listened to."""
         member = self._sender_of(post) if self._views.listens_to(post) else None
         view = self._views.view
-        if member is None or (post.view != view and post.view.id == view.id):
+        if member is None or (post.view.home != view.home and post.view.id == view.id):
             self.ignored[post.node] += 1
         return member
 
@@ -85,12 +85,13 @@ class Company:
 
     def in_view(self) -> list[Member] | None:
         """All members, if each has spoken in this view."""
-        view = self._views.view
-        if not view.members:
-            return None
-        members = [self.members.get(name) for name in view.members]
-        spoken = [member for member in members if member is not None and member.is_in(view)]
-        return spoken if len(spoken) == len(members) else None
+        view, spoken = self._views.view, list[Member]()
+        for name in view.members:
+            member = self.members.get(name)
+            if member is None or not member.is_in(view):
+                return None
+            spoken.append(member)
+        return spoken or None
 
     def furthest_behind(self, last: int) -> int:
         """Index of the merge base that the furthest lagger posted, as far as members were heard; else `last`.

@@ -93,6 +93,8 @@ class Electorate:
         """`masters`: the peers of the settings, each with its data centre; `witnesses`: see `Agreement`."""
         self.witnesses: Final = witnesses
         self._configured: Final = tuple(sorted(Peer(name, centre) for name, centre in masters.items()))
+        self._asked: View | None = None
+        self._centres: Mapping[str, str] = {}
 
     def peers(self, view: View) -> tuple[Peer, ...]:
         """Who may be a member, by the last change."""
@@ -100,7 +102,9 @@ class Electorate:
 
     def centres(self, view: View) -> Mapping[str, str]:
         """The data centre of each who may be a member, by the last change or, while it is undecided, before it."""
-        return _centres(self.peers(view), view.before)
+        if view is not self._asked:  # with every post it is the same one
+            self._asked, self._centres = view, _centres(self.peers(view), view.before)
+        return self._centres
 
     def is_majority(self, view: View) -> bool:
         """Whether those in it that are not blank are more than half of all data centres."""

@@ -90,4 +90,6 @@ class Incarnations:
     def gone(self, view: View) -> set[str]:
         """Members that lost their disks since they came into this view."""
         newest = self._newest
+        if not newest:
+            return set()  # as nearly always
         return {name for name in newest if name in view.members and view.incarnation(name) < newest[name]}

@@ -6,10 +6,11 @@ milliseconds << 16 | counter, in one 64-bit integer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -116,8 +117,8 @@ class Peer(NamedTuple):
     dc: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+@dataclass(frozen=True, kw_only=True)  # no slots: it keeps its id, which every entry is written with
+class View:  # noqa: PLW1641 - the dataclass makes its hash
     """A membership that agrees on one order."""
 
     epoch: int
@@ -132,10 +133,24 @@ class View:
     before: tuple[Peer, ...] = ()
     """Who might before, as long as the last change is undecided: a majority has to be one of both."""
 
-    @property
+    def __eq__(self, other: object) -> bool:
+        """As all values do; but of nearly all views that are compared the epochs differ, or it is the same object."""
+        if self is other:
+            return True
+        if not isinstance(other, View):
+            return NotImplemented
+        return self.epoch == other.epoch and _fields_of(self) == _fields_of(other)
+
+    @cached_property
     def id(self) -> bytes:
         """Name of the view: of its epoch, members and parent, of who of them returned, and of who may be a member."""
-        return _view_id(self)
+        returned = (
+            part for m in self.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank]))
+        )
+        named = [peer for which in (self.peers, self.before) for peer in (Peer("", ""), *which)]
+        peers = (part.encode() for peer in named for part in peer) if self.peers or self.before else ()
+        epoch, members = self.epoch.to_bytes(8, "big"), (m.encode() for m in self.members)
+        return hash_of(epoch, *members, self.parent, *returned, *peers)
 
     @property
     def blank(self) -> frozenset[str]:
@@ -152,14 +167,7 @@ class View:
         return next((member.incarnation for member in self.returned if member.node == node), b"")
 
 
-@lru_cache(maxsize=64)
-def _view_id(view: View) -> bytes:
-    """Every entry of a view is written with it."""
-    returned = (part for m in view.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank])))
-    named = [peer for which in (view.peers, view.before) for peer in (Peer("", ""), *which)]
-    peers = (part.encode() for peer in named for part in peer) if view.peers or view.before else ()
-    epoch, members = view.epoch.to_bytes(8, "big"), (m.encode() for m in view.members)
-    return hash_of(epoch, *members, view.parent, *returned, *peers)
+_fields_of: Final = attrgetter(*(each.name for each in fields(View)))
 
 
 def first_view(masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> View:

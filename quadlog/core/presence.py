@@ -124,6 +124,8 @@ class Presence:
                 lost |= {name, *mates}
         for name in view.members:
             theirs = _given_up_by(name, view, members) if name != self._node and name not in lost else ()
+            if not theirs:
+                continue
             if self._node in theirs:
                 lost.add(name)  # giving up is mutual
             lost |= {who for who in theirs if who != self._node and name < who}
@@ -145,12 +147,13 @@ class Presence:
             for name in view.members
             if name != self._node
         }
-        centres = self._electorate.centres(view)
-        lacking = {centres[name] for name in holding_up[1] if name in centres}
-        if len(lacking) == 1 and not self._silent(missing, centres) - lacking:
-            for name in holding_up[1]:
-                missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
-        missing.pop(self._node, None)
+        if holding_up[1]:
+            centres = self._electorate.centres(view)
+            lacking = {centres[name] for name in holding_up[1] if name in centres}
+            if len(lacking) == 1 and not self._silent(missing, centres) - lacking:
+                for name in holding_up[1]:
+                    missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
+            missing.pop(self._node, None)
         return {name: late for name, late in missing.items() if late > self._lag}
 
     def _silent(self, missing: Mapping[str, float], centres: Mapping[str, str]) -> set[str]:

@@ -58,8 +58,9 @@ class Speech:
 
     def hear(self, post: Post) -> None:
         """Another's post: does it ask for a snapshot that is not on its way?"""
-        if any(ask.node == self.node and self._posting.asked(ask.sequence) for ask in post.asks):
-            self._pacing.tell()
+        for ask in post.asks:
+            if ask.node == self.node and self._posting.asked(ask.sequence):
+                self._pacing.tell()
 
     def post(self, beside: Point | None) -> Post:
         """The next post; `beside`: how far the log of the side that this master is joining was read."""

@@ -165,7 +165,7 @@ class Member:
 
         """
         self.witnesses = witnesses
-        self.name, self.masters, self.skew = name, dict(masters), skew
+        self.name, self.dc, self.masters, self.skew = name, masters[name], dict(masters), skew
         self.limits, self.pace = limits or Limits(), pace or Pace()
         self.incarnation = new_incarnation(None, 0, bytes(10))
         self.joins = joins
@@ -185,11 +185,6 @@ class Member:
         self.core = self._core()
         self.saved: Callable[[Save, Sequence[Logged]], None] = lambda _, __: None
         """Told of what was saved, and which entries the log lost by it."""
-
-    @property
-    def dc(self) -> str:
-        """Its data centre."""
-        return self.masters[self.name]
 
     def _disk(self) -> Disk:
         return Disk()

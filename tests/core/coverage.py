@@ -27,16 +27,19 @@ class Coverage:
         self.met: Counter[tuple[str, str]] = Counter()
         """By fault and step."""
         self._near: dict[str, int] = {}
+        """When each fault happened last, the newest at the end."""
 
     def note(self, fault: str) -> None:
         """It happened now."""
+        self._near.pop(fault, None)
         self._near[fault] = self.events
 
     def reach(self, step: str) -> None:
         """A master made it."""
-        for fault, at in self._near.items():
-            if self.events - at <= RECENT:
-                self.met[fault, step] += 1
+        for fault, at in reversed(self._near.items()):
+            if self.events - at > RECENT:
+                break
+            self.met[fault, step] += 1
 
     def stands(self, before: Standing, after: Standing) -> None:
         """The steps between where a master stood and where it stands."""

@@ -79,9 +79,11 @@ class Delivery:
         """Every post that it has not read, in order, if the link is not cut."""
         if not self._links.is_heard(sender.dc, reader.dc):
             return
-        at = self._read.get((reader.name, sender.name), 0)
-        self._read[reader.name, sender.name] = len(sender.posts)
-        for number in range(at, len(sender.posts)):
+        at, end = self._read.get((reader.name, sender.name), 0), len(sender.posts)
+        if at == end:
+            return
+        self._read[reader.name, sender.name] = end
+        for number in range(at, end):
             self._coverage.events += 1
             self._play(reader, sender, number)
 

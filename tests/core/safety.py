@@ -117,10 +117,9 @@ class Safety:
             return
         core = member.core
         if core.view == post.view:
+            queue, log = core.queue, core._holdings.log
             for pair in self._said[member.incarnation, member.name, post.sequence]:
-                assert pair.id in core.queue or core.is_synchronised(pair.id), (
-                    f"{member.name} posted {pair} and forgot it"
-                )
+                assert pair.id in queue or pair.id in log, f"{member.name} posted {pair} and forgot it"
         assert core.counter >= post.counter, f"{member.name} posted a counter and went back"
 
     def understood(self, reader: Member, sender: Member) -> None:

@@ -104,6 +104,7 @@ class World:
         self.left: set[str] = set()
         """Whom an operator named as all that is left."""
         self.homes = Homes(self.masters, witnesses)
+        self._majorities: dict[View, bool] = {}
         self.safety = Safety(limits, self.is_majority, self.homes)
         self.transactions: list[Transaction] = []
         self.told: list[Event] = []
@@ -118,7 +119,10 @@ class World:
 
     def is_majority(self, view: View) -> bool:
         """Whether those in it that are not blank are more than half of the data centres, by all that it names."""
-        return all(share > Fraction(1, 2) for share in self._shares(view, set(view.members) - view.blank))
+        if view not in self._majorities:  # asked with every entry
+            shares = self._shares(view, set(view.members) - view.blank)
+            self._majorities[view] = all(share > Fraction(1, 2) for share in shares)
+        return self._majorities[view]
 
     def is_half(self, view: View) -> bool:
         """Whether all of its members count, and are no majority, and nobody else is one."""
