@@ -83,7 +83,7 @@ class Server:
         for make in early:
             self.call_soon(make)
         _name_threads()
-        _collect_seldom()
+        collect_seldom()
         sys.setswitchinterval(SWITCH_S)
         tasks = [asyncio.create_task(make()) for make in beside]
         for task in tasks:
@@ -144,7 +144,7 @@ def _listening(host: str, port: int) -> socket.socket:
         raise SetupError(message) from error
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """Look for cycles a seventieth as often as Python does by itself, and not in what was imported.
 
     Next to nothing here is a cycle, but what a batch decodes lives long enough to set off the search: it took

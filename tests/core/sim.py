@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from quadlog.server import collect_seldom
 from tests.core.coverage import table
 from tests.core.shrink import shrunk
 from tests.core.weather import Weather
@@ -74,7 +75,7 @@ def _reports(firsts: Iterable[int], until: float, *, processes: int, shrinks: bo
     if processes == 1:
         yield from (some(share, until=until, shrinks=shrinks) for share in shares)
         return
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=collect_seldom) as pool:  # as a master's process does
         futures = [pool.submit(some, share, until=until, shrinks=shrinks) for share in shares]
         try:
             for future in futures:
