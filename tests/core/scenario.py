@@ -94,8 +94,10 @@ class Scenario:
 
     # --- commands -----------------------------------------------------------------------------------
 
-    def do_limit(self, pairs: str) -> None:
+    def do_limit(self, pairs: str, posts: str = "") -> None:
         self.limits = Limits(post=int(pairs), turn=int(pairs))
+        if posts:
+            self.limits = replace(self.limits, snapshot_every=int(posts))
 
     def do_lag(self, seconds: str) -> None:
         self.lag = float(seconds) * SECOND
