@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from functools import cached_property
+from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from types import MappingProxyType
@@ -117,7 +117,7 @@ class Peer(NamedTuple):
     dc: str
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: it keeps its id, which every entry is written with
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:  # noqa: PLW1641 - the dataclass makes its hash
     """A membership that agrees on one order."""
 
@@ -141,16 +141,10 @@ class View:  # noqa: PLW1641 - the dataclass makes its hash
             return NotImplemented
         return self.epoch == other.epoch and _fields_of(self) == _fields_of(other)
 
-    @cached_property
+    @property
     def id(self) -> bytes:
         """Name of the view: of its epoch, members and parent, of who of them returned, and of who may be a member."""
-        returned = (
-            part for m in self.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank]))
-        )
-        named = [peer for which in (self.peers, self.before) for peer in (Peer("", ""), *which)]
-        peers = (part.encode() for peer in named for part in peer) if self.peers or self.before else ()
-        epoch, members = self.epoch.to_bytes(8, "big"), (m.encode() for m in self.members)
-        return hash_of(epoch, *members, self.parent, *returned, *peers)
+        return _view_id(self)
 
     @property
     def blank(self) -> frozenset[str]:
@@ -168,6 +162,16 @@ class View:  # noqa: PLW1641 - the dataclass makes its hash
 
 
 _fields_of: Final = attrgetter(*(each.name for each in fields(View)))
+
+
+@lru_cache(maxsize=64)
+def _view_id(view: View) -> bytes:
+    """Every entry of a view is written with it."""
+    returned = (part for m in view.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank])))
+    named = [peer for which in (view.peers, view.before) for peer in (Peer("", ""), *which)]
+    peers = (part.encode() for peer in named for part in peer) if view.peers or view.before else ()
+    epoch, members = view.epoch.to_bytes(8, "big"), (m.encode() for m in view.members)
+    return hash_of(epoch, *members, view.parent, *returned, *peers)
 
 
 def first_view(masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> View:
