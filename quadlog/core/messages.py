@@ -204,4 +204,5 @@ class Pace:
     lag: float = float("inf")
     """Silence after which a member of the view is given up."""
     put_off: int = 4
-    """How many times `lag` one that was given up again and again is put off at the most before it is let in."""
+    """How many times `lag`, or 10 s where that is longer, one that was given up again and again is put off at the most
+    before it is let in."""

@@ -27,7 +27,13 @@ HoldingUp: TypeAlias = tuple[Pair | None, frozenset[str]]
 NOBODY: Final[HoldingUp] = (None, frozenset())
 
 STEADY: Final = 30
-"""How many times `lag` after one was given up that is forgotten."""
+"""How many times as long as the shortest wait after one was given up that is forgotten."""
+
+PUT_OFF_MS: Final = 10_000.0
+"""The shortest wait of one that flaps, where `lag` is longer: it is for ever where nobody is given up for silence."""
+
+ELSEWHERE_MS: Final = 10_000.0
+"""How long a member may speak in another view, where `lag` is longer."""
 
 
 class Presence:
@@ -40,13 +46,14 @@ class Presence:
             node: this master.
             electorate: where the others are.
             lag: how long a member may be silent.
-            put_off: how many times that one that flaps is put off at the most.
+            put_off: how many times that, or `PUT_OFF_MS`, one that flaps is put off at the most.
 
         """
         self._node: Final = node
         self._electorate: Final = electorate
         self._lag: Final = lag
         self._put_off: Final = put_off
+        self._shortest: Final = min(lag, PUT_OFF_MS)
         self.heard_at: dict[str, float] = {}
         """When each other master was heard last, in this view or outside it."""
         self._since: float | None = None
@@ -95,12 +102,12 @@ class Presence:
         """These are given up."""
         for name in names:
             count, last = self._given_up.get(name, (0, now))
-            self._given_up[name] = (count + 1 if now - last <= STEADY * self._lag else 1), now
+            self._given_up[name] = (count + 1 if now - last <= STEADY * self._shortest else 1), now
 
     def is_put_off(self, name: str, now: float) -> bool:
-        """Whether it is not let in yet: not the first time, then for one `lag`, for two, for `put_off`."""
+        """Whether it is not let in yet: not the first time, then once, twice, `put_off` times as long."""
         count, last = self._given_up.get(name, (0, now))
-        return count > 1 and now - last < min(2 ** (count - 2), self._put_off) * self._lag
+        return count > 1 and now - last < min(2 ** (count - 2), self._put_off) * self._shortest
 
     def missing(
         self,
@@ -113,7 +120,7 @@ class Presence:
         """Who was given up, and who is to be.  For good, in this view; at once, if it lost its disk (`gone`)."""
         view = standing.view
         lost = {*standing.given_up, *gone} - {self._node}
-        overdue = self._overdue(view, holding_up, now)
+        overdue = self._overdue(view, holding_up, members, now)
         for name in overdue:
             mates = [mate for mate in self._mates(name, view) if mate not in overdue]
             if self._node in self._mates(name, view) or all(
@@ -131,8 +138,12 @@ class Presence:
             lost |= {who for who in theirs if who != self._node and name < who}
         return lost
 
-    def _overdue(self, view: View, holding_up: HoldingUp, now: float) -> dict[str, float]:
+    def _overdue(
+        self, view: View, holding_up: HoldingUp, members: Mapping[str, Member], now: float
+    ) -> dict[str, float]:
         """Members that are silent for too long, or speak and lack what all others have posted; and for how long.
+
+        Who speaks in another view never comes back to this one.
 
         While somebody else is silent nobody is blamed for what is lacking: it may have come from there, and take its
         time by another way.
@@ -154,7 +165,11 @@ class Presence:
                 for name in holding_up[1]:
                     missing[name] = max(missing.get(name, 0.0), now - self._held_up[1])
             missing.pop(self._node, None)
-        return {name: late for name, late in missing.items() if late > self._lag}
+        return {
+            name: late
+            for name, late in missing.items()
+            if late > self._lag or (late > ELSEWHERE_MS and _is_elsewhere(name, view, members))
+        }
 
     def _silent(self, missing: Mapping[str, float], centres: Mapping[str, str]) -> set[str]:
         """Data centres of which a member is silent for a while."""
@@ -197,6 +212,11 @@ class Presence:
             return False
         peers = {peer.node for peer in self._electorate.peers(view)}
         return not any(name in peers for name in view.members if name not in said.given_up)
+
+
+def _is_elsewhere(name: str, view: View, members: Mapping[str, Member]) -> bool:
+    said = member.said if (member := members.get(name)) else None
+    return said is not None and view not in (said.view, said.ballot)
 
 
 def _given_up_by(name: str, view: View, members: Mapping[str, Member]) -> tuple[str, ...]:

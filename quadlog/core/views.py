@@ -49,7 +49,7 @@ class Views:
             standing: what was saved.
             lag: how long a member may be silent.
             near: how many entries may be between a joiner and this master.
-            put_off: how many times `lag` one that flaps is put off at the most.
+            put_off: how many times `lag`, or 10 s, one that flaps is put off at the most.
             witnesses: data centres that evaluate nothing.
 
         """

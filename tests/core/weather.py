@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from quadlog.core.electorate import changed, options_of
 from quadlog.core.model import Kind, Transaction
+from quadlog.core.presence import PUT_OFF_MS
 from tests.core.coverage import Coverage
 from tests.core.delivery import Delivery
 from tests.core.links import Links
@@ -67,8 +68,11 @@ class Weather:
             (0, 0, 0, 0, 0, 0, 0, 4)
         )  # who is put off does less
         witnesses = some_witnesses(seed, placed, count) if masters is None else frozenset[str]()
+        self._is_patient = masters is None and random.Random(f"{seed}/patience").random() < 0.08
+        """Nobody is given up for silence, as by default: only who lost its disk."""
+        lag = float("inf") if self._is_patient else self.lag
         self.world = self.world_of(
-            placed, limits=limits, lag=self.lag, newcomers=newcomers, put_off=put_off, witnesses=witnesses
+            placed, limits=limits, lag=lag, newcomers=newcomers, put_off=put_off, witnesses=witnesses
         )
         self.masters, self.members = placed, list(self.world.members.values())
         self.coverage = Coverage()
@@ -112,7 +116,7 @@ class Weather:
             self.change()
             for _ in range(self.random.randint(50, 1500)):
                 self.step()
-        if self.random.random() < 0.25 and not self.links.deaf:
+        if self.random.random() < 0.25 and not self.links.deaf and not self._is_patient:
             self._leave_the_sides_alone()
         self._clear()
 
@@ -370,7 +374,7 @@ class Weather:
 
     def _round(self) -> None:
         """All turn, and hear all that they can."""
-        self.at += self.lag / 20 / self._slower
+        self.at += (PUT_OFF_MS if self._is_patient else self.lag) / 20 / self._slower
         for member in self.members:
             self._acquire_all(member)
             self._play("turn", member, number=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.electorate import FORCED
 from quadlog.core.messages import Limits, Pace
@@ -54,6 +54,10 @@ class Event(NamedTuple):
         return f"{self.at:9.1f} {self.member} {said[self.what]}"
 
 
+PATIENT_MS: Final = 1000.0
+"""In place of `lag` where nobody is given up for silence."""
+
+
 class World:
     """All that is there, without chance: what happens is told it."""
 
@@ -88,7 +92,7 @@ class World:
         self.peers = tuple(sorted(Peer(name, dc) for name, dc in peers.items()))
         """Of the settings."""
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
-        pace = Pace(lag=lag, idle=lag / 4, put_off=put_off)
+        pace = Pace(lag=lag, idle=min(lag, PATIENT_MS) / 4, put_off=put_off)
         self.members = {
             name: self.member_of(
                 name,
