@@ -9,15 +9,15 @@ from quadlog.envelope import RELAYED, headers
 
 if TYPE_CHECKING:
     from quadlog.core.model import Post
-    from quadlog.ports import Outlet, Record
+    from quadlog.ports import Acked, Outlet, Record
 
 
 class RoundsProducer:
     """Says posts."""
 
-    def __init__(self, outlet: Outlet, topic: str) -> None:
-        """`topic`: the own data centre's rounds."""
-        self._outlet, self._topic = outlet, topic
+    def __init__(self, outlet: Outlet, topic: str, *, acked: Acked | None = None) -> None:
+        """`topic`: the own data centre's rounds; `acked` is told where each record stands, on the outlet's thread."""
+        self._outlet, self._topic, self._acked = outlet, topic, acked
 
     def say(self, post: Post, *, at: int) -> None:
         """Send one post.  What it promises has to be durable before (see `Ready`)."""
@@ -25,7 +25,11 @@ class RoundsProducer:
             event=f"{post.incarnation.hex()}/{post.sequence}", source=post.node, kind="quadlog.post", at=at
         )
         self._outlet.produce(
-            self._topic, key=post.node.encode(), values=[codec.encode_post(post)], headers=envelope
+            self._topic,
+            key=post.node.encode(),
+            values=[codec.encode_post(post)],
+            headers=envelope,
+            acked=self._acked,
         )
 
     def pass_on(self, record: Record, dc: str) -> None:
@@ -35,4 +39,5 @@ class RoundsProducer:
             key=record.key,
             values=[record.value],
             headers=[*record.headers, (RELAYED, dc.encode())],
+            acked=self._acked,
         )

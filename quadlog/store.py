@@ -119,6 +119,11 @@ class MasterStore:
         self.beside: Final = beside.Beside(self._families, self._handles, self._write)
         """What is read of a stronger side's log."""
 
+    @property
+    def sequence(self) -> int:
+        """Of the last post that may have been said: a post is saved before."""
+        return self._number(b"sequence")
+
     def close(self) -> None:
         """Release the directory."""
         self._handles.clear()  # each one would hold the database open

@@ -30,6 +30,7 @@ from quadlog.master.listening import Ears
 from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
+from quadlog.master.twins import Twins
 from quadlog.master.watch import Hands, Watch
 from quadlog.ports import apart
 
@@ -84,6 +85,7 @@ def lone_node(
             ),
             dc_of=dc_of,
             posts=posts,
+            twins=Twins(master, store.incarnation, store.sequence, read=lambda *_: None, failed=failed),
             together=apart,
             acquiring=acquiring,
             decided=decided,

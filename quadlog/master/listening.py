@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from quadlog.master.joining import Joining
     from quadlog.master.relay import Relay
     from quadlog.master.saving import Saving
+    from quadlog.master.twins import Twins
     from quadlog.ports import Record
 
 log = structlog.get_logger()
@@ -65,6 +66,7 @@ class Listening:
         saving: Saving,
         joining: Joining,
         relay: Relay,
+        twins: Twins,
         crew: Crew,
         chores: Chores,
         heard: Callable[[], None],
@@ -80,6 +82,7 @@ class Listening:
             saving: hears what the own masters publish.
             joining: hears the logs of stronger sides, beside.
             relay: is told of every post.
+            twins: so too.
             crew: hears heartbeats.
             chores: copy what other data centres decide.
             heard: is called when all of a batch was heard.
@@ -90,6 +93,7 @@ class Listening:
         self._ears, self._dc = ears, dc
         self._agreement, self._acquiring, self._decided, self._saving = agreement, acquiring, decided, saving
         self._joining, self._relay, self._crew, self._chores = joining, relay, crew, chores
+        self._twins = twins
         self._heard = heard
         self._prompt: Final = frozenset((*ears.rounds, ears.status))
         self._later: deque[Sequence[Record]] = deque()
@@ -132,6 +136,7 @@ class Listening:
         topic, ears = record.topic, self._ears
         if dc := ears.rounds.get(topic):
             post, moment = rounds.hear(record), now()
+            self._twins.hear(post)
             self._relay.hear(post, record, dc, moment.steady)
             self._agreement.step(Heard(post=post), moment)
         elif topic in self._acquiring.topics:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from quadlog.master.joining import Joining
     from quadlog.master.listening import Ears
     from quadlog.master.relay import Relay
+    from quadlog.master.twins import Twins
     from quadlog.master.watch import Watch
     from quadlog.ports import Together
     from quadlog.store import MasterStore
@@ -82,6 +83,8 @@ class Parts:
     """Every master's data centre."""
     posts: RoundsProducer
     """Says posts."""
+    twins: Twins
+    """Sees to it that nobody else says them."""
     together: Together
     """What is said within a turn goes at its end."""
     acquiring: Acquiring
@@ -123,7 +126,7 @@ class Node:
         self.relay: Final = parts.relay
         self.chores: Final = parts.chores
         self._dc_of = parts.dc_of
-        self._posts, self._together = parts.posts, parts.together
+        self._posts, self._twins, self._together = parts.posts, parts.twins, parts.together
         self._acquiring, self._decided = parts.acquiring, parts.decided
         self._saving = Saving(
             parts.agreement,
@@ -144,6 +147,7 @@ class Node:
             saving=self._saving,
             joining=parts.joining,
             relay=parts.relay,
+            twins=parts.twins,
             crew=parts.crew,
             chores=parts.chores,
             heard=parts.inbox.heard,
@@ -300,6 +304,7 @@ class Node:
     def _perform(self, ready: Ready) -> None:
         if ready.save.standing is not None:
             view = self.agreement.view
+            self._twins.learn(ready.save.standing)
             self.chores.duty.install(view, (self._dc_of[name] for name in view.members))
             self.chores.look_soon()
         self.chores.duty.note(ready.entries)
@@ -314,4 +319,5 @@ class Node:
         self._saving.release(ready)
 
     def _post(self, post: Post) -> None:
+        self._twins.say(post)
         self._posts.say(post, at=now().wall)

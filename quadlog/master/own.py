@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
 from consumers import rounds
-from quadlog.broker import STARTING_S, Admin, beginning_of, end_of, records_between
+from quadlog.broker import STARTING_S, Admin, backwards, beginning_of, end_of, records_between
 from quadlog.errors import TopicLost
 from quadlog.master.foreign import understood
 from quadlog.master.tails import ROUNDS_READ_BACK
@@ -17,6 +18,9 @@ from quadlog.store import MasterStore
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from quadlog.ports import Record
     from quadlog.settings import MasterSettings
 
 log = structlog.get_logger()
@@ -25,6 +29,8 @@ STORE: Final = "rocksdb"
 """In a master's data-dir."""
 FIRST: Final = 50
 """Posts at the beginning of the topic that are looked at: a rebuild says one for each master."""
+FURTHEST: Final = 100_000
+"""Posts of others behind the last own one, at most, that are looked through for it."""
 SOON_S: Final = 3.0
 """Until a topic that is not there is gone."""
 _VOID: Final = "rocksdb.void"
@@ -50,7 +56,8 @@ def open_store(settings: MasterSettings) -> MasterStore:
     """What this master remembers, if its data centre's topics are those that it knew.
 
     Where `quadlog dc rebuild` made them anew since, a later incarnation of it has spoken there, and what it remembers
-    is void, as it is on a disk that was restored from a backup: it begins as a new one.
+    is void: it begins as a new one.  So does one that has said more there than it remembers: its disk is an older
+    copy, restored from a backup, and knows not of what it voted for and promised since.
 
     Raises:
         TopicLost: they are not, and nobody rebuilt them.
@@ -59,15 +66,20 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
     """
     topics, path = Topics(settings.repository, settings.dc), settings.data_dir / STORE
-    newest = posted_incarnation(settings.kafka, topics, settings.node_id)
+    said = last_said(settings.kafka, topics, settings.node_id)
+    newest = None if said is None else said.incarnation
     store = MasterStore(path, before=lambda: _before(settings, topics, newest))
-    if newest is None or newest <= store.incarnation:
+    if said is None or said <= Said(store.incarnation, store.sequence):
         if losses := lost_topics(settings, store):
             store.close()
             raise TopicLost("; ".join(losses))
         return store
     store.close()
-    log.warning("a later incarnation of this master has spoken: what this one remembers is void", kept=_VOID)
+    log.warning(
+        "this master has said more than its disk remembers: it is void, and it begins as one that lost its disk",
+        kept=_VOID,
+        sequence=said.sequence,
+    )
     void = path.with_name(_VOID)
     shutil.rmtree(void, ignore_errors=True)
     path.rename(void)
@@ -92,15 +104,31 @@ def _ends(kafka: str, topic: str) -> int:
     return end_of(kafka, topic, count=0, timeout=STARTING_S)[0]
 
 
-def posted_incarnation(kafka: str, topics: Topics, node: str) -> bytes | None:
-    """The newest incarnation of a master of which its own data centre has a post; None: there is none."""
+class Said(NamedTuple):
+    """A post: later ones are greater."""
+
+    incarnation: bytes
+    sequence: int
+
+
+def last_said(kafka: str, topics: Topics, node: str) -> Said | None:
+    """The last post of a master that its own data centre has, of its newest incarnation; None: there is none.
+
+    Where others post there too and it was away for long, its own last one may be far back.
+    """
     if topics.rounds not in Admin(kafka).ids([topics.rounds]):
         return None
-    end, records = end_of(kafka, topics.rounds, count=ROUNDS_READ_BACK, timeout=STARTING_S)
+    end, newest = end_of(kafka, topics.rounds, count=ROUNDS_READ_BACK, timeout=STARTING_S)
     first = beginning_of(kafka, topics.rounds)  # where a rebuild says its own
-    records += records_between(kafka, topics.rounds, first, min(first + FIRST, end))
-    own = (post.incarnation for _, post in understood(records, rounds.hear) if post.node == node)
-    return max(own, default=None)
+    oldest = records_between(kafka, topics.rounds, first, min(first + FIRST, end))
+    if said := max(_said(node, (*newest, *oldest)), default=None):
+        return said
+    return next(iter(_said(node, islice(backwards(kafka, topics.rounds, end), FURTHEST))), None)
+
+
+def _said(node: str, records: Iterable[Record]) -> Iterator[Said]:
+    own = (record for record in records if record.key == node.encode())
+    return (Said(post.incarnation, post.sequence) for _, post in understood(own, rounds.hear))
 
 
 def _ids(admin: Admin, topics: Topics, store: MasterStore) -> dict[str, str]:

@@ -31,7 +31,7 @@ from quadlog.core.model import START
 from quadlog.core.records import WorkerState
 from quadlog.errors import SetupError, Unavailable
 from quadlog.master.foreign import understood
-from quadlog.master.own import STORE, lost_topics, posted_incarnation, prepare_topics
+from quadlog.master.own import STORE, last_said, lost_topics, prepare_topics
 from quadlog.master.sites import Sites
 from quadlog.master.tails import ROUNDS_READ_BACK
 from quadlog.store import MasterStore
@@ -156,10 +156,10 @@ class Rebuild:
                 incarnation = store.incarnation
                 reasons = lost_topics(self._settings, store) or reasons
                 store.close()
-        posted = posted_incarnation(kafka, own, node)
+        said = last_said(kafka, own, node)
         if not reasons and not end_of(kafka, own.rounds, count=0)[0]:
             reasons = [f"no master has ever posted to {own.rounds}"]
-        was_rebuilt = posted is not None and incarnation is not None and posted > incarnation
+        was_rebuilt = said is not None and incarnation is not None and said.incarnation > incarnation
         if not reasons or (was_rebuilt and not gone):
             message = (
                 f"nothing of {self._sites.dc}'s topics is lost that this master knows of, or they were rebuilt"

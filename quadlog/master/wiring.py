@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from consumers.effects_ledger import EffectsLedger
 from consumers.payloads import PayloadsConsumer
@@ -11,12 +14,13 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog.broker import STARTING_S, end_of
+from quadlog.broker import STARTING_S, end_of, records_between
 from quadlog.clock import wall
 from quadlog.core.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import first_view
 from quadlog.core.records import Handover
+from quadlog.errors import Unavailable
 from quadlog.failpoints import Failpoint, visit
 from quadlog.master import joining
 from quadlog.master.acquiring import Acquiring
@@ -37,6 +41,7 @@ from quadlog.master.listening import Ears
 from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
+from quadlog.master.twins import Twins
 from quadlog.master.updates import new_id
 from quadlog.master.watch import Hands, Watch
 
@@ -57,6 +62,9 @@ if TYPE_CHECKING:
 
 EFFECTS_COMPARED: Final = 20
 """Records looked at for the states that workers have to be in, where no new effect tells."""
+
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +92,9 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     desk = Desk(store, decided_before=ledger.index)
     crew = Crew(timeout_ms=settings.worker_timeout * 1000)
     decided = Decided(ledger, store=store, topic=sites.own.effects, desk=desk, crew=crew)
-    posts = RoundsProducer(world.outlet, sites.own.rounds)
+    twins = _twins(world)
+    # With company there its offsets jump anyway, and it reads them.
+    posts = RoundsProducer(world.outlet, sites.own.rounds, acked=None if sites.has_company else twins.acked)
     acquiring = Acquiring(
         agreement,
         mouth=PayloadsProducer(world.outlet, sites.own.payloads, sites.node),
@@ -105,6 +115,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             ears=_ears(sites),
             dc_of=sites.dc_of,
             posts=posts,
+            twins=twins,
             together=world.outlet.together,
             acquiring=acquiring,
             decided=decided,
@@ -199,6 +210,28 @@ def _agreement(world: World) -> Agreement:
         limits=Limits(),
         witnesses=world.sites.witnesses,
     )
+
+
+def _twins(world: World) -> Twins:
+    kafka, topic = world.settings.kafka, world.sites.own.rounds
+
+    def read(start: int, end: int) -> None:
+        def look() -> None:
+            try:
+                twins.look(records_between(kafka, topic, start, end))
+            except Unavailable as error:
+                log.warning("cannot see who else posts here", reason=str(error))
+
+        world.server.call_soon(lambda: asyncio.to_thread(look))
+
+    twins = Twins(
+        world.sites.node,
+        world.store.incarnation,
+        world.store.sequence,
+        read=read,
+        failed=world.server.fail,
+    )
+    return twins
 
 
 def _ears(sites: Sites) -> Ears:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
+from consumers import rounds
 from producers.agreed import AgreedProducer
-from quadlog.broker import Admin, KafkaOutlet
+from producers.rounds import RoundsProducer
+from quadlog.broker import Admin, KafkaOutlet, backwards, end_of
 from quadlog.core.messages import Save
 from quadlog.core.model import Point
 from quadlog.core.records import Reached
@@ -26,6 +29,8 @@ from tests.core.topics import entries
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from quadlog.core.model import Post
 
 
 @pytest.fixture
@@ -65,7 +70,52 @@ def test_what_another_program_wrote_does_not_keep_a_master_from_starting(setting
         master.server.leave()
         assert master.run() == 0
     told = [line["topic"] for line in logs if line["event"] == "passed over a record"]
-    assert told.count(topics.agreed) == told.count(topics.rounds) == 1
+    assert (told.count(topics.agreed), told.count(topics.rounds)) == (1, 0), (
+        "whose key is not its own it does not read"
+    )
+
+
+@pytest.mark.parametrize("behind", [0, 500], ids=["at the end", "behind what others posted since"])
+def test_a_disk_that_is_older_than_what_was_said_is_void(settings: MasterSettings, behind: int) -> None:
+    """A backup that was restored does not know what its master voted for and promised since."""
+    first = MasterProcess(settings)
+    first.server.leave()
+    assert first.run() == 0
+    before = MasterStore(settings.data_dir / "rocksdb")
+    saved, incarnation = before.sequence, before.incarnation
+    assert saved > 0
+    before.close()
+    topics = Topics(settings.repository, settings.dc)
+    outlet = KafkaOutlet(settings.kafka, client="test", failed=pytest.fail)
+
+    def post(sequence: int) -> None:
+        said = replace(last_post(settings), incarnation=incarnation, sequence=sequence, base_sequence=None)
+        RoundsProducer(outlet, topics.rounds).say(said, at=0)
+        for number in range(behind):
+            RoundsProducer(outlet, topics.rounds).say(replace(said, node="dc1-m2", sequence=number), at=0)
+        outlet.flush()
+
+    post(saved)
+    same = open_store(settings)
+    assert (same.incarnation, same.durable().blank) == (incarnation, False)
+    same.close()
+    post(saved + 1)
+    other = open_store(settings)
+    assert other.incarnation > incarnation
+    assert (other.durable().blank, other.sequence) == (True, 0)
+    other.close()
+    again = open_store(settings)
+    assert again.incarnation == other.incarnation
+    again.close()
+    outlet.close()
+
+
+def last_post(settings: MasterSettings) -> Post:
+    """Of this master."""
+    topic = Topics(settings.repository, settings.dc).rounds
+    end, _ = end_of(settings.kafka, topic, count=0)
+    posts = (rounds.hear(record) for record in backwards(settings.kafka, topic, end))
+    return next(post for post in posts if post.node == settings.node_id)
 
 
 def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings) -> None:
@@ -81,7 +131,7 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
     outlet.flush()
     assert acked == list(range(60))
     ends = [Point(entry.index, entry.chain) for entry in log]
-    nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    nothing = Save(counter=0, sequence=1_000, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
 
     def save(reached: Reached) -> None:
         store = MasterStore(settings.data_dir / "rocksdb")

@@ -1,0 +1,95 @@
+"""Twins: other processes that are this master, by their settings or by a copy of its disk.
+
+Two that post under one id promise what neither of them keeps.  Who is superseded, or meets one that says what only it
+could say, ends; started again, it comes back as one that lost its disk (`own.open_store`).
+
+A master that is alone in its data centre does not read its own posts: it sees by their offsets that somebody else
+writes there, and looks.  Any other one reads them anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from consumers import rounds
+from quadlog.master.foreign import understood
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from quadlog.core.model import Post, Standing
+    from quadlog.ports import Record
+
+log = structlog.get_logger()
+
+
+class Twins:
+    """`say`, `hear` and `learn` belong to the node's thread, `acked` to the outlet's, `look` to any."""
+
+    def __init__(
+        self,
+        node: str,
+        incarnation: bytes,
+        sequence: int,
+        *,
+        read: Callable[[int, int], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        """Begin.
+
+        Args:
+            node: this master.
+            incarnation: its own.
+            sequence: of the last post that its predecessor on this disk may have said.
+            read: has the own rounds from one offset on and before another one read, and `look` called.
+            failed: ends the process.
+
+        """
+        self._node, self._incarnation = node, incarnation
+        self._began = self._said = sequence
+        self._read, self._failed = read, failed
+        self._next: int | None = None
+
+    def say(self, post: Post) -> None:
+        """This master is about to post."""
+        self._said = post.sequence
+
+    def acked(self, offset: int) -> None:
+        """What was said stands there, in the order in which it was said; with what others say there in between."""
+        expected, self._next = self._next, offset + 1
+        if expected is not None and offset > expected:
+            self._read(expected, offset)
+
+    def look(self, records: Iterable[Record]) -> None:
+        """Records of the own rounds that this process did not say."""
+        for _, post in understood(records, rounds.hear):
+            if post.node == self._node:
+                self._compare(post, mine=self._began)
+                if post.incarnation < self._incarnation:
+                    log.warning("an older process posts as this master", incarnation=post.incarnation.hex())
+
+    def hear(self, post: Post) -> None:
+        """Any post, from any topic: those of this master come back from its own, and passed on by others."""
+        if post.node == self._node:
+            self._compare(post, mine=self._said)
+
+    def learn(self, standing: Standing) -> None:
+        """What is known of incarnations."""
+        for name, incarnation in standing.newest:
+            if name == self._node and incarnation > self._incarnation:
+                self._end("the others heard a later incarnation of it")
+
+    def _compare(self, post: Post, *, mine: int) -> None:
+        """Of `mine` the last sequence that this process, or one before it, may have said."""
+        if post.incarnation > self._incarnation:
+            self._end(f"a later incarnation ({post.incarnation.hex()}) posts")
+        elif post.incarnation == self._incarnation and post.sequence > mine:
+            self._end(f"another process with a copy of its disk said post {post.sequence}")
+
+    def _end(self, why: str) -> None:
+        self._failed(
+            f"DuplicateNode: {self._node} runs twice, {why}. This process stops. Stop all that have this node-id, give"
+            " each a node-id and a data-dir of its own, and start this one again: it comes back as one without its disk"
+        )

@@ -1,0 +1,121 @@
+"""Two processes that are one master: who is superseded or meets a copy of itself ends, and nobody else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from producers.rounds import RoundsProducer
+from quadlog.core.model import START, Post, Rank, Standing, first_view
+from quadlog.master.twins import Twins
+from tests.core.topics import Topic
+
+OLD, MINE, LATER = (bytes([number]) * 16 for number in (1, 2, 3))
+BEGAN = 10
+"""Sequence of the last post that the process before may have said."""
+VIEW = first_view({"m1": "dc1", "m2": "dc2"})
+RANK = Rank(epoch=1, decided=True, members=2, ids=("m1", "m2"))
+
+
+def post(sequence: int, incarnation: bytes = MINE, node: str = "m1") -> Post:
+    return Post(
+        node=node,
+        incarnation=incarnation,
+        sequence=sequence,
+        base_sequence=None,
+        view=VIEW,
+        base=START,
+        counter=0,
+        queue=(),
+        rank=RANK,
+    )
+
+
+class Rig:
+    """A master that posts, and whoever else does so there."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.looks: list[tuple[int, int]] = []
+        self.topic = Topic()
+        self.twins = Twins("m1", MINE, BEGAN, read=self.read, failed=self.failures.append)
+        self.mouth = RoundsProducer(self.topic, "rounds", acked=self.twins.acked)
+
+    def read(self, start: int, end: int) -> None:
+        self.looks.append((start, end))
+        self.twins.look(self.topic.records[start:end])
+
+    def say(self, sequence: int) -> None:
+        one = post(sequence)
+        self.twins.say(one)
+        self.mouth.say(one, at=0)
+
+    def elsewhere(self, one: Post) -> None:
+        """Another process says it in the same topic."""
+        RoundsProducer(self.topic, "rounds").say(one, at=0)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    rig = Rig()
+    rig.say(11)
+    return rig
+
+
+def test_alone_nothing_is_read(rig: Rig) -> None:
+    rig.say(12)
+    rig.mouth.pass_on(rig.topic.records[0], "dc2")
+    rig.say(13)
+    assert (rig.looks, rig.failures) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (post(11), "a copy of its disk said post 11"),
+        (post(900), "a copy of its disk said post 900"),
+        (post(1, LATER), "a later incarnation"),
+        (post(BEGAN), None),  # what its predecessor had in flight when it was killed
+        (post(900, OLD), None),  # that one ends
+        (post(900, LATER, "m2"), None),
+    ],
+)
+def test_what_others_say_in_its_topic_is_looked_at(rig: Rig, other: Post, why: str | None) -> None:
+    rig.elsewhere(other)
+    assert rig.looks == []
+    rig.say(12)
+    assert rig.looks == [(1, 2)]
+    if why is None:
+        assert rig.failures == []
+    else:
+        [failure] = rig.failures
+        assert failure.startswith("DuplicateNode: m1 runs twice")
+        assert why in failure
+
+
+def test_another_program_is_no_twin(rig: Rig) -> None:
+    rig.topic.produce("rounds", key=b"m1", values=[b"of another program"], headers=[])
+    rig.say(12)
+    assert (rig.looks, rig.failures) == ([(1, 2)], [])
+
+
+def test_posts_that_come_back_are_its_own_unless_it_did_not_say_them(rig: Rig) -> None:
+    """From its own topic, where others post too, and passed on by other data centres."""
+    for sequence in (3, 11):
+        rig.twins.hear(post(sequence))
+    rig.twins.hear(post(5000, node="m2"))
+    rig.twins.hear(post(5000, OLD))
+    assert rig.failures == []
+    rig.twins.hear(post(12))
+    assert "post 12" in rig.failures[0]
+    rig.twins.hear(post(1, LATER))
+    assert "a later incarnation" in rig.failures[1]
+
+
+def test_what_the_others_heard_of_it(rig: Rig) -> None:
+    standing = Standing(view=VIEW)
+    rig.twins.learn(replace(standing, newest=(("m1", MINE), ("m2", LATER))))
+    assert rig.failures == []
+    rig.twins.learn(replace(standing, newest=(("m1", LATER),)))
+    assert "the others heard a later incarnation" in rig.failures[0]
