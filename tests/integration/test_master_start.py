@@ -131,12 +131,12 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
     outlet.flush()
     assert acked == list(range(60))
     ends = [Point(entry.index, entry.chain) for entry in log]
-    nothing = Save(counter=0, sequence=1_000, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
+    nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
 
     def save(reached: Reached) -> None:
         store = MasterStore(settings.data_dir / "rocksdb")
         taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=reached)
-        store.save(nothing, payloads={}, taken=taken, unneeded=())
+        store.save(replace(nothing, sequence=store.sequence + 1), payloads={}, taken=taken, unneeded=())
         store.close()
 
     for saved in (Reached(), Reached(3, ends[2], 1, 0), Reached(60, ends[59], 1, 0)):
