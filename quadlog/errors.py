@@ -180,6 +180,17 @@ class ForeignRecord(StateError):
     """A record in a topic of ours that another program wrote, or no record at all."""
 
 
+class DuplicateNode(StateError):
+    """Another process is this master: two that post under one id promise what neither of them keeps."""
+
+    def __init__(self, node: str, why: str) -> None:
+        """`why`: how that is seen."""
+        super().__init__(
+            f"{node} runs twice, {why}. This process stops. Stop all that have this node-id, give each a node-id and a"
+            " data-dir of its own, and start this one again: it comes back as one without its disk"
+        )
+
+
 class TopicLost(StateError):
     """Kafka has lost a topic that was followed, or its end: whoever went on would forget what it took part in."""
 

@@ -16,6 +16,7 @@ import structlog
 
 from quadlog.clock import Turns, now
 from quadlog.core.messages import Tick
+from quadlog.errors import DuplicateNode
 from quadlog.master.chores import LOOK_MS, Scene
 from quadlog.master.copying import Found
 from quadlog.master.events import (
@@ -201,6 +202,8 @@ class Node:
             self._tend(now().steady)
             while self._turn():
                 pass
+        except DuplicateNode as error:
+            self._failed(f"DuplicateNode: {error}")
         except Exception as error:
             log.exception("the node cannot go on")
             self._failed(str(error))

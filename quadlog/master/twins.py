@@ -1,7 +1,7 @@
 """Twins: other processes that are this master, by their settings or by a copy of its disk.
 
 Two that post under one id promise what neither of them keeps.  Who is superseded, or meets one that says what only it
-could say, ends; started again, it comes back as one that lost its disk (`own.open_store`).
+could say, says nothing more and ends; started again, it comes back as one that lost its disk (`own.open_store`).
 
 A master that is alone in its data centre does not read its own posts: it sees by their offsets that somebody else
 writes there, and looks.  Any other one reads them anyway.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from consumers import rounds
+from quadlog.errors import DuplicateNode
 from quadlog.master.foreign import understood
 
 if TYPE_CHECKING:
@@ -29,13 +30,7 @@ class Twins:
     """`say`, `hear` and `learn` belong to the node's thread, `acked` to the outlet's, `look` to any."""
 
     def __init__(
-        self,
-        node: str,
-        incarnation: bytes,
-        sequence: int,
-        *,
-        read: Callable[[int, int], None],
-        failed: Callable[[str], None],
+        self, node: str, incarnation: bytes, sequence: int, *, read: Callable[[int, int], None]
     ) -> None:
         """Begin.
 
@@ -44,16 +39,25 @@ class Twins:
             incarnation: its own.
             sequence: of the last post that its predecessor on this disk may have said.
             read: has the own rounds from one offset on and before another one read, and `look` called.
-            failed: ends the process.
 
         """
         self._node, self._incarnation = node, incarnation
         self._began = self._said = sequence
-        self._read, self._failed = read, failed
+        self._read = read
         self._next: int | None = None
+        self._older: set[bytes] = set()
+        """Incarnations that still post, and were told of in the log."""
+        self._why: str | None = None
 
     def say(self, post: Post) -> None:
-        """This master is about to post."""
+        """This master is about to post.
+
+        Raises:
+            DuplicateNode: it must not any more.
+
+        """
+        if self._why is not None:
+            raise DuplicateNode(self._node, self._why)
         self._said = post.sequence
 
     def acked(self, offset: int) -> None:
@@ -67,7 +71,8 @@ class Twins:
         for _, post in understood(records, rounds.hear):
             if post.node == self._node:
                 self._compare(post, mine=self._began)
-                if post.incarnation < self._incarnation:
+                if post.incarnation < self._incarnation and post.incarnation not in self._older:
+                    self._older.add(post.incarnation)
                     log.warning("an older process posts as this master", incarnation=post.incarnation.hex())
 
     def hear(self, post: Post) -> None:
@@ -79,17 +84,11 @@ class Twins:
         """What is known of incarnations."""
         for name, incarnation in standing.newest:
             if name == self._node and incarnation > self._incarnation:
-                self._end("the others heard a later incarnation of it")
+                self._why = "the others heard a later incarnation of it"
 
     def _compare(self, post: Post, *, mine: int) -> None:
         """Of `mine` the last sequence that this process, or one before it, may have said."""
         if post.incarnation > self._incarnation:
-            self._end(f"a later incarnation ({post.incarnation.hex()}) posts")
+            self._why = f"a later incarnation ({post.incarnation.hex()}) posts"
         elif post.incarnation == self._incarnation and post.sequence > mine:
-            self._end(f"another process with a copy of its disk said post {post.sequence}")
-
-    def _end(self, why: str) -> None:
-        self._failed(
-            f"DuplicateNode: {self._node} runs twice, {why}. This process stops. Stop all that have this node-id, give"
-            " each a node-id and a data-dir of its own, and start this one again: it comes back as one without its disk"
-        )
+            self._why = f"another process with a copy of its disk said post {post.sequence}"

@@ -224,13 +224,7 @@ def _twins(world: World) -> Twins:
 
         world.server.call_soon(lambda: asyncio.to_thread(look))
 
-    twins = Twins(
-        world.sites.node,
-        world.store.incarnation,
-        world.store.sequence,
-        read=read,
-        failed=world.server.fail,
-    )
+    twins = Twins(world.sites.node, world.store.incarnation, world.store.sequence, read=read)
     return twins
 
 
