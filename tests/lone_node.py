@@ -85,7 +85,12 @@ def lone_node(
             ),
             dc_of=dc_of,
             posts=posts,
-            twins=Twins(master, store.incarnation, store.sequence, read=lambda *_: None, failed=failed),
+            twins=Twins(
+                master,
+                store.incarnation,
+                store.sequence,
+                read=lambda *_: None,
+            ),
             together=apart,
             acquiring=acquiring,
             decided=decided,
