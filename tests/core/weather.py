@@ -68,7 +68,7 @@ class Weather:
             (0, 0, 0, 0, 0, 0, 0, 4)
         )  # who is put off does less
         witnesses = some_witnesses(seed, placed, count) if masters is None else frozenset[str]()
-        self._is_patient = masters is None and random.Random(f"{seed}/patience").random() < 0.08
+        self._is_patient = masters is None and random.Random(f"{seed}/patient").random() < 0.08
         """Nobody is given up for silence, as by default: only who lost its disk."""
         lag = float("inf") if self._is_patient else self.lag
         self.world = self.world_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.electorate import FORCED
@@ -54,8 +55,8 @@ class Event(NamedTuple):
         return f"{self.at:9.1f} {self.member} {said[self.what]}"
 
 
-PATIENT_MS: Final = 1000.0
-"""In place of `lag` where nobody is given up for silence."""
+PATIENT_IDLE_MS: Final = 250.0
+"""Silence of who has nothing to say, where nobody is given up for it; else a quarter of `lag`."""
 
 
 class World:
@@ -92,7 +93,7 @@ class World:
         self.peers = tuple(sorted(Peer(name, dc) for name, dc in peers.items()))
         """Of the settings."""
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
-        pace = Pace(lag=lag, idle=min(lag, PATIENT_MS) / 4, put_off=put_off)
+        pace = Pace(lag=lag, idle=PATIENT_IDLE_MS if isinf(lag) else lag / 4, put_off=put_off)
         self.members = {
             name: self.member_of(
                 name,
