@@ -61,6 +61,8 @@ class Following:
         """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
         self._stranger = 0
         """The effect that waits for a cut or a rewind."""
+        self.has_more = False
+        """Whether there may be another batch to apply, though nothing more is heard."""
 
     @property
     def is_seedless(self) -> bool:
@@ -149,6 +151,7 @@ class Following:
         store, backlog = self._store, self._hearing.backlog
         self._returning.take_up()
         pairs = backlog.batch(store.applied.point)
+        self.has_more = bool(pairs) and self.goes_on
         if not pairs:
             self._tell_of(backlog.stranger)
         if not pairs or not self.goes_on:

@@ -238,11 +238,17 @@ class Replica:
     def _evaluate(self) -> None:
         self._more = self._following.goes_on and self.tenure.evaluate()
 
+    def _pause_s(self) -> float:
+        """How long nothing has to be done, if nothing happens."""
+        if self._following.has_more:
+            return 0.0
+        wait = AGAIN_S if self._more else (self._pulse.next_at - now().steady) / 1000
+        return min(max(wait, 0.0), self._settings.heartbeat)
+
     def _events(self) -> list[Asked | Heard | Fetched | Stop]:
         events: list[Asked | Heard | Fetched | Stop] = []
         try:
-            wait = AGAIN_S if self._more else (self._pulse.next_at - now().steady) / 1000
-            events.append(self._inbox.get(timeout=min(max(wait, 0.0), self._settings.heartbeat)))
+            events.append(self._inbox.get(timeout=self._pause_s()))
             while True:
                 events.append(self._inbox.get_nowait())
         except queue.Empty:

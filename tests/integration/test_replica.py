@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.envelope import EPOCH
+from quadlog.worker import backlog
+from tests.e2e.cluster import until
 from tests.integration.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
@@ -35,6 +37,24 @@ def test_a_replica_that_cannot_go_on_ends_its_process(
     worker.replica.hear("tail", [*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
     worker.replica._run()
     assert worker.failures == ["it cannot go on"]
+
+
+def test_what_was_heard_at_once_is_applied_batch_by_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that is far behind has heard all there is long before it has applied it, and nothing wakes it."""
+    log = Log()
+    first, worker = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2", heartbeat=60.0)
+    first.take_over()
+    for number in range(30):
+        log.agree(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+    first.catch_up()
+    monkeypatch.setattr(backlog, "BATCH", 5)
+    worker.replica.hear("tail", [*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
+    worker.replica.start()
+    until(lambda: worker.store.applied.index == 30, 10)
+    worker.replica.stop()
+    worker.close()
 
 
 def test_what_another_program_wrote_does_not_stop_a_worker(tmp_path: Path) -> None:
