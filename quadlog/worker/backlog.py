@@ -25,6 +25,12 @@ WAITING: Final = 10_000
 WAITING_BYTES: Final = 64 * MIB
 """And bytes of their bodies: as much as the largest of them."""
 
+EFFECTS: Final = 10_000
+"""Effects held until they are applied."""
+
+EFFECTS_LINES: Final = 500_000
+"""And lines of them."""
+
 BATCH: Final = 500
 """Effects in one store commit: far beyond where batching pays (50), and short enough for reads beside it."""
 
@@ -53,7 +59,7 @@ class Backlog:
         """Nothing waits."""
         self._entries: deque[tuple[LoggedEntry, InAgreed]] = deque()
         self._effects: deque[tuple[Effect, InEffects]] = deque()
-        self._bytes = 0
+        self._bytes = self._lines = 0
 
     def add_entry(self, entry: LoggedEntry, behind: InAgreed) -> None:
         """The next entry; `behind`: the place behind its record."""
@@ -63,6 +69,7 @@ class Backlog:
     def add_effect(self, effect: Effect, behind: InEffects) -> None:
         """The next effect that counts."""
         self._effects.append((effect, behind))
+        self._lines += _lines_of(effect)
 
     @property
     def is_full(self) -> bool:
@@ -73,6 +80,11 @@ class Backlog:
         """
         much = len(self._entries) > WAITING or self._bytes > WAITING_BYTES
         return much and not self.stranger
+
+    @property
+    def is_rich(self) -> bool:
+        """Do more effects wait than are worth their memory?"""
+        return len(self._effects) > EFFECTS or self._lines > EFFECTS_LINES
 
     @property
     def stranger(self) -> int:
@@ -124,7 +136,7 @@ class Backlog:
         def fits(pair: Pair) -> bool:
             nonlocal lines
             effect = pair.effect
-            before, lines = lines, lines + len(effect.deleted) + len(effect.inserted)
+            before, lines = lines, lines + _lines_of(effect)
             return not before or lines <= BATCH_LINES
 
         return list(takewhile(fits, self._pairs(applied)))[:BATCH]
@@ -143,7 +155,7 @@ class Backlog:
         while self._entries and self._entries[0][0].index <= index:
             self._bytes -= len(self._entries.popleft()[0].body)
         while self._effects and self._effects[0][0].index <= index:
-            self._effects.popleft()
+            self._lines -= _lines_of(self._effects.popleft()[0])
 
     def cut(self, index: int) -> None:
         """The entries behind this one are of a branch."""
@@ -153,13 +165,17 @@ class Backlog:
     def rewind(self, index: int) -> None:
         """The effects behind this one are of a branch."""
         while self._effects and self._effects[-1][0].index > index:
-            self._effects.pop()
+            self._lines -= _lines_of(self._effects.pop()[0])
 
     def put_before(self, entries: Iterable[LoggedEntry], behind: InAgreed) -> None:
         """Entries that had been applied, newest first; `behind`: the place behind them all."""
         for entry in entries:
             self._entries.appendleft((entry, behind))
             self._bytes += len(entry.body)
+
+
+def _lines_of(effect: Effect) -> int:
+    return len(effect.deleted) + len(effect.inserted)
 
 
 @dataclass(slots=True)

@@ -63,6 +63,8 @@ class Following:
         """The effect that waits for a cut or a rewind."""
         self.has_more = False
         """Whether there may be another batch to apply, though nothing more is heard."""
+        self.full: frozenset[str] = frozenset()
+        """Topics to hear no more of for now; any thread may look."""
 
     @property
     def is_seedless(self) -> bool:
@@ -79,15 +81,21 @@ class Following:
         """Whether anything may be applied or evaluated on top of what the store has."""
         return not self.is_idle and not self._store.half_undone
 
-    def full(self) -> frozenset[str]:
-        """Topics to hear no more of for now: entries wait for effects, effects never for long.
+    def _look_whether_full(self) -> None:
+        """Entries wait for effects, and effects to be applied.
 
-        What waits before a cut is of the branch, maybe, and has no effects any more: that has to be heard.
+        What waits before a cut is of the branch, maybe, and has no effects any more: that has to be heard.  And where
+        nothing can be applied that may be for want of a rewind.
         """
         if self.is_idle:
-            return frozenset({self._topics.agreed, self._topics.effects})
-        is_full = self._hearing.is_cut and self._hearing.backlog.is_full
-        return frozenset({self._topics.agreed} if is_full else ())
+            self.full = frozenset({self._topics.agreed, self._topics.effects})
+            return
+        backlog, full = self._hearing.backlog, set[str]()
+        if self._hearing.is_cut and backlog.is_full:
+            full.add(self._topics.agreed)
+        if self.has_more and backlog.is_rich:
+            full.add(self._topics.effects)
+        self.full = frozenset(full)
 
     def refuse_unless_seeded(self) -> None:
         """Before a read.
@@ -147,7 +155,11 @@ class Following:
     # --- applying -----------------------------------------------------------------------------------
 
     def apply(self) -> None:
-        """Apply all effects whose entries are here, a batch in one commit."""
+        """Apply a batch of the effects whose entries are here, in one commit."""
+        self._apply()
+        self._look_whether_full()
+
+    def _apply(self) -> None:
         store, backlog = self._store, self._hearing.backlog
         self._returning.take_up()
         pairs = backlog.batch(store.applied.point)

@@ -149,8 +149,8 @@ class Replica:
         self._inbox.put(Heard(records))
 
     def full(self) -> frozenset[str]:
-        """Topics to hear no more of for now: entries wait for effects, effects never for long."""
-        return self._following.full()
+        """Topics to hear no more of for now."""
+        return self._following.full
 
     def ask_to_evaluate(self, asked: Asked) -> None:
         """A master asks this worker to evaluate."""

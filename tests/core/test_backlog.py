@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from quadlog.applied import InAgreed, InEffects
 from quadlog.core.model import START, Point
 from quadlog.core.records import Effect, Outcome
-from quadlog.worker.backlog import BATCH, BATCH_LINES, WAITING, WAITING_BYTES, Backlog
+from quadlog.worker.backlog import (
+    BATCH,
+    BATCH_LINES,
+    EFFECTS,
+    EFFECTS_LINES,
+    WAITING,
+    WAITING_BYTES,
+    Backlog,
+)
 from tests.core.topics import entries, forked
 
 if TYPE_CHECKING:
@@ -88,6 +96,18 @@ def test_entries_are_held_up_to_so_many_bytes() -> None:
         backlog.add_effect(effect_of(entry.index, entry.chain), InEffects())
     assert applied(backlog) == [2]
     assert not backlog.is_full, "what is applied is held no more"
+
+
+def test_effects_are_held_up_to_so_many_and_so_many_lines() -> None:
+    one = backlog_of(EFFECTS_LINES + 1)
+    rich = [one.is_rich]
+    one.drop(1)
+    rich.append(one.is_rich)
+    many = backlog_of(*[1] * (EFFECTS + 2))
+    rich.append(many.is_rich)
+    many.rewind(EFFECTS)
+    rich.append(many.is_rich)
+    assert rich == [True, False, True, False]
 
 
 def test_an_entry_is_never_paired_with_another_ones_effect() -> None:

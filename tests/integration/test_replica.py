@@ -57,6 +57,32 @@ def test_what_was_heard_at_once_is_applied_batch_by_batch(
     worker.close()
 
 
+def test_effects_that_can_be_applied_are_not_heard_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But those that cannot wait for something behind them, which has to be heard."""
+    monkeypatch.setattr(backlog, "EFFECTS", 12)
+    monkeypatch.setattr(backlog, "BATCH", 5)
+    log = Log()
+    first, worker = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
+    first.take_over()
+    for number in range(20):
+        log.agree(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+    first.catch_up()
+    following = worker.replica._following
+    worker.hear(TOPICS.effects)
+    following.apply()
+    full = [worker.replica.full()]
+    worker.hear(TOPICS.agreed)
+    for _ in range(3):
+        following.apply()
+        full.append(worker.replica.full())
+    assert full == [set(), {TOPICS.effects}, set(), set()]
+    worker.turn()
+    assert worker.store.applied.index == 20
+    worker.close()
+
+
 def test_what_another_program_wrote_does_not_stop_a_worker(tmp_path: Path) -> None:
     """It would hear it again at each start."""
     log = Log()
