@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog import codec
@@ -21,6 +22,34 @@ FIRST_VIEW: Final = (1, 0)
 """Order of the handover that the first view does not need to say."""
 REWOUND: Final = (0, 0)
 """Behind a rewind any handover is newer: the other data centre's follow, from its first one on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Consecutive records, each a whole effect that stands on the one before it, all of one writer."""
+
+    offset: int
+    """Of the first record."""
+    first: int
+    """Index of its effect."""
+    last: int
+    """Of the last one."""
+    epoch: int
+    term: bytes
+    attempt: int
+    before: bytes
+    """Signature before the first one."""
+    after: bytes
+    """After the last one."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self.last - self.first + 1
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last record."""
+        return self.offset + len(self)
 
 
 class EffectsConsumer:
@@ -45,6 +74,7 @@ class EffectsConsumer:
         order: tuple[int, int] = FIRST_VIEW,
         rewound: int = 1,
         cut: int = 1,
+        chunks: codec.Chunks | None = None,
     ) -> None:
         """Go on behind what is applied.
 
@@ -56,6 +86,7 @@ class EffectsConsumer:
             order: of the newest handover heard: epoch and index.
             rewound: epoch of the newest rewind heard; 1: there was none.
             cut: epoch of the cut that belongs to it.
+            chunks: what puts effects together; `codec.Heads` for one who does without their lines.
 
         """
         self.index = index
@@ -69,7 +100,7 @@ class EffectsConsumer:
         self._is_seeded = False
         self.void: Counter[str] = Counter()
         """What did not count, by reason; of an old epoch each record."""
-        self._chunks = codec.Chunks()
+        self._chunks = chunks or codec.Chunks()
 
     def hear(self, record: Record) -> Effect | Fence | Handover | Rewind | Seed | None:
         """What this record completes, if it counts.
@@ -81,7 +112,7 @@ class EffectsConsumer:
         if epoch_of(record) < self.rewound:
             self.void["old epoch"] += 1
             return None
-        said = self._chunks.join(record.value)
+        said = self._chunks.join(record.value, at=record.offset)
         match said:
             case Handover():
                 counts = self._hands_over(said)
@@ -96,6 +127,36 @@ class EffectsConsumer:
             case _:
                 return None
         return said if counts else None
+
+    def hear_run(self, run: Run) -> bool | None:
+        """Whether all effects of a run count, or none does; None: they have to be heard one by one.
+
+        Each stands on the one before it: if the first one counts, all do; and if it is the next one and does not,
+        none can.
+        """
+        is_new = run.first > self.index
+        reason = (
+            "old epoch"
+            if run.epoch < self.rewound
+            else "heard already"
+            if run.last <= self.index
+            else "old attempt"
+            if is_new and (run.term, run.attempt) != (self.term, self.attempt)
+            else "gap"
+            if run.first > self.index + 1
+            else None
+        )
+        if reason:
+            self.void[reason] += len(run)
+            return False
+        if not is_new:
+            return None
+        if run.before != self.signature:
+            self.void["other state"] += 1
+            self.void["gap"] += len(run) - 1
+            return False
+        self.index, self.signature = run.last, run.after
+        return True
 
     def stand(self, signature: bytes) -> None:
         """Who rewound has gone back: this is the signature after the effect at `index`."""

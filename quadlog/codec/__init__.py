@@ -1,7 +1,16 @@
 """Values of the core to bytes and back: Avro in Confluent wire format.  Avro stops here."""
 
 from quadlog.codec.chunks import CHUNK
-from quadlog.codec.decoding import Chunks, Said, decode, decode_chunk, is_last_chunk
+from quadlog.codec.decoding import (
+    Chunks,
+    Heads,
+    Piece,
+    Said,
+    decode,
+    decode_chunk,
+    is_last_chunk,
+    joined_chunks,
+)
 from quadlog.codec.effects import encode_effect
 from quadlog.codec.kept import pack_payload, unpack_payload
 from quadlog.codec.posts import (
@@ -19,6 +28,8 @@ from quadlog.codec.wire import is_ours
 __all__ = [
     "CHUNK",
     "Chunks",
+    "Heads",
+    "Piece",
     "Said",
     "decode",
     "decode_chunk",
@@ -34,6 +45,7 @@ __all__ = [
     "encode_seed",
     "is_last_chunk",
     "is_ours",
+    "joined_chunks",
     "pack_payload",
     "unpack_payload",
 ]

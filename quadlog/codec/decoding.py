@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from quadlog.codec.effects import effect_of, joined
+from quadlog.codec.effects import LISTS, effect_of, joined
 from quadlog.codec.posts import cut_of, fence_of, handover_of, heartbeat_of, post_of, rewind_of, seed_of
 from quadlog.codec.transactions import entry_of, payload_of
 from quadlog.codec.wire import (
@@ -36,7 +36,7 @@ from quadlog.core.records import Cut, Effect, Fence, Handover, Heartbeat, Logged
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Said = Payload | Post | LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Heartbeat | Seed
 """Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
@@ -103,18 +103,19 @@ class Chunks:
 
     def __init__(self) -> None:
         """Start with nothing half said."""
-        self._sets: dict[Any, dict[int, Said]] = {}
+        self._sets: dict[Any, dict[int, tuple[Said, int]]] = {}
 
     @property
     def unfinished(self) -> int:
         """Sets that still miss a chunk."""
         return len(self._sets)
 
-    def join(self, value: bytes, *, writer: bytes | None = None) -> Said | None:
+    def join(self, value: bytes, *, writer: bytes | None = None, at: int = -1) -> Said | None:
         """What is complete with this record, or None.
 
         `writer`: who wrote the record, where that is known and one writer's chunks stand in a row: whatever
         else it had begun, it will never end.
+        `at`: offset of the record, for `Heads`.
         """
         said, chunk, chunks = decode_chunk(value)
         name = (writer, _part_of(said), chunks) if chunks > 1 else None
@@ -123,15 +124,69 @@ class Chunks:
                 part: found for part, found in self._sets.items() if part[0] != writer or part == name
             }
         if name is None:
-            return said
+            return self._whole([(said, at)])
         parts = self._sets.setdefault(name, {})
-        parts[chunk] = said
+        parts[chunk] = self._kept(said), at
         if len(parts) < chunks:
             if len(self._sets) > self.UNFINISHED:
                 del self._sets[next(iter(self._sets))]
             return None
         del self._sets[name]
-        return _joined([parts[number] for number in range(chunks)])
+        return self._whole([parts[number] for number in range(chunks)])
+
+    def _kept(self, said: Said) -> Said:
+        """What is to be remembered of a chunk until the others are there."""
+        return said
+
+    def _whole(self, parts: Sequence[tuple[Said, int]]) -> Said:
+        """What these chunks say together, each with its offset."""
+        return parts[0][0] if len(parts) == 1 else _joined([said for said, _ in parts])
+
+
+class Piece(NamedTuple):
+    """Where a chunk stands."""
+
+    offset: int
+    continues: bool
+    """Whether its last line goes on in the next chunk."""
+
+
+class Heads(Chunks):
+    """For one who wants to know which effects there are, and where: all but the lines, which may be large."""
+
+    def __init__(self) -> None:
+        """Start with nothing half said."""
+        super().__init__()
+        self.pieces: Sequence[Piece] = ()
+        """Of what was whole last, in order."""
+
+    def _kept(self, said: Said) -> Said:
+        return _head(said)
+
+    def _whole(self, parts: Sequence[tuple[Said, int]]) -> Said:
+        self.pieces = [Piece(at, isinstance(said, Effect) and said.continues) for said, at in parts]
+        said = _head(parts[0][0])
+        return replace(said, continues=False) if isinstance(said, Effect) else said
+
+
+def joined_chunks(values: Iterable[bytes]) -> Effect:
+    """The effect that some of an effect's chunks are, in any order: all whose lines go on in each other.
+
+    Raises:
+        ForeignRecord: they are none of an effect.
+
+    """
+    chunks = {chunk: said for said, chunk, _ in map(decode_chunk, values)}
+    parts = [said for chunk in sorted(chunks) if isinstance(said := chunks[chunk], Effect)]
+    if not parts or len(parts) < len(chunks):
+        raise ForeignRecord("these are not the chunks of an effect")
+    return joined(parts)
+
+
+def _head(said: Said) -> Said:
+    """An effect without its lines; anything else has none."""
+    empty: dict[str, Any] = dict.fromkeys(LISTS, ())
+    return replace(said, **empty) if isinstance(said, Effect) else said
 
 
 def _part_of(said: Said) -> Any:  # noqa: ANN401 - any hashable name will do
