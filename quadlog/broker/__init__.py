@@ -15,6 +15,7 @@ from quadlog.broker.reading import (
     end_of,
     last,
     last_records,
+    ranges,
     records_between,
 )
 from quadlog.broker.tail import KafkaTail, Watched
@@ -32,5 +33,6 @@ __all__ = [
     "end_of",
     "last",
     "last_records",
+    "ranges",
     "records_between",
 ]

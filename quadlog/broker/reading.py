@@ -20,7 +20,7 @@ from quadlog.errors import StateError, Unavailable
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from confluent_kafka import Message
 
@@ -46,8 +46,8 @@ line: with librdkafka's 100,000 a post waits for seconds behind the effects that
 
 
 @contextmanager
-def reading(bootstrap: str, client: str) -> Generator[Consumer, None, None]:
-    """A consumer without a group, closed at the end."""
+def reading(bootstrap: str, client: str, *, wait_ms: int = 500) -> Generator[Consumer, None, None]:
+    """A consumer without a group, closed at the end; at the end of a topic the broker waits so long for more."""
     consumer = Consumer(
         {
             **COMMON,
@@ -57,6 +57,7 @@ def reading(bootstrap: str, client: str) -> Generator[Consumer, None, None]:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": False,
+            "fetch.wait.max.ms": wait_ms,
             **_IN_PARTS,
         }
     )
@@ -163,6 +164,20 @@ def records_between(
     with reading(bootstrap, "quadlog-read-on") as consumer:
         low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
         yield from _passing_by(consumer, topic, max(low, start), min(high, end), timeout)
+
+
+@contextmanager
+def ranges(
+    bootstrap: str, topic: str, *, timeout: float = 15.0
+) -> Generator[Callable[[int, int], Generator[Record]]]:
+    """Reads the records of a topic from one offset on and before another one, again and again, by one client.
+
+    What it gives raises Unavailable where nothing came within `timeout` seconds.
+    """
+    with reading(
+        bootstrap, "quadlog-ranges", wait_ms=10
+    ) as consumer:  # who is sent elsewhere waits for that, too
+        yield lambda start, end: _passing_by(consumer, topic, start, end, timeout)
 
 
 def _passing_by(consumer: Consumer, topic: str, at: int, end: int, timeout: float) -> Generator[Record]:
