@@ -61,3 +61,27 @@ def versions(subject: str) -> tuple[int, ...]:
     (4, 7)
     """
     return tuple(schema_id for schema_id in sorted(IDS) if record_name(schema_id) == subject)
+
+
+@cache
+def part(schema_id: int, names: frozenset[str]) -> str:
+    """The schema with these fields only: what reads a record with it passes over the others.
+
+    >>> json.loads(part(4, frozenset({"term"})))["fields"][0]["type"]["size"]
+    32
+    """
+    schema: dict[str, Any] = json.loads(text(schema_id))
+    defined: dict[str, Any] = {}
+    fields: list[dict[str, Any]] = []
+    for field in schema["fields"]:
+        kind: Any = field["type"]
+        match kind:
+            case {"name": str(name)}:
+                defined[name] = kind
+            case str(name):
+                pass
+            case _:  # a list of types
+                name = ""
+        if field["name"] in names:  # a type is defined where its name stands first
+            fields.append(field | {"type": defined.pop(name, kind)})
+    return json.dumps(schema | {"fields": fields})
