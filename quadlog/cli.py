@@ -131,6 +131,46 @@ def export_(
     run_export(at, target)
 
 
+@app.command()
+def compact(
+    target: Annotated[Path, typer.Argument(help="Directory to make, with the bundle.")],
+    *,
+    kafka: Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")],
+    topic: Annotated[str, typer.Option(help="Effects topic there.")] = "main.dc1.effects",
+    applied: Annotated[
+        str,
+        typer.Option(
+            help="A worker's applied state, as a manifest or a store has it.  [default: the empty one]"
+        ),
+    ] = "",
+    after: Annotated[
+        int | None, typer.Option(min=0, help="Begin behind this index.  [default: that of the state]")
+    ] = None,
+    until: Annotated[int | None, typer.Option(min=1, help="Last index.  [default: the newest]")] = None,
+    spark: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
+    memory: Annotated[
+        int, typer.Option(min=512, help="MB of heap, of the driver and of each executor.")
+    ] = 640,
+    scratch: Annotated[Path | None, typer.Option(help="For what does not fit into memory.")] = None,
+    py_files: Annotated[list[str] | None, typer.Option(help="Wheels for executors without quadlog.")] = None,
+) -> None:
+    """Make a range of effects one change, in files that a worker loads, and prove it.  Needs Kafka, no masters."""
+    from consumers.replay import Range  # noqa: PLC0415
+    from quadlog.applied import Applied  # noqa: PLC0415
+    from quadlog.compact import Wanted, run_compact  # noqa: PLC0415
+    from quadlog.spark import SparkSettings  # noqa: PLC0415
+
+    state = Applied.decode(applied) if applied else Applied()
+    wanted = Wanted(
+        kafka=kafka,
+        topic=topic,
+        target=target,
+        range=Range(applied=state, after=after, until=until),
+        spark=SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ())),
+    )
+    run_compact(wanted, typer.echo)
+
+
 Master = Annotated[str | None, typer.Option("--master", help="URL of a master that knows the worker.")]
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from quadlog.core.lines import Lines
 
 EMPTY = 0
-_MODULUS = 1 << 256
+MODULUS = 1 << 256
 
 
 def quad_line(quad: Quad) -> str:
@@ -54,12 +54,12 @@ def digest(line: str) -> int:
 
 def add(signature: int, lines: Iterable[str]) -> int:
     """The signature after these lines have come."""
-    return (signature + sum(map(digest, lines))) % _MODULUS
+    return (signature + sum(map(digest, lines))) % MODULUS
 
 
 def remove(signature: int, lines: Iterable[str]) -> int:
     """The signature after these lines have gone."""
-    return (signature - sum(map(digest, lines))) % _MODULUS
+    return (signature - sum(map(digest, lines))) % MODULUS
 
 
 def after(before: int, lines: Lines) -> int:
@@ -68,7 +68,7 @@ def after(before: int, lines: Lines) -> int:
     if lines.emptied or lines.filled:
         came += sum(map(digest, map(empty_graph_line, lines.emptied)))
         went += sum(map(digest, map(empty_graph_line, lines.filled)))
-    return (before + came - went) % _MODULUS
+    return (before + came - went) % MODULUS
 
 
 def as_bytes(signature: int) -> bytes:

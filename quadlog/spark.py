@@ -1,0 +1,101 @@
+"""Spark begins here: one session, small enough for a machine that does other things."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import SparkSession
+
+from quadlog.errors import SetupError
+from quadlog.kafka.jars import cache_directory, resolve
+from quadlog.kafka.java import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+    from pathlib import Path
+
+CORES: Final = 2
+YOUNG: Final = 0.55
+"""Of the heap: what Kafka's client reads dies young, and with less of it half of the time goes into collections."""
+CACHED: Final = str(CORES)
+"""Kafka clients that are kept between tasks.  Each holds what it has fetched: with Spark's 64 the heap is full."""
+SECOND: Final = "1s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Where Spark runs, and how much of the machine it takes."""
+
+    master: str = f"local[{CORES}]"
+    memory_mb: int = 640
+    """Heap of the driver and of each executor; in local mode there is only the former."""
+    scratch: Path | None = None
+    """For what does not fit into memory; None: where Spark has it."""
+    py_files: tuple[str, ...] = ()
+    """Wheels for executors where quadlog is not installed."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all happens on this machine."""
+        return self.master.startswith("local")
+
+
+@contextmanager
+def session(
+    settings: SparkSettings, say: Callable[[str], None], *, options: Mapping[str, str] | None = None
+) -> Generator[SparkSession]:
+    """Spark, from its start to its end.
+
+    Raises:
+        SetupError: no usable Java, no jars, no such Spark.
+
+    """
+    jars = resolve(cache_directory(), find_java(), say)
+    young = round(settings.memory_mb * YOUNG)
+    java = f"-XX:+UseParallelGC -Xmn{young}m"
+    config = {
+        "spark.app.name": "quadlog",
+        "spark.jars": ",".join(map(str, jars.spark)),
+        "spark.driver.memory": f"{settings.memory_mb}m",
+        "spark.executor.memory": f"{settings.memory_mb}m",
+        "spark.driver.extraJavaOptions": java,
+        "spark.executor.extraJavaOptions": java,
+        "spark.submit.pyFiles": ",".join(settings.py_files),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.kafka.consumer.cache.capacity": CACHED,
+        "spark.kafka.consumer.cache.timeout": SECOND,
+        "spark.kafka.consumer.cache.evictorThreadRunInterval": SECOND,
+        "spark.kafka.consumer.fetchedData.cache.timeout": SECOND,
+        "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": SECOND,
+        # A sum of hashes wraps around, and a header that is no number is none.
+        "spark.sql.ansi.enabled": "false",
+        # We know how much comes; another plan in the middle costs a second.
+        "spark.sql.adaptive.enabled": "false",
+        **(
+            {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+            if settings.is_local
+            else {}
+        ),
+        **({"spark.local.dir": str(settings.scratch)} if settings.scratch else {}),
+        **(options or {}),
+    }
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
+    for key, value in {"spark.master": settings.master, **config}.items():
+        builder = builder.config(key, value)
+    try:
+        spark: SparkSession = builder.getOrCreate()
+    except Exception as error:
+        raise SetupError(
+            f"Spark did not start with the master {settings.master}: {error}; is there one?"
+        ) from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
