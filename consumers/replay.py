@@ -179,19 +179,16 @@ class Compaction:
         first = wanted.applied.index
         after = first if wanted.after is None else wanted.after
         until = lineage.index if wanted.until is None else wanted.until
-        name, topic = self._topic.name, self._topic
-        if until > lineage.index:
-            if lineage.gaps:
-                raise StateError(
-                    f"{name} lacks effect {lineage.index + 1}, and {lineage.gaps} effects stand there that need it; it"
-                    f" begins at offset {topic.beginning}: compact from a state that is newer, or copy a store instead"
-                )
-            raise UserError(f"{name} goes up to effect {lineage.index} now: there is no {until}")
-        if wanted.until is None and lineage.index == first and lineage.gaps:
+        name, beginning = self._topic.name, self._topic.beginning
+        is_short = until > lineage.index or lineage.index == first
+        if is_short and (lineage.gaps or beginning > wanted.applied.effects_offset):
             raise StateError(
-                f"{name} lacks effect {first + 1}, the first one behind the state that is given; it begins at offset"
-                f" {topic.beginning}: compact from a state that is newer, or copy a store instead"
+                f"{name} lacks effect {lineage.index + 1}, or what says who may say it; it begins at offset {beginning},"
+                f" and {lineage.gaps} effects stand there that need it: compact from a state that is newer, or copy a store"
+                " instead"
             )
+        if until > lineage.index:
+            raise UserError(f"{name} goes up to effect {lineage.index} now: there is no {until}")
         if not first <= after < until:
             raise UserError(
                 f"no effects between {after} and {until}: the state that is given is that after {first}, and {name}"
@@ -290,10 +287,11 @@ class Compaction:
         lists = self._live(spans).select(_decoded(_BODY).alias("effect")).select("effect.*")
         whole = reduce(f.concat, [f.col(name) for name in _LISTS[1:]], f.col(_LISTS[0]))
         ends = [reduce(add, [f.size(name) for name in _LISTS[: n + 1]]) for n in range(len(_LISTS))]
-        # Two steps: else the lists are copied to each of their lines.
+        # Two steps: else the lists are copied to each of their lines.  Of effects without any there is a row, too: else
+        # Spark looks for those first, and decodes once more for it.
         sizes = [end.alias(f"end_{n}") for n, end in enumerate(ends)]
         each = lists.select("index", *sizes, whole.alias("lines"))
-        each = each.select("index", *(f"end_{n}" for n in range(len(sizes))), f.posexplode("lines"))
+        each = each.select("index", *(f"end_{n}" for n in range(len(sizes))), f.posexplode_outer("lines"))
         word = f.lit(_WORD_OF[_LISTS[-1]])
         for n, name in reversed(list(enumerate(_LISTS[:-1]))):
             word = f.when(f.col("pos") < f.col(f"end_{n}"), _WORD_OF[name]).otherwise(word)
@@ -301,7 +299,8 @@ class Compaction:
         line = f.when(f.col("pos") < f.col(f"end_{quads}"), f.col("col")).otherwise(
             f.concat(f.lit(_GRAPH), "col")
         )
-        return each.select(line.alias("line"), (f.col("index") * _WORDS + word).alias("moment"))
+        moment = (f.col("index") * _WORDS + word).alias("moment")
+        return each.filter("col is not null").select(line.alias("line"), moment)
 
     def _said_in_groups(self, spans: Sequence[Span]) -> DataFrame:
         """As `_said`, of chunks whose lines go on in each other."""

@@ -149,7 +149,7 @@ def compact(
     until: Annotated[int | None, typer.Option(min=1, help="Last index.  [default: the newest]")] = None,
     spark: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
     memory: Annotated[
-        int, typer.Option(min=512, help="MB of heap, of the driver and of each executor.")
+        int, typer.Option(min=576, help="MB of heap, of the driver and of each executor.")
     ] = 640,
     scratch: Annotated[Path | None, typer.Option(help="For what does not fit into memory.")] = None,
     py_files: Annotated[list[str] | None, typer.Option(help="Wheels for executors without quadlog.")] = None,

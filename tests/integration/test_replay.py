@@ -190,7 +190,9 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
     for cut in admin.delete_records([TopicPartition(name, 0, state.effects_offset)]).values():
         cut.result()
     with compaction(spark, kafka, name) as job:
-        with pytest.raises(StateError, match=f"lacks effect 1, .* begins at offset {state.effects_offset}"):
+        with pytest.raises(
+            StateError, match=f"lacks effect 1, .* it begins at offset {state.effects_offset}"
+        ):
             job.write(Range(), tmp_path / "bundle")
         manifest = job.write(Range(applied=state), tmp_path / "bundle")
     assert manifest.effects == 20
@@ -218,7 +220,7 @@ def test_a_file_that_was_damaged_is_told(spark: SparkSession, kafka: str, tmp_pa
 def test_only_what_stands_alone_is_heard_record_by_record(spark: SparkSession, kafka: str) -> None:
     """The driver of a long topic reads next to nothing itself."""
     topic = plain_topic(10)
-    quiet = random.Random(1)
+    quiet, prefix = random.Random(1), len(topic.records)
     while topic.index < 400:
         world = World(frozenset({f'<urn:s:{quiet.randrange(9)}> <urn:p> "{topic.index}" .'}), frozenset())
         before = topic.worlds[topic.index]
@@ -235,4 +237,4 @@ def test_only_what_stands_alone_is_heard_record_by_record(spark: SparkSession, k
     with compaction(spark, kafka, produced(kafka, topic.records)) as job:
         lineage = job.follow(Applied())
     assert lineage.index == 400
-    assert lineage.looked_at < 60
+    assert lineage.looked_at <= prefix + 2 * replay.RUN
