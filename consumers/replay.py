@@ -183,9 +183,9 @@ class Compaction:
         is_short = until > lineage.index or lineage.index == first
         if is_short and (lineage.gaps or beginning > wanted.applied.effects_offset):
             raise StateError(
-                f"{name} lacks effect {lineage.index + 1}, or what says who may say it; it begins at offset {beginning},"
-                f" and {lineage.gaps} effects stand there that need it: compact from a state that is newer, or copy a store"
-                " instead"
+                f"{name} lacks effect {lineage.index + 1}, or what says whose effects count; it begins at offset"
+                f" {beginning}, and {lineage.gaps} effects stand there that need it: compact from a state that is"
+                " newer, or copy a store instead"
             )
         if until > lineage.index:
             raise UserError(f"{name} goes up to effect {lineage.index} now: there is no {until}")
