@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
@@ -14,6 +15,32 @@ if TYPE_CHECKING:
 
 
 CUT_KEY: Final = b"cut"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedRun:
+    """Consecutive records, each a whole entry that follows the one before it, all written under one epoch."""
+
+    offset: int
+    """Of the first record."""
+    first: int
+    """Index of its entry."""
+    last: int
+    """Of the last one."""
+    epoch: int
+    previous: bytes
+    """Chain before the first one."""
+    chain: bytes
+    """Of the last one."""
+
+    def __contains__(self, index: int) -> bool:
+        """Whether the entry of an index is in it."""
+        return self.first <= index <= self.last
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last record."""
+        return self.offset + self.last - self.first + 1
 
 
 class AgreedConsumer:
@@ -55,6 +82,24 @@ class AgreedConsumer:
                 return self._go_back(cut)
             case _:
                 return None
+
+    def hear_run(self, run: AgreedRun) -> bool | None:
+        """Whether all entries of a run count, or none does; None: they have to be heard one by one.
+
+        Each follows the one before it: if the first one counts, all do; and if it is the next one and does not, none
+        can.
+        """
+        last = self._last
+        if run.epoch < self._cut or run.last <= last.index:
+            return False
+        if run.first <= last.index:
+            return None
+        if (run.first, run.previous) != (last.index + 1, last.chain):
+            self.void["does not follow"] += run.last - run.first + 1
+            return False
+        self._last = Point(run.last, run.chain)
+        self.epoch = max(self.epoch, run.epoch)
+        return True
 
     def _follow(self, entry: LoggedEntry) -> LoggedEntry | None:
         last = self._last

@@ -60,6 +60,10 @@ class _Stretch:
         is_next = (self.last + 1, self.end, self.heard) == (other.first, other.start, other.heard)
         return is_next and not self.pieces and not other.pieces
 
+    def behind(self, index: int) -> int:
+        """Offset behind the record with which this effect is whole."""
+        return self.end - (self.last - index)
+
     def spans(self) -> list[Span]:
         """The records of the pieces; those whose lines go on in each other as a group."""
         spans, group = list[Span](), -1
@@ -216,11 +220,17 @@ class Lineage:
         if index == self._base.index:
             return self._base
         stretch = self._stretch_of(index)
-        offset = stretch.end - 1 - (stretch.last - index)
+        return Applied.after(
+            self.effect_at(index), effects=stretch.heard._replace(offset=stretch.behind(index))
+        )
+
+    def effect_at(self, index: int) -> Effect:
+        """An effect that counts; of one in pieces the last one."""
+        offset = self._stretch_of(index).behind(index) - 1
         for record in self._between(offset, offset + 1):
             said, _, _ = codec.decode_chunk(record.value)
             if isinstance(said, Effect) and said.index == index:
-                return Applied.after(said, effects=stretch.heard._replace(offset=offset + 1))
+                return said
         raise StateError(
             f"{self._topic} at {offset}: effect {index} is not there any more; is somebody deleting records meanwhile?"
         )

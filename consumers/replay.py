@@ -2,8 +2,9 @@
 
     1. survey    Spark reads the topic without the lines, and finds runs: records that follow from each other.
     2. lineage   The consumer of effects says which runs count, and hears what stands between them (`lineage.py`).
-    3. compact   Spark reads the records that count, keeps the first and the last word on each line, writes files.
-    4. prove     The files are read as they stand on disk: signature before + what they say = signature after.
+    3. entries   So for the agreed topic: where a worker hears it on, and what was configured meanwhile.
+    4. compact   Spark reads the records that count, keeps the first and the last word on each line, writes files.
+    5. prove     The files are read as they stand on disk: signature before + what they say = signature after.
 
 Everything that grows with the topic is in Spark's hands, and on its disks where it is much; here there is a line for
 each thousand records of step 1.
@@ -11,26 +12,25 @@ each thousand records of step 1.
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-import schemas
-from consumers.effects import Run
+from consumers import survey
+from consumers.agreed_lineage import AgreedLineage
 from consumers.lineage import Lineage
+from consumers.survey import ALL, Surveyor, decoded
 from quadlog import codec
-from quadlog.applied import Applied
+from quadlog.applied import Applied, InAgreed
 from quadlog.bundle import Manifest, Word, counted
+from quadlog.core import control
 from quadlog.core.signature import empty_graph_line
-from quadlog.envelope import EPOCH
 from quadlog.errors import StateError, UserError
 
 if TYPE_CHECKING:
@@ -38,31 +38,19 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from pyspark.sql import Column, Row, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from consumers.lineage import Between, Span
+    from consumers.survey import Topic
     from quadlog.bundle import File
+    from quadlog.core.records import LoggedEntry
 
     Phase = Callable[[str], AbstractContextManager[None]]
     """Shows how far something is that goes on meanwhile."""
 
-RUN: Final = 1024
-"""Records that are one run at most.  A fence makes so many be heard one by one, and each run is a line in memory."""
-TASK: Final = 100_000
-"""Records that one task reads: a second of work."""
-FETCH: Final = 2 * 1024 * 1024
-"""Bytes that Kafka's client fetches at once.  Spark asks for the ends of the topic after each fetch: less takes longer,
-and more fills the heap of a small session."""
 FILE: Final = 200_000
 """Records of effects for one file of each word: a task has all their lines in memory."""
 
-_SCHEMAS: Final = schemas.versions("quadlog.Effect")
-_HEADER: Final = 5
-_ALL: Final = 1 << 30
-"""Length of what is behind a prefix."""
-_HEAD: Final = frozenset(
-    {"index", "term", "attempt", "signature_before", "signature_after", "chunk", "chunks"}
-)
 _LISTS: Final = ("deleted", "inserted", "filled", "dropped", "emptied")
 """As an effect has them: first what goes, then what comes."""
 _BODY: Final = frozenset({"index", *_LISTS})
@@ -83,14 +71,11 @@ _WORD_OF: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """An effects topic, as far as it goes now."""
+class Source:
+    """A topic, and how this process reads some of its records by itself."""
 
-    kafka: str
-    name: str
-    beginning: int
-    end: int
-    """Offset behind its last record."""
+    topic: Topic
+    between: Between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +93,19 @@ class Range:
 class Compaction:
     """One run of it."""
 
-    def __init__(self, spark: SparkSession, topic: Topic, between: Between, phase: Phase) -> None:
+    def __init__(self, spark: SparkSession, effects: Source, agreed: Source, phase: Phase) -> None:
         """Nothing is read yet.
 
         Args:
             spark: a session.
-            topic: is read as far as it went when it was looked at.
-            between: reads records of it, for this process alone.
+            effects: of a data centre.
+            agreed: of the same one, looked at later.
             phase: shows the progress.
 
         """
-        self._spark, self._topic, self._between, self._phase = spark, topic, between, phase
-        self._tasks = 2 * spark.sparkContext.defaultParallelism
-        """At the least: two for each core."""
+        self._spark, self._effects, self._agreed, self._phase = spark, effects, agreed, phase
+        self._topic = effects.topic
+        self._surveyor = Surveyor(spark)
 
     def write(self, wanted: Range, target: Path) -> Manifest:
         """Make the bundle; the directory is there when it is whole and proven, and not before.
@@ -135,6 +120,10 @@ class Compaction:
         lineage = self.follow(wanted.applied)
         after, until = self._bounds(wanted, lineage)
         spans = lineage.spans(after, until)
+        before = lineage.state_at(after)
+        newest = lineage.newest() if until == lineage.index else lineage.state_at(until)
+        before, newest, configuring = self._entries(wanted.applied, before, newest)
+        controls = control.changes_of((entry, lineage.effect_at(entry.index)) for entry in configuring)
         making = target.with_name(f"{target.name}.making")
         shutil.rmtree(making, ignore_errors=True)
         try:
@@ -144,8 +133,9 @@ class Compaction:
                 files = self._counted(paths)
             manifest = Manifest(
                 topic=self._topic.name,
-                before=lineage.state_at(after),
-                after=lineage.newest() if until == lineage.index else lineage.state_at(until),
+                before=before,
+                after=newest,
+                controls=tuple(controls),
                 effects=until - after,
                 records=sum(span.end - span.start for span in spans),
                 seed=lineage.seed.signature.hex() if lineage.seed else "",
@@ -165,15 +155,32 @@ class Compaction:
         long as all else.
         """
         topic = self._topic
-        lineage = Lineage(topic.name, applied, self._between)
+        lineage = Lineage(topic.name, applied, self._effects.between)
         lineage.offset = max(applied.effects_offset, topic.beginning)
         is_whole = False
         while not is_whole:
             with self._phase("survey"):
-                runs = self._survey(lineage.offset, topic.end, knows_epochs=lineage.is_rewound)
+                runs = self._surveyor.effects(topic, lineage.offset, knows_epochs=lineage.is_rewound)
             with self._phase("lineage"):
                 is_whole = lineage.follow(runs, topic.end, knows_epochs=lineage.is_rewound)
         return lineage
+
+    def _entries(
+        self, applied: Applied, after: Applied, until: Applied
+    ) -> tuple[Applied, Applied, list[LoggedEntry]]:
+        """Both states with where the agreed topic is to be heard on, and what entries between them configure."""
+        topic = self._agreed.topic
+        # A store that has gone back may have heard entries of the range, before that place.
+        place = applied.in_agreed if applied.heard is None else InAgreed()
+        points = [until.point] if after.index == applied.index else [after.point, until.point]
+        with self._phase("entries"):
+            start = max(place.offset, topic.beginning)
+            lineage = AgreedLineage(topic.name, place._replace(offset=start), self._agreed.between)
+            places = lineage.follow(self._surveyor.entries(topic, start), topic.end, points)
+        if len(places) > 1:
+            after = _hearing_on(after, places[0])
+        configuring = lineage.configuring(after.index, until.index)
+        return after, _hearing_on(until, places[-1]), configuring
 
     def _bounds(self, wanted: Range, lineage: Lineage) -> tuple[int, int]:
         first = wanted.applied.index
@@ -196,66 +203,6 @@ class Compaction:
             )
         return after, until
 
-    # --- survey -------------------------------------------------------------------------------------
-
-    def _survey(self, start: int, end: int, *, knows_epochs: bool) -> list[Run]:
-        """Runs between two offsets, in order; what stands between them is none."""
-        if start >= end:
-            return []
-        epoch = _epoch() if knows_epochs else f.lit(1)
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(self._tasks))
-        heads = (
-            self._records(start, end, headers=knows_epochs)
-            # Not below a column that is not deterministic does Spark move a filter: it would decode once more for each
-            # of its conditions.
-            .select(
-                "offset",
-                epoch.alias("epoch"),
-                _decoded(_HEAD).alias("effect"),
-                f.monotonically_increasing_id().alias("row"),
-            )
-            .select("offset", "epoch", "effect.*", "row")
-            .filter("row >= 0 and index is not null and chunk = 0 and chunks = 1 and epoch is not null")
-        )
-        found = heads.groupBy(f.expr(f"offset div {RUN}").alias("place")).agg(
-            f.count("*").alias("records"),
-            f.min("offset").alias("start"),
-            f.max("offset").alias("last"),
-            f.min(f.expr("index - offset")).alias("shift"),
-            f.max(f.expr("index - offset")).alias("other_shift"),
-            f.collect_set(f.struct("epoch", "term", "attempt")).alias("writers"),
-            f.min_by("signature_before", "offset").alias("before"),
-            f.max_by("signature_after", "offset").alias("after"),
-            # Each state in between is one effect's after and the next one's before: these take each other away.
-            f.expr("bit_xor(xxhash64(index - 1, signature_before) ^ xxhash64(index, signature_after))").alias(
-                "links"
-            ),
-        )
-        linked = "links = xxhash64(start + shift - 1, before) ^ xxhash64(last + shift, after)"
-        runs = found.filter(
-            f"records = last - start + 1 and shift = other_shift and size(writers) = 1 and {linked}"
-        )
-        return sorted(map(_run_of, runs.collect()), key=lambda run: run.offset)
-
-    def _records(self, start: int, end: int, *, headers: bool = False) -> DataFrame:
-        """The records between two offsets."""
-        topic = self._topic
-        tasks = max(self._tasks, -(-(end - start) // TASK))
-        options = {
-            "kafka.bootstrap.servers": topic.kafka,
-            "assign": json.dumps({topic.name: [0]}),
-            "startingOffsets": json.dumps({topic.name: {"0": start}}),
-            "endingOffsets": json.dumps({topic.name: {"0": end}}),
-            "minPartitions": str(tasks),
-            "includeHeaders": str(headers).lower(),
-            "kafka.max.partition.fetch.bytes": str(FETCH),
-            "kafka.fetch.max.bytes": str(FETCH),
-            "kafka.receive.buffer.bytes": str(FETCH // 2),
-            # All that was fetched: Spark has the rest fetched again.
-            "kafka.max.poll.records": str(FETCH // 16),
-        }
-        return self._spark.read.format("kafka").options(**options).load()
-
     # --- compact ------------------------------------------------------------------------------------
 
     def _files(self, spans: Sequence[Span], making: Path) -> list[tuple[Path, Word]]:
@@ -268,14 +215,14 @@ class Compaction:
         parts += [self._said_in_groups(groups)] if groups else []
         said = reduce(DataFrame.union, parts)
         records = sum(span.end - span.start for span in spans)
-        tasks = max(self._tasks, -(-records // FILE))
+        tasks = max(self._surveyor.tasks, -(-records // FILE))
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         # A file for each word at a time: nothing has to be sorted for that.
         self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(Word)))
         words = said.groupBy("line").agg(f.min("moment").alias("first"), f.max("moment").alias("last"))
         net = words.select(_word().alias("word"), "line").filter("word is not null")
         is_graph = f.col("word").isin([word.value for word in Word if word.is_of_graphs])
-        text = f.when(is_graph, f.substring("line", len(_GRAPH) + 1, _ALL)).otherwise(f.col("line"))
+        text = f.when(is_graph, f.substring("line", len(_GRAPH) + 1, ALL)).otherwise(f.col("line"))
         written = making / "written"
         net.select("word", text.alias("value")).write.partitionBy("word").options(
             compression="gzip", lineSep="\n"
@@ -284,7 +231,7 @@ class Compaction:
 
     def _said(self, spans: Sequence[Span]) -> DataFrame:
         """Lines, and when which word was said on each of them."""
-        lists = self._live(spans).select(_decoded(_BODY).alias("effect")).select("effect.*")
+        lists = self._live(spans).select(decoded("quadlog.Effect", _BODY).alias("effect")).select("effect.*")
         whole = reduce(f.concat, [f.col(name) for name in _LISTS[1:]], f.col(_LISTS[0]))
         ends = [reduce(add, [f.size(name) for name in _LISTS[: n + 1]]) for n in range(len(_LISTS))]
         # Two steps: else the lists are copied to each of their lines.  Of effects without any there is a row, too: else
@@ -307,22 +254,22 @@ class Compaction:
         kind = ArrayType(StructType([StructField("line", StringType()), StructField("word", IntegerType())]))
         joined: Any = f.udf(_joined, kind)
         chunks = self._live(spans).groupBy("group").agg(f.collect_list("value").alias("values"))
-        index = _decoded(_BODY, f.expr("values[0]"))["index"]
+        index = decoded("quadlog.Effect", _BODY, f.expr("values[0]"))["index"]
         each = chunks.select(index.alias("index"), f.explode(joined("values")).alias("said"))
         return each.select("said.line", (f.col("index") * _WORDS + f.col("said.word")).alias("moment"))
 
     def _live(self, spans: Sequence[Span]) -> DataFrame:
         """The records of these spans."""
         rows = [
-            (place, max(span.start, place * RUN), min(span.end, (place + 1) * RUN), span.group)
+            (place, max(span.start, place * survey.RUN), min(span.end, (place + 1) * survey.RUN), span.group)
             for span in spans
-            for place in range(span.start // RUN, (span.end - 1) // RUN + 1)
+            for place in range(span.start // survey.RUN, (span.end - 1) // survey.RUN + 1)
         ]
         names = "place long, first long, behind long, `group` long"
         spark: Any = self._spark  # its own types are partly unknown
         places: DataFrame = spark.createDataFrame(rows, names)
-        records = self._records(spans[0].start, max(span.end for span in spans)).select(
-            "offset", "value", f.expr(f"offset div {RUN}").alias("place")
+        records = self._surveyor.records(self._topic, spans[0].start, max(span.end for span in spans)).select(
+            "offset", "value", f.expr(f"offset div {survey.RUN}").alias("place")
         )
         return records.join(f.broadcast(places), "place").filter("offset >= first and offset < behind")
 
@@ -336,36 +283,10 @@ class Compaction:
         return context.parallelize(paths, len(paths)).map(lambda path: counted(*path)).collect()
 
 
-def _decoded(names: frozenset[str], value: Column | None = None) -> Column:
-    """Some fields of an effect; nothing of what is no effect."""
-    value = f.col("value") if value is None else value
-    options = {"mode": "PERMISSIVE", "avroSchema": schemas.part(_SCHEMAS[-1], names)}
-    found = f.lit(None)
-    for schema_id in _SCHEMAS:
-        prefix = f.lit(bytearray(b"\0" + schema_id.to_bytes(_HEADER - 1, "big")))
-        avro = from_avro(f.substring(value, _HEADER + 1, _ALL), schemas.text(schema_id), options)
-        found = f.when(f.substring(value, 1, _HEADER) == prefix, avro).otherwise(found)
-    return found
-
-
-def _epoch() -> Column:
-    """Of the view of a record's writer; null where another program wrote it."""
-    said = f.element_at(f.filter("headers", lambda header: header["key"] == EPOCH), -1)["value"]
-    return f.when(said.isNull(), 1).otherwise(said.cast("string").try_cast("long"))
-
-
-def _run_of(row: Row) -> Run:
-    writer = row["writers"][0]
-    return Run(
-        offset=row["start"],
-        first=row["start"] + row["shift"],
-        last=row["last"] + row["shift"],
-        epoch=writer["epoch"],
-        term=bytes(writer["term"]),
-        attempt=writer["attempt"],
-        before=bytes(row["before"]),
-        after=bytes(row["after"]),
-    )
+def _hearing_on(applied: Applied, place: InAgreed) -> Applied:
+    """The same state, for one who hears the agreed topic on from there."""
+    heard = None if place.last == applied.point else place.last
+    return replace(applied, agreed_offset=place.offset, epoch=place.epoch, heard=heard)
 
 
 def _word() -> Column:

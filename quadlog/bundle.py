@@ -21,14 +21,14 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from quadlog.applied import Applied
+from quadlog.core.control import Control, ControlChange
 from quadlog.core.signature import MODULUS, as_bytes, empty_graph_line
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
-
-    from quadlog.applied import Applied
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
@@ -138,12 +138,72 @@ class Manifest:
     before: Applied
     """What a worker has applied that can take it."""
     after: Applied
-    """What it has applied then; of the agreed topic that says nothing."""
+    """What it has applied then."""
     effects: int
     records: int
     seed: str
     """Signature of what the log begins with, in hex; empty: with nothing, or that was not heard."""
     files: tuple[File, ...]
+    controls: tuple[ControlChange, ...] = ()
+    """What was set and deleted of them, in order."""
+
+    @classmethod
+    def read(cls, directory: Path) -> Manifest:
+        """Of a bundle; its files are not looked at.
+
+        Raises:
+            StateError: there is none, or one of another version.
+
+        """
+        path = directory / MANIFEST
+        try:
+            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if (found := said["format"]) != FORMAT:
+                raise StateError(
+                    f"{path} is of format {found}, this version reads {FORMAT}: make the bundle again"
+                )
+            controls = [(change["name"], change["control"]) for change in said["controls"]]
+            return cls(
+                topic=said["topic"],
+                before=Applied.decode(said["before"]["applied"]),
+                after=Applied.decode(said["after"]["applied"]),
+                effects=said["effects"],
+                records=said["records"],
+                seed=said["seed"],
+                files=tuple(
+                    File(**file | {"word": Word(file["word"]), "sum": int(file["sum"], 16)})
+                    for file in said["files"]
+                ),
+                controls=tuple(
+                    ControlChange(name=name, control=None if text is None else Control.decode(text))
+                    for name, text in controls
+                ),
+            )
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise StateError(
+                f"{path} is no manifest of a bundle: {error!r}; make the bundle again"
+            ) from error
+
+    def verify(self, directory: Path) -> None:
+        """See whether the files are those that were proven; nothing is to be done with others.
+
+        Raises:
+            StateError: one of them is not.
+
+        """
+        self.check()
+        for file in self.files:
+            try:
+                found = counted(directory / file.name, file.word)
+            except OSError as error:
+                raise StateError(
+                    f"{directory / file.name} cannot be read: {error}; make the bundle again"
+                ) from error
+            if found != file:
+                raise StateError(
+                    f"{directory / file.name} is not the file that was proven: {found.lines} lines in {found.size}"
+                    f" bytes, digest {found.blake2b[:16]}…; make the bundle again"
+                )
 
     def lines(self, word: Word) -> int:
         """How many there are."""
@@ -189,6 +249,10 @@ class Manifest:
             "before": _state(self.before),
             "after": _state(self.after),
             "lines": {word.value: self.lines(word) for word in Word},
+            "controls": [
+                {"name": change.name, "control": change.control and change.control.encode()}
+                for change in self.controls
+            ],
             "files": [asdict(file) | {"sum": as_bytes(file.sum).hex()} for file in self.files],
         }
 

@@ -136,7 +136,8 @@ def compact(
     target: Annotated[Path, typer.Argument(help="Directory to make, with the bundle.")],
     *,
     kafka: Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")],
-    topic: Annotated[str, typer.Option(help="Effects topic there.")] = "main.dc1.effects",
+    dc: Annotated[str, typer.Option(help="That data centre, whose topics are read.")],
+    repository: Annotated[str, typer.Option(help="As in the settings.")] = "main",
     applied: Annotated[
         str,
         typer.Option(
@@ -159,11 +160,12 @@ def compact(
     from quadlog.applied import Applied  # noqa: PLC0415
     from quadlog.compact import Wanted, run_compact  # noqa: PLC0415
     from quadlog.spark import SparkSettings  # noqa: PLC0415
+    from quadlog.topics import Topics  # noqa: PLC0415
 
     state = Applied.decode(applied) if applied else Applied()
     wanted = Wanted(
         kafka=kafka,
-        topic=topic,
+        topics=Topics(repository, dc),
         target=target,
         range=Range(applied=state, after=after, until=until),
         spark=SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ())),

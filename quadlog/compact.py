@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from consumers.replay import Compaction, Range, Topic
+from consumers.replay import Compaction, Range, Source
+from consumers.survey import Topic
 from quadlog.broker import beginning_of, end_of, ranges
 from quadlog.seed.progress import Phases
 from quadlog.spark import SparkSettings, session
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from quadlog.bundle import Manifest
+    from quadlog.topics import Topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,21 +28,30 @@ class Wanted:
     """What is to be compacted, and how."""
 
     kafka: str
-    topic: str
+    topics: Topics
     target: Path
     range: Range
     spark: SparkSettings
 
 
+@contextmanager
+def source(kafka: str, name: str) -> Generator[Source]:
+    """A topic as far as it goes now."""
+    end, _ = end_of(kafka, name, count=0)
+    topic = Topic(kafka=kafka, name=name, beginning=beginning_of(kafka, name), end=end)
+    with ranges(kafka, name) as between:
+        yield Source(topic=topic, between=between)
+
+
 def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
     """Make one bundle."""
     phases = Phases()
-    end, _ = end_of(wanted.kafka, wanted.topic, count=0)
-    topic = Topic(
-        kafka=wanted.kafka, name=wanted.topic, beginning=beginning_of(wanted.kafka, wanted.topic), end=end
-    )
-    began = time.monotonic()
-    with session(wanted.spark, phases.say) as spark, ranges(wanted.kafka, wanted.topic) as between:
+    kafka, began = wanted.kafka, time.monotonic()
+    with (
+        session(wanted.spark, phases.say) as spark,
+        source(kafka, wanted.topics.effects) as effects,
+        source(kafka, wanted.topics.agreed) as agreed,  # behind it: each effect has its entry there
+    ):
         start_s = time.monotonic() - began
 
         @contextmanager
@@ -49,7 +60,7 @@ def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
             with phases.phase(name, 1.0, tasks.look):
                 yield
 
-        manifest = Compaction(spark, topic, between, phase).write(wanted.range, wanted.target)
+        manifest = Compaction(spark, effects, agreed, phase).write(wanted.range, wanted.target)
     took = sum(phases.seconds.values())
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.seconds.items())
     lines = ", ".join(

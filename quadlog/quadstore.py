@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from quadlog.commit import net_of, updates_of
+from quadlog.commit import UpdateText, net_of, updates_of
 from quadlog.core.control import Control, ControlChange, after
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from quadlog.commit import UpdateText
     from quadlog.core.effect import Change
     from quadlog.core.lines import Lines
 
@@ -177,10 +176,38 @@ class QuadStore(Stored):
         """
         back = applied.index <= self._applied.index
         assert back or not self.half_undone, "what is half undone is undone before anything else is applied"
-        held = after(self.controls, controls) if controls else self.controls
         update, pieces = updates_of(net_of(changes))
         if pieces:
             self._make_in_pieces(pieces, self._begun.mark(applied.index, back=back))
+        self._conclude(update, applied, back=back, anticipated=anticipated, controls=controls)
+
+    def take(
+        self,
+        pieces: Iterable[UpdateText | Iterable[Quad]],
+        applied: Applied,
+        controls: Sequence[ControlChange] = (),
+    ) -> None:
+        """As `apply`, of a change of any size, which all of these come to, one after the other, also when made again.
+
+        Quads by themselves are inserted in bulk.  After a death on the way the log is heard again from what was
+        applied before, and comes to the same.
+        """
+        assert not self._ahead, "nothing is anticipated"
+        assert self.half_made <= applied.index, "what is half made is whole with this"
+        self._make_in_pieces(pieces, self._begun.mark(applied.index, back=False))
+        self._conclude(UpdateText(), applied, back=False, anticipated=(), controls=controls)
+
+    def _conclude(
+        self,
+        update: UpdateText,
+        applied: Applied,
+        *,
+        back: bool,
+        anticipated: Sequence[Quad],
+        controls: Sequence[ControlChange],
+    ) -> None:
+        """Make the rest of a change, and say what is applied with it."""
+        held = after(self.controls, controls) if controls else self.controls
         made = self._begun.whole_at(applied.index, back=back)
         self._replace(
             update,
@@ -201,7 +228,7 @@ class QuadStore(Stored):
         if anticipated or made:
             self._forget(anticipated)
 
-    def _make_in_pieces(self, pieces: Iterable[UpdateText], mark: Quad) -> None:
+    def _make_in_pieces(self, pieces: Iterable[UpdateText | Iterable[Quad]], mark: Quad) -> None:
         """Make what is no single update, behind a quad that says so: what a crash leaves is made again, and not read.
 
         1. No read begins.  2. Say that it begins, and with which entry it is whole, or undone: after a crash the
@@ -212,7 +239,10 @@ class QuadStore(Stored):
             self._store.add(mark)
             self._begun.note(mark)
             for piece in pieces:
-                self._carry_out(piece)
+                if isinstance(piece, UpdateText):
+                    self._carry_out(piece)
+                else:
+                    self._store.bulk_extend(piece)
 
     def _carry_out(self, update: UpdateText) -> None:
         """In one atomic update, but for graphs that no text can drop: again and again it comes to the same."""

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import count
-from typing import TYPE_CHECKING
+from itertools import count, islice
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from pyoxigraph import Store
 
-from consumers import replay
-from consumers.replay import Compaction, Range, Topic
+from consumers import survey
+from consumers.replay import Compaction, Range
+from consumers.survey import Surveyor
+from quadlog import codec, taking
 from quadlog.applied import Applied
-from quadlog.broker import beginning_of, end_of, ranges
 from quadlog.bundle import MANIFEST, Manifest, Word, lines_of
+from quadlog.codec import transactions
 from quadlog.commit import Net, UpdateText, net_of
+from quadlog.compact import source
+from quadlog.core import control
 from quadlog.core.lines import graph_of, quads_of
-from quadlog.core.signature import as_bytes
+from quadlog.core.model import START, Kind, Point
+from quadlog.core.signature import as_bytes, empty_graph_line
 from quadlog.errors import StateError, UserError
+from quadlog.ports import Record
+from quadlog.quadstore import QuadStore
 from quadlog.spark import SparkSettings, session
+from quadlog.taking import take
 from tests.core.random_effects import (
     RandomTopic,
     World,
@@ -31,16 +40,20 @@ from tests.core.random_effects import (
     random_topic,
     with_small_chunks,
 )
+from tests.core.random_entries import ASK, entry, heard_from, random_agreed
+from tests.core.test_agreed_lineage import runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from quadlog.ports import Record
+    from quadlog.core.control import Control
+    from quadlog.core.records import Effect, LoggedEntry
 
-TOPICS = 3
+T = TypeVar("T")
+TOPICS = 2
 _numbers = count()
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -56,7 +69,8 @@ def spark() -> Iterator[SparkSession]:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs, many chunks."""
     with_small_chunks(monkeypatch)
-    monkeypatch.setattr(replay, "RUN", 16)
+    monkeypatch.setattr(survey, "RUN", 16)
+    monkeypatch.setattr(transactions, "CHUNK", 600)
 
 
 def produced(kafka: str, records: Iterable[Record]) -> str:
@@ -72,12 +86,27 @@ def produced(kafka: str, records: Iterable[Record]) -> str:
     return name
 
 
+def log_of(effects: Mapping[int, Effect]) -> list[LoggedEntry]:
+    """Entries that have these effects; some set a control."""
+    log: list[LoggedEntry] = []
+    last = START
+    for index, effect in sorted(effects.items()):
+        kind, name = (Kind.CONFIG, f"control{index % 3}") if index % 7 == 0 else (Kind.TX, "")
+        body = ASK if name else b"-" * (2000 if index % 31 == 0 else 20)
+        log.append(entry(last, 1, kind=kind, name=name, body=body, chain=effect.entry_chain))
+        last = Point(index, effect.entry_chain)
+    return log
+
+
+def agreed_for(kafka: str, effects: Mapping[int, Effect]) -> str:
+    values = (codec.encode_entry(one) for one in log_of(effects))
+    return produced(kafka, (Record("", 0, b"1", value, []) for some in values for value in some))
+
+
 @contextmanager
-def compaction(spark: SparkSession, kafka: str, name: str) -> Iterator[Compaction]:
-    end, _ = end_of(kafka, name, count=0)
-    topic = Topic(kafka=kafka, name=name, beginning=beginning_of(kafka, name), end=end)
-    with ranges(kafka, name) as between:
-        yield Compaction(spark, topic, between, lambda _: nullcontext())
+def compaction(spark: SparkSession, kafka: str, name: str, agreed: str) -> Iterator[Compaction]:
+    with source(kafka, name) as effects, source(kafka, agreed) as entries:
+        yield Compaction(spark, effects, entries, lambda _: nullcontext())
 
 
 def said(bundle: Path, manifest: Manifest) -> dict[Word, list[str]]:
@@ -93,6 +122,13 @@ def net_in(lines: dict[Word, list[str]]) -> Net:
     quads |= dict.fromkeys([*lines[Word.INSERTED], *lines[Word.KEPT]], True)
     graphs = dict.fromkeys([*lines[Word.FILLED], *lines[Word.DROPPED]], False)
     return Net(quads, graphs | dict.fromkeys(lines[Word.EMPTIED], True))
+
+
+def heard_on(kafka: str, agreed: str, state: Applied) -> list[LoggedEntry]:
+    """What a worker hears that goes on from there."""
+    place = state.in_agreed
+    with source(kafka, agreed) as found:
+        return heard_from(list(found.between(place.offset, found.topic.end)), place.last, place.epoch)
 
 
 def store_of(world: World) -> Store:
@@ -121,7 +157,8 @@ def test_a_bundle_is_the_net_of_the_effects_that_count(
 ) -> None:
     topic = random_topic(random.Random(seed), steps=80)
     consumer, effects = counting_effects(topic.records, Applied())
-    with compaction(spark, kafka, produced(kafka, topic.records)) as job:
+    log, agreed = log_of(effects), agreed_for(kafka, effects)
+    with compaction(spark, kafka, produced(kafka, topic.records), agreed) as job:
         lineage = job.follow(Applied())
         assert lineage.index == consumer.index > 40
         half = random.Random(seed).randrange(2, lineage.index)
@@ -139,13 +176,17 @@ def test_a_bundle_is_the_net_of_the_effects_that_count(
             assert (manifest.after.index, manifest.after.signature) == (until, expected.signature())
             assert manifest.after.effects_chain == effects[until].chain
             assert manifest.after.chain == effects[until].entry_chain
+            pairs = [(one, effects[one.index]) for one in log[after:until]]
+            assert list(manifest.controls) == control.changes_of(pairs)
+            for state in (manifest.before, manifest.after):
+                assert heard_on(kafka, agreed, state) == log[state.index :]
 
 
 def test_lines_that_are_cut_are_read_together(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     topic = RandomTopic(random.Random(7))
     while len(topic.effects) < 80:
         topic.say()
-    with compaction(spark, kafka, produced(kafka, topic.records)) as job:
+    with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         spans = job.follow(Applied()).spans(0, topic.index)
         assert sum(span.group >= 0 for span in spans) > 5
         manifest = job.write(Range(), tmp_path / "bundle")
@@ -169,7 +210,7 @@ def test_an_effect_that_is_not_exact_makes_no_bundle(spark: SparkSession, kafka:
     effect = replace(lying.effects[21], inserted=(*lying.effects[21].inserted, '<urn:s> <urn:p> "more" .'))
     topic._made |= lying._made
     topic.append(effect)
-    with compaction(spark, kafka, produced(kafka, topic.records)) as job:
+    with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         with pytest.raises(StateError, match=r"effects 1 to 21 leads to the signature .* are not exact"):
             job.write(Range(), tmp_path / "bundle")
         assert not list(tmp_path.iterdir())
@@ -179,8 +220,8 @@ def test_an_effect_that_is_not_exact_makes_no_bundle(spark: SparkSession, kafka:
 
 def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     topic = plain_topic(40)
-    name = produced(kafka, topic.records)
-    with compaction(spark, kafka, name) as job:
+    name, agreed = produced(kafka, topic.records), agreed_for(kafka, topic.effects)
+    with compaction(spark, kafka, name, agreed) as job:
         state = job.follow(Applied()).state_at(20)
         with pytest.raises(UserError, match="goes up to effect 40 now: there is no 41"):
             job.write(Range(until=41), tmp_path / "bundle")
@@ -189,7 +230,7 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
     admin = AdminClient({"bootstrap.servers": kafka})
     for cut in admin.delete_records([TopicPartition(name, 0, state.effects_offset)]).values():
         cut.result()
-    with compaction(spark, kafka, name) as job:
+    with compaction(spark, kafka, name, agreed) as job:
         with pytest.raises(
             StateError, match=f"lacks effect 1, .* it begins at offset {state.effects_offset}"
         ):
@@ -201,15 +242,17 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
 
 
 def test_a_bundle_is_not_overwritten(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    topic = plain_topic(3)
     with (
-        compaction(spark, kafka, produced(kafka, plain_topic(3).records)) as job,
+        compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job,
         pytest.raises(UserError, match="is there already"),
     ):
         job.write(Range(), tmp_path)
 
 
 def test_a_file_that_was_damaged_is_told(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
-    with compaction(spark, kafka, produced(kafka, plain_topic(30).records)) as job:
+    topic = plain_topic(30)
+    with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         manifest = job.write(Range(), tmp_path / "bundle")
     path = tmp_path / "bundle" / manifest.files[0].name
     path.write_bytes(path.read_bytes()[:-3])
@@ -234,7 +277,115 @@ def test_only_what_stands_alone_is_heard_record_by_record(spark: SparkSession, k
                 quads=len(world.quads),
             )
         )
-    with compaction(spark, kafka, produced(kafka, topic.records)) as job:
+    with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         lineage = job.follow(Applied())
     assert lineage.index == 400
-    assert lineage.looked_at <= prefix + 2 * replay.RUN
+    assert lineage.looked_at <= prefix + 2 * survey.RUN
+
+
+def test_spark_finds_the_runs_of_entries(spark: SparkSession, kafka: str) -> None:
+    topic = random_agreed(random.Random(5), steps=60)
+    with source(kafka, produced(kafka, topic.records)) as found:
+        for start in (0, 100):
+            runs = Surveyor(spark).entries(found.topic, start)
+            assert runs == list(runs_of(topic.records, survey.RUN, start))
+            assert sum(run.run.end - run.run.offset for run in runs) > len(topic.records) / 4
+    assert any(run.offsets for run in runs)
+
+
+def test_an_entry_that_is_missing_is_told(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    topic = plain_topic(20)
+    agreed = agreed_for(kafka, {index: effect for index, effect in topic.effects.items() if index < 20})
+    with compaction(spark, kafka, produced(kafka, topic.records), agreed) as job:
+        with pytest.raises(StateError, match=r"has no entry 20 with the chain that its effect names"):
+            job.write(Range(), tmp_path / "bundle")
+        assert job.write(Range(until=19), tmp_path / "bundle").after.index == 19
+
+
+def bundles(spark: SparkSession, kafka: str, topic: RandomTopic, directory: Path, half: int) -> list[Path]:
+    """From the beginning to an effect, and from there to the end."""
+    name, agreed = produced(kafka, topic.records), agreed_for(kafka, topic.effects)
+    paths = [directory / "first", directory / "second"]
+    with compaction(spark, kafka, name, agreed) as job:
+        state = job.write(Range(until=half), paths[0]).after
+        job.write(Range(applied=state), paths[1])
+    return paths
+
+
+def controls_at(effects: Mapping[int, Effect], index: int) -> dict[str, Control]:
+    pairs = ((one, effects[one.index]) for one in log_of(effects)[:index])
+    return control.after({}, control.changes_of(pairs))
+
+
+def test_a_store_takes_bundles(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    topic = plain_topic(90)
+    store = QuadStore.open(tmp_path / "store")
+    for path, index in zip(bundles(spark, kafka, topic, tmp_path, 40), (40, 90), strict=True):
+        manifest = take(store, path)
+        assert store.applied == manifest.after
+        assert store.applied.index == index
+        world = topic.worlds[index]
+        empty = map(empty_graph_line, world.empty())
+        assert sorted(store.lines()) == sorted([*world.quads, *empty])
+        assert store.controls == controls_at(topic.effects, index)
+    with pytest.raises(StateError, match=r"begins behind effect 40, and the store is at 90"):
+        take(store, tmp_path / "second")
+    store.close()
+    again = QuadStore.open(tmp_path / "store")
+    assert (again.applied.index, again.controls) == (90, controls_at(topic.effects, 90))
+    assert again.recount() == (topic.worlds[90].signature(), len(topic.worlds[90].quads))
+
+
+def test_a_bundle_that_was_changed_changes_nothing(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    topic = plain_topic(60)
+    [path, _] = bundles(spark, kafka, topic, tmp_path, 50)
+    [file, *_] = [one for one in Manifest.read(path).files if one.word is Word.INSERTED]
+    lines = gzip.decompress((path / file.name).read_bytes())
+    (path / file.name).write_bytes(gzip.compress(lines + b'<urn:s> <urn:p> "more" .\n'))
+    store = QuadStore.open(tmp_path / "store")
+    with pytest.raises(StateError, match=r"is not the file that was proven: .* make the bundle again"):
+        take(store, path)
+    assert (store.applied, list(store.lines()), store.is_ahead) == (Applied(), [], False)
+    (path / file.name).unlink()
+    with pytest.raises(StateError, match=r"cannot be read: .* make the bundle again"):
+        take(store, path)
+
+
+class _Dies(BaseException):
+    """In the place of a process."""
+
+
+def dying(pieces: Iterable[T], after: int) -> Iterator[T]:
+    yield from islice(pieces, after)
+    raise _Dies
+
+
+def test_a_death_on_the_way_is_made_good_by_the_log(
+    spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever of a bundle is there: who hears the effects again comes to the same, or takes it again."""
+    topic = plain_topic(90)
+    [first, second] = bundles(spark, kafka, topic, tmp_path, 40)
+    monkeypatch.setattr(taking, "PIECE", 1)
+    monkeypatch.setattr(taking, "BULK", 1)
+    manifest = Manifest.read(second)
+    number = len(list(taking.pieces_of(second, manifest)))
+    assert number > 8
+    effects = [topic.effects[index] for index in range(41, 91)]
+    for round_, dies_after in enumerate(range(number + 1)):
+        store = QuadStore.open(tmp_path / f"store{round_}")
+        take(store, first)
+        with pytest.raises(_Dies):
+            store.take(dying(taking.pieces_of(second, manifest), dies_after), manifest.after)
+        store.close()
+        again = QuadStore.open(tmp_path / f"store{round_}")
+        assert (again.applied.index, again.half_made) == (40, 90)
+        if round_ % 2:
+            again.apply(effects[:20], Applied.after(effects[19]))
+            assert again.is_ahead
+            again.apply(effects[20:], Applied.after(effects[-1]))
+        else:
+            take(again, second)
+        assert again.recount() == (topic.worlds[90].signature(), len(topic.worlds[90].quads))
+        assert not again.is_ahead
+        again.close()

@@ -1,0 +1,123 @@
+"""Where entries stand, looked at in runs: always where the consumer has them that hears record by record."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from consumers.agreed import AgreedRun
+from consumers.agreed_lineage import AgreedLineage, Configuring
+from quadlog import codec
+from quadlog.applied import InAgreed
+from quadlog.codec import transactions
+from quadlog.core.model import Kind, Point
+from quadlog.core.records import LoggedEntry
+from quadlog.errors import ForeignRecord, StateError
+from tests.core.random_entries import ASK, heard_from, random_agreed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from quadlog.ports import Record
+    from tests.core.random_entries import RandomAgreed
+
+TOPICS = 60
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some entries stand in several records."""
+    monkeypatch.setattr(transactions, "CHUNK", 600)
+
+
+def runs_of(records: Sequence[Record], size: int, first: int = 0) -> Iterator[Configuring]:
+    """As Spark finds them: in each `size` offsets, whole entries of one epoch, with nothing between them."""
+    for place in range(0, len(records) if size else 0, max(size, 1)):
+        heads = [
+            (record.offset, said)
+            for record in records[max(place, first) : place + size]
+            if (said := _head(record))
+        ]
+        offsets, entries = [offset for offset, _ in heads], [said for _, said in heads]
+        is_whole = bool(heads) and offsets == list(range(offsets[0], offsets[-1] + 1))
+        follows = all((a.index + 1, a.chain) == (b.index, b.previous) for a, b in pairwise(entries))
+        if is_whole and follows and len({one.epoch for one in entries}) == 1:
+            yield Configuring(
+                AgreedRun(
+                    offset=offsets[0],
+                    first=entries[0].index,
+                    last=entries[-1].index,
+                    epoch=entries[0].epoch,
+                    previous=entries[0].previous,
+                    chain=entries[-1].chain,
+                ),
+                [offset for offset, one in heads if one.kind is Kind.CONFIG],
+            )
+
+
+def _head(record: Record) -> LoggedEntry | None:
+    try:
+        said, _, chunks = codec.decode_chunk(record.value)
+    except ForeignRecord:
+        return None
+    return said if isinstance(said, LoggedEntry) and chunks == 1 else None
+
+
+def followed(
+    topic: RandomAgreed, size: int, points: Sequence[Point], place: InAgreed | None = None
+) -> tuple[AgreedLineage, list[InAgreed]]:
+    place = place or InAgreed()
+    records = topic.records
+    lineage = AgreedLineage("agreed", place, lambda start, end: records[start:end])
+    return lineage, lineage.follow(runs_of(records, size, place.offset), len(records), points)
+
+
+def point_of(entry: LoggedEntry) -> Point:
+    return Point(entry.index, entry.chain)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 16, 0])
+def test_from_the_places_on_the_log_is_what_it_is(size: int) -> None:
+    counted = Counter[str]()
+    for seed in range(TOPICS):
+        rng = random.Random(seed)
+        topic = random_agreed(rng, steps=20)
+        after, until = sorted(rng.sample(range(1, len(topic.log) + 1), 2))
+        points = [point_of(topic.log[index - 1]) for index in (after, until)]
+        lineage, places = followed(topic, size, points)
+        for place, point in zip(places, points, strict=True):
+            assert place.last == point
+            rest = heard_from(topic.records[place.offset :], place.last, place.epoch)
+            assert [one for one in rest if one.index > point.index] == topic.log[point.index :], seed
+        configuring = [one for one in topic.log[after:until] if one.kind is Kind.CONFIG]
+        assert lineage.configuring(after, until) == configuring, seed
+        again, [place] = followed(topic, size, points[1:], places[0])
+        assert place == places[1]
+        assert again.configuring(after, until) == configuring
+        counted += Counter(
+            alone=lineage.looked_at,
+            before=places[1].offset,
+            configuring=len(configuring),
+            cut=topic.epoch > 1,
+        )
+    assert counted["cut"] > TOPICS / 2
+    assert counted["configuring"] > TOPICS
+    if size == 16:
+        assert counted["alone"] < counted["before"] * 0.8, "no run ever counted as one"
+
+
+def test_an_entry_that_is_not_there() -> None:
+    topic = random_agreed(random.Random(1), steps=3)
+    with pytest.raises(StateError, match=r"agreed has no entry 2 with the chain that its effect names"):
+        followed(topic, 8, [Point(2, bytes(32))])
+
+
+def test_what_configures_is_read_whole() -> None:
+    topic = random_agreed(random.Random(2), steps=10)
+    lineage, _ = followed(topic, 16, [point_of(topic.log[-1])])
+    bodies = {one.body for one in lineage.configuring(0, len(topic.log))}
+    assert bodies == {ASK}
