@@ -13,7 +13,7 @@ from collections import Counter
 from enum import StrEnum
 from math import inf
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -299,6 +299,16 @@ class WorkerSettings(NodeSettings):
     """Of a core, that a recount may take."""
     rebuild_pause: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds between two rebuilds of a store that was found wrong."""
+    catch_up: Literal["auto", "incremental", "compacted"] = "auto"
+    """How it comes to the end of the log at its start: effect by effect, by a bundle, or whichever seems faster."""
+    min_time_to_consider_full_replication: Annotated[float, Field(ge=0)] = 600.0
+    """Seconds that it has to take effect by effect before another way is considered."""
+    full_replication_time_factor: Annotated[float, Field(gt=0)] = 1.3
+    """How many times as long that has to take as the other way."""
+    spark_master: str = "local[2]"
+    """Where Spark makes bundles."""
+    spark_memory: Annotated[int, Field(ge=576)] = 640
+    """MB of heap, of its driver and of each executor."""
     query_timeout: Annotated[float, Field(gt=0)] = 60.0
     """Seconds that a client may wait for a query's work; a query's own `timeout` may only be lower."""
     query_memory: Annotated[int, Field(ge=128 * MIB)] = 1024 * MIB

@@ -36,10 +36,8 @@ def take(store: QuadStore, directory: Path) -> Manifest:
             f"{directory} begins behind effect {before.index}, and the store is at {applied.index}, or of another"
             " history: make a bundle from its state"
         )
-    if store.is_ahead and store.half_made != manifest.after.index:
-        raise StateError(
-            f"parts of effects up to {store.half_made} are in the store: let it hear those first"
-        )
+    if store.half_undone or store.half_made > manifest.after.index:
+        raise StateError("a change is half made, or half undone, in the store: let it hear the log first")
     manifest.verify(directory)
     store.take(pieces_of(directory, manifest), manifest.after, manifest.controls)
     return manifest

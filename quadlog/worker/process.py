@@ -17,6 +17,7 @@ from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
+from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.fed import Fed
 from quadlog.worker.feed import Feed
@@ -48,11 +49,12 @@ class WorkerProcess:
         self._server: Final = Server(settings.host, settings.port)
         tidy(settings.data_dir)
         self._store: Final = QuadStore.open(settings.data_dir / QUADS)
+        self._topics: Final = Topics(settings.repository, settings.dc)
+        CatchingUp(settings, self._topics, self._store).run()
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._health: Final = Health()
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
-        self._topics: Final = Topics(settings.repository, settings.dc)
         self._fed: Final = Fed(settings, self._topics, self._server.leave)
         self._feed: Final = Feed(self._store.applied.index)
         self._replica: Final = self._make_replica()

@@ -1,0 +1,154 @@
+"""Catching up: a worker that is far behind the log takes all it lacks as one change, before it serves.
+
+Whatever goes wrong on the way, the log is heard from where the store is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from quadlog import codec
+from quadlog.broker import backwards, end_of
+from quadlog.core.catchup import Choice, Rates, Way, choose
+from quadlog.core.records import Effect
+from quadlog.errors import ForeignRecord, QuadlogError
+from quadlog.kafka.leash import leashed
+from quadlog.taking import take
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quadlog.bundle import Manifest
+    from quadlog.quadstore import QuadStore
+    from quadlog.settings import WorkerSettings
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+BUNDLE: Final = "bundle"
+"""In a worker's data-dir, while it takes one."""
+_RATES: Final = "rates.json"
+_LOOKED_AT: Final = 10_000
+"""Records at the topic's end among which its newest effect is looked for."""
+
+
+class CatchingUp:
+    """At a worker's start, by its main thread; nobody else has the store open, and nothing is served."""
+
+    def __init__(self, settings: WorkerSettings, topics: Topics, store: QuadStore) -> None:
+        """Nothing is looked at yet."""
+        self._settings, self._topics, self._store = settings, topics, store
+        self._bundle: Final = settings.data_dir / BUNDLE
+        self._rates_file: Final = settings.data_dir / _RATES
+
+    def run(self) -> None:
+        """Take a bundle, if that is the better way."""
+        self._tidy()
+        try:
+            behind = self._newest() - self._store.applied.index
+            choice = self._choose(behind)
+            if behind > 0:
+                log.info("catches up", way=choice.way, behind=behind, reason=choice.reason)
+            if choice.way is Way.COMPACTED:
+                self._take(behind)
+        except (QuadlogError, OSError) as error:
+            log.warning("no bundle is taken: the log is heard from where the store is", reason=str(error))
+        finally:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _newest(self) -> int:
+        """Index of the newest effect on the topic; whether it counts nobody has looked."""
+        kafka, topic = self._settings.kafka, self._topics.effects
+        end, _ = end_of(kafka, topic, count=0)
+        records = backwards(kafka, topic, end)
+        for _, record in zip(range(_LOOKED_AT), records, strict=False):
+            try:
+                said, _, _ = codec.decode_chunk(record.value)
+            except ForeignRecord:
+                continue
+            if isinstance(said, Effect):
+                return said.index
+        return 0
+
+    def _choose(self, behind: int) -> Choice:
+        settings = self._settings
+        if settings.catch_up != "auto":
+            way = Way(settings.catch_up)
+            return Choice(way=way if behind > 0 else Way.INCREMENTAL, reason="by the setting catch-up")
+        return choose(
+            behind,
+            self._rates(),
+            least_s=settings.min_time_to_consider_full_replication,
+            factor=settings.full_replication_time_factor,
+        )
+
+    def _take(self, behind: int) -> None:
+        began = time.monotonic()
+        self._compact()
+        made = time.monotonic()
+        manifest = take(self._store, self._bundle)
+        taken = time.monotonic()
+        self._keep_rates(manifest, taken - began)
+        log.info(
+            "took a bundle",
+            first=manifest.before.index + 1,
+            last=manifest.after.index,
+            behind=behind,
+            lines=sum(file.lines for file in manifest.files),
+            made_s=round(made - began, 1),
+            taken_s=round(taken - made, 1),
+        )
+
+    def _compact(self) -> None:
+        """By `quadlog compact`, a process that dies with this one; what it says goes to this one's log.
+
+        Raises:
+            QuadlogError: there is no bundle.
+
+        """
+        settings = self._settings
+        options = {
+            "--kafka": settings.kafka,
+            "--dc": settings.dc,
+            "--repository": settings.repository,
+            "--applied": self._store.applied.encode(),
+            "--spark": settings.spark_master,
+            "--memory": str(settings.spark_memory),
+        }
+        words = [word for option in options.items() for word in option]
+        command = leashed([sys.executable, "-m", "quadlog", "compact", str(self._bundle), *words])
+        done = subprocess.run(command, check=False)  # noqa: S603 - our own program
+        if done.returncode:
+            raise QuadlogError(f"quadlog compact ended with {done.returncode}; what it said stands above")
+
+    def _rates(self) -> Rates:
+        try:
+            said: dict[str, Any] = json.loads(self._rates_file.read_text())
+            return Rates(**said)
+        except (OSError, ValueError, TypeError):
+            return Rates()
+
+    def _keep_rates(self, manifest: Manifest, seconds: float) -> None:
+        rates = self._rates()
+        worked = max(seconds - rates.start_s, 1.0)
+        if manifest.effects >= rates.compacted:  # of less its start tells more than its rate
+            rates = replace(rates, compacted=manifest.effects / worked)
+        _write(self._rates_file, json.dumps(asdict(rates)))
+
+
+def _write(path: Path, text: str) -> None:
+    making = path.with_suffix(".new")
+    making.write_text(text)
+    making.replace(path)
