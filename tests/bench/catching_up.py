@@ -1,0 +1,204 @@
+"""Catching up: how long a worker takes to the end of a log, effect by effect and by a bundle.
+
+    python -m tests.bench.catching_up [--effects 10000 …] [--repeated 0 0.9 …] [--ways incremental compacted]
+
+One broker, topics as an evaluating data centre has them, and a real worker process with an empty store, for each way.
+Each effect gives one of `effects * (1 - repeated)` subjects another value: two lines, or one if it had none.  Memory is
+what all processes of the worker have for themselves together (PSS), at the most, looked at twice a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from quadlog import codec
+from quadlog.core import signature
+from quadlog.core.model import GENESIS, START, Kind, Point, effects_chain, hash_of
+from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
+from quadlog.kafka.leash import leashed
+from quadlog.kafka.ports import free_ports
+from quadlog.topics import Topics
+from tests.lab_helpers import running_broker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TERM: Final = hash_of(b"term")
+BODY: Final = b"DELETE WHERE { <urn:s> <urn:p> ?o } ; INSERT DATA { <urn:s> <urn:p> 1 }"
+
+
+def line_of(subject: int, value: int) -> str:
+    """Some 130 bytes, as readings of sensors have them."""
+    return (
+        f"<https://example.org/building/sensor-{subject}> <https://brickschema.org/schema/Brick#value>"
+        f' "{value}" <https://example.org/graph/readings> .'
+    )
+
+
+def log_of(effects: int, subjects: int) -> Iterator[tuple[LoggedEntry, Effect]]:
+    """Entries with their effects."""
+    chance = random.Random(subjects)
+    held: dict[int, str] = {}
+    total, chain, last = 0, GENESIS, START
+    for index in range(1, effects + 1):
+        subject = index if subjects == effects else chance.randrange(subjects)
+        line, old = line_of(subject, index), held.get(subject)
+        held[subject] = line
+        before = total
+        total = signature.add(before if old is None else signature.remove(before, [old]), [line])
+        identity, entry_chain = index.to_bytes(16, "big"), hash_of(last.chain, index.to_bytes(8, "big"))
+        entry = LoggedEntry(
+            index=index,
+            kind=Kind.TX,
+            id=identity,
+            timestamp=index,
+            digest=bytes(32),
+            options={},
+            previous=last.chain,
+            chain=entry_chain,
+            epoch=1,
+            lineage=bytes(32),
+            origin="dc1-m1",
+            created=0,
+            media_type="application/sparql-update",
+            body=BODY,
+        )
+        last = Point(index, entry_chain)
+        chain = effects_chain(chain, entry_chain, Outcome.APPLIED, signature.as_bytes(total))
+        yield (
+            entry,
+            Effect(
+                index=index,
+                id=identity,
+                entry_chain=entry_chain,
+                term=TERM,
+                attempt=1,
+                outcome=Outcome.APPLIED,
+                deleted=() if old is None else (old,),
+                inserted=(line,),
+                quads=len(held),
+                signature_before=signature.as_bytes(before),
+                signature_after=signature.as_bytes(total),
+                chain=chain,
+            ),
+        )
+
+
+def produce(kafka: str, topics: Topics, effects: int, subjects: int) -> None:
+    """Make both topics, and all others that a worker asks for."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    names = [*topics.followed, topics.status]
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        made.result()
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50, "batch.size": 1_000_000})
+
+    def say(topic: str, key: bytes, values: list[bytes]) -> None:
+        for value in values:
+            while True:
+                with suppress(BufferError):
+                    producer.produce(topic, key=key, value=value)
+                    break
+                producer.poll(0.1)
+
+    say(topics.effects, b"fence", [codec.encode_fence(Fence(term=TERM, attempt=1, worker="w"))])
+    for entry, effect in log_of(effects, subjects):
+        key = str(entry.index).encode()
+        say(topics.agreed, key, codec.encode_entry(entry))
+        say(topics.effects, key, codec.encode_effect(effect))
+        if entry.index % 1000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+def tree(pid: int) -> Iterator[int]:
+    """A process and those that it has begun."""
+    yield pid
+    with suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            yield from tree(int(child))
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of all of them together."""
+    total = 0
+    for one in tree(pid):
+        with suppress(OSError):
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total * 1024
+
+
+def catch_up(kafka: str, repository: str, directory: Path, way: str, until: int) -> tuple[float, int]:
+    """Seconds from the start of a worker until it has applied all, and its bytes of memory at the most."""
+    [port] = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    settings = {
+        "node-id": "dc1-w1",
+        "dc": "dc1",
+        "repository": repository,
+        "data-dir": str(directory / "data"),
+        "port": port,
+        "kafka": kafka,
+        "worker-url": url,
+        "catch-up": way,
+    }
+    directory.mkdir(parents=True)
+    file = directory / "worker.toml"
+    file.write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
+    command = leashed([sys.executable, "-m", "quadlog", "worker", "--config", str(file)])
+    began, most = time.monotonic(), 0
+    with (directory / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            while True:
+                time.sleep(0.5)
+                assert process.poll() is None, (directory / "log").read_text()
+                most = max(most, memory_of(process.pid))
+                with suppress(httpx.TransportError):
+                    if httpx.get(f"{url}/status").json()["applied_index"] >= until:
+                        return time.monotonic() - began, most
+        finally:
+            process.terminate()
+
+
+def main() -> None:
+    """Print a line for each log and way."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--effects", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--repeated", type=float, nargs="+", default=[0.0, 0.9, 0.99])
+    parser.add_argument("--ways", nargs="+", default=["incremental", "compacted"])
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, running_broker(Path(name) / "broker") as broker:
+        for effects in chosen.effects:
+            for repeated in chosen.repeated:
+                subjects = max(1, round(effects * (1 - repeated)))
+                repository = f"r{effects}-{subjects}"
+                topics = Topics(repository, "dc1")
+                began = time.monotonic()
+                produce(broker.bootstrap, topics, effects, subjects)
+                print(
+                    f"{effects:>10,} effects on {subjects:>10,} subjects, made in {time.monotonic() - began:.0f} s"
+                )
+                for way in chosen.ways:
+                    seconds, most = catch_up(
+                        broker.bootstrap, repository, Path(name) / repository / way, way, effects
+                    )
+                    print(
+                        f"{way:>12}: {seconds:7.1f} s, {effects / seconds:9,.0f} effects/s, {most / 1e6:6,.0f} MB",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()
