@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
@@ -16,7 +19,6 @@ from quadlog.kafka.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
-    from pathlib import Path
 
 CORES: Final = 2
 YOUNG: Final = 0.55
@@ -64,7 +66,6 @@ def session(
         "spark.executor.memory": f"{settings.memory_mb}m",
         "spark.driver.extraJavaOptions": java,
         "spark.executor.extraJavaOptions": java,
-        "spark.submit.pyFiles": ",".join(settings.py_files),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -96,6 +97,21 @@ def session(
             f"Spark did not start with the master {settings.master}: {error}; is there one?"
         ) from error
     try:
-        yield spark
+        with tempfile.TemporaryDirectory(prefix="quadlog-spark-") as directory:
+            for number, file in enumerate(settings.py_files):
+                spark.sparkContext.addPyFile(_as_zip(file, Path(directory) / str(number)))
+            yield spark
     finally:
         spark.stop()
+
+
+def _as_zip(file: str, directory: Path) -> str:
+    """A wheel is a zip, which Spark only believes by its name."""
+    path = Path(file)
+    if path.suffix != ".whl":
+        return file
+    directory.mkdir()
+    try:
+        return str(shutil.copyfile(path, directory / f"{path.stem}.zip"))
+    except OSError as error:
+        raise SetupError(f"the wheel {file} cannot be read: {error.strerror}") from error

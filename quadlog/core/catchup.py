@@ -25,7 +25,7 @@ class Way(StrEnum):
 class Rates:
     """Of this worker, as it measured them; before that, guesses from two slow cores."""
 
-    incremental: float = 3_000.0
+    incremental: float = 10_000.0
     """Effects/s."""
     compacted: float = 40_000.0
     """Effects/s, with the loading of what they come to."""
@@ -46,8 +46,12 @@ def choose(behind: int, rates: Rates, *, least_s: float = MIN_S, factor: float =
 
     >>> choose(1_000, Rates()).reason
     'incremental takes 0 s, compacted 15 s: not above 600 s'
-    >>> choose(5_000_000, Rates()).reason
-    'incremental takes 1667 s, compacted 140 s: above 600 s and above 1.3 times as long'
+    >>> choose(10_000_000, Rates()).reason
+    'incremental takes 1000 s, compacted 265 s: above 600 s and above 1.3 times as long'
+    >>> choose(10_000_000, Rates(compacted=11_000.0)).way
+    <Way.INCREMENTAL: 'incremental'>
+    >>> choose(1_000_000, Rates(), least_s=0, factor=1).way
+    <Way.COMPACTED: 'compacted'>
 
     Args:
         behind: effects that are missing.

@@ -73,9 +73,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "CHUNK", 600)
 
 
-def produced(kafka: str, records: Iterable[Record]) -> str:
+def produced(kafka: str, records: Iterable[Record], name: str = "") -> str:
     """A topic with these records."""
-    name = f"replayed-{next(_numbers)}"
+    name = name or f"replayed-{next(_numbers)}"
     admin = AdminClient({"bootstrap.servers": kafka})
     for made in admin.create_topics([NewTopic(name, 1, 1)]).values():
         made.result()
@@ -98,9 +98,9 @@ def log_of(effects: Mapping[int, Effect]) -> list[LoggedEntry]:
     return log
 
 
-def agreed_for(kafka: str, effects: Mapping[int, Effect]) -> str:
+def agreed_for(kafka: str, effects: Mapping[int, Effect], name: str = "") -> str:
     values = (codec.encode_entry(one) for one in log_of(effects))
-    return produced(kafka, (Record("", 0, b"1", value, []) for some in values for value in some))
+    return produced(kafka, (Record("", 0, b"1", value, []) for some in values for value in some), name)
 
 
 @contextmanager

@@ -1,0 +1,118 @@
+"""Compaction on a cluster of Spark: its own master and worker, as they come with PySpark, and quadlog as a wheel."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+
+from quadlog.bundle import Manifest
+from quadlog.kafka.java import find_java
+from quadlog.kafka.leash import leashed
+from quadlog.kafka.ports import free_ports
+from quadlog.spark import SparkSettings, session
+from tests.core.random_effects import RandomTopic
+from tests.e2e.cluster import until
+from tests.integration.test_replay import agreed_for, produced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+ROOT = Path(__file__).parents[2]
+SPARK = Path(pyspark.__file__).parent
+SPARK_ENV = {"SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    [found] = directory.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the cluster is."""
+    directory = tmp_path_factory.mktemp("spark")
+    port, web, worker_web = free_ports(3)
+    url = f"spark://127.0.0.1:{port}"
+    java = [find_java().program, "-cp", f"{SPARK}/jars/*"]
+    master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
+    worker = ["--host", "127.0.0.1", "--webui-port", str(worker_web), "--cores", "2", "--memory", "1g"]
+    commands = [
+        [*java, "org.apache.spark.deploy.master.Master", *master],
+        [*java, "org.apache.spark.deploy.worker.Worker", *worker, "--work-dir", str(directory), url],
+    ]
+    with ExitStack() as stack:
+        for number, command in enumerate(commands):
+            log = stack.enter_context((directory / f"{number}.log").open("w"))
+            process = subprocess.Popen(
+                leashed(command),
+                stdout=log,
+                stderr=log,
+                env=os.environ | SPARK_ENV,
+            )
+            stack.callback(process.wait, 30)
+            stack.callback(process.terminate)
+
+        def has_worker() -> bool:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
+                    return b'"aliveworkers" : 1' in answer.read()
+            except OSError:
+                return False
+
+        until(has_worker, 60)
+        yield url
+
+
+def test_executors_have_quadlog_of_the_wheel(spark_master: str, wheel: Path) -> None:
+    def where(_: int) -> str:
+        import quadlog  # noqa: PLC0415
+        import schemas  # noqa: PLC0415
+
+        assert "quadlog.Effect" in schemas.record_name(7)
+        return quadlog.__file__
+
+    settings = SparkSettings(master=spark_master, py_files=(str(wheel),))
+    with session(settings, print) as spark:
+        found = spark.sparkContext.parallelize([0], 1).map(where).collect()
+    assert f"{wheel.stem}.zip" in found[0]
+
+
+def test_a_bundle_is_made_on_a_cluster(spark_master: str, wheel: Path, kafka: str, tmp_path: Path) -> None:
+    """By the command, as an operator has it."""
+    topic = RandomTopic(random.Random(4))
+    while topic.index < 50:
+        topic.say()
+    effects = produced(kafka, topic.records, "bundled.dc1.effects")
+    agreed_for(kafka, topic.effects, "bundled.dc1.agreed")
+    assert effects == "bundled.dc1.effects"
+    options = {
+        "--kafka": kafka,
+        "--dc": "dc1",
+        "--repository": "bundled",
+        "--spark": spark_master,
+        "--py-files": str(wheel),
+    }
+    words = [word for option in options.items() for word in option]
+    command = [sys.executable, "-m", "quadlog", "compact", str(tmp_path / "bundle"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    manifest = Manifest.read(tmp_path / "bundle")
+    manifest.verify(tmp_path / "bundle")
+    assert manifest.after.index == topic.index
+    assert manifest.after.signature == topic.worlds[topic.index].signature()
+    assert "effects 1 to 50" in done.stdout
