@@ -5,37 +5,36 @@ Whatever goes wrong on the way, the log is heard from where the store is.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from quadlog import codec
 from quadlog.broker import backwards, end_of
-from quadlog.core.catchup import Choice, Rates, Way, choose
+from quadlog.core.catchup import Choice, Way, choose
 from quadlog.core.records import Effect
 from quadlog.errors import ForeignRecord, QuadlogError
 from quadlog.kafka.leash import leashed
 from quadlog.taking import take
+from quadlog.worker.rates import LEAST
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from quadlog.bundle import Manifest
     from quadlog.quadstore import QuadStore
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
+    from quadlog.worker.rates import RatesFile
 
 log = structlog.get_logger()
 
 BUNDLE: Final = "bundle"
 """In a worker's data-dir, while it takes one."""
-_RATES: Final = "rates.json"
+_LOOK_S: Final = 3.0
+"""How long Kafka has to tell where a topic ends: else this worker begins as it is."""
 _LOOKED_AT: Final = 10_000
 """Records at the topic's end among which its newest effect is looked for."""
 
@@ -43,11 +42,11 @@ _LOOKED_AT: Final = 10_000
 class CatchingUp:
     """At a worker's start, by its main thread; nobody else has the store open, and nothing is served."""
 
-    def __init__(self, settings: WorkerSettings, topics: Topics, store: QuadStore) -> None:
+    def __init__(self, settings: WorkerSettings, topics: Topics, store: QuadStore, rates: RatesFile) -> None:
         """Nothing is looked at yet."""
         self._settings, self._topics, self._store = settings, topics, store
         self._bundle: Final = settings.data_dir / BUNDLE
-        self._rates_file: Final = settings.data_dir / _RATES
+        self._rates = rates
 
     def run(self) -> None:
         """Take a bundle, if that is the better way."""
@@ -71,7 +70,7 @@ class CatchingUp:
     def _newest(self) -> int:
         """Index of the newest effect on the topic; whether it counts nobody has looked."""
         kafka, topic = self._settings.kafka, self._topics.effects
-        end, _ = end_of(kafka, topic, count=0)
+        end, _ = end_of(kafka, topic, count=0, timeout=_LOOK_S)
         records = backwards(kafka, topic, end)
         for _, record in zip(range(_LOOKED_AT), records, strict=False):
             try:
@@ -89,7 +88,7 @@ class CatchingUp:
             return Choice(way=way if behind > 0 else Way.INCREMENTAL, reason="by the setting catch-up")
         return choose(
             behind,
-            self._rates(),
+            self._rates.read(),
             least_s=settings.min_time_to_consider_full_replication,
             factor=settings.full_replication_time_factor,
         )
@@ -100,7 +99,7 @@ class CatchingUp:
         made = time.monotonic()
         manifest = take(self._store, self._bundle)
         taken = time.monotonic()
-        self._keep_rates(manifest, taken - began)
+        self._keep_rate(manifest, taken - began)
         log.info(
             "took a bundle",
             first=manifest.before.index + 1,
@@ -133,22 +132,7 @@ class CatchingUp:
         if done.returncode:
             raise QuadlogError(f"quadlog compact ended with {done.returncode}; what it said stands above")
 
-    def _rates(self) -> Rates:
-        try:
-            said: dict[str, Any] = json.loads(self._rates_file.read_text())
-            return Rates(**said)
-        except (OSError, ValueError, TypeError):
-            return Rates()
-
-    def _keep_rates(self, manifest: Manifest, seconds: float) -> None:
-        rates = self._rates()
-        worked = max(seconds - rates.start_s, 1.0)
-        if manifest.effects >= rates.compacted:  # of less its start tells more than its rate
-            rates = replace(rates, compacted=manifest.effects / worked)
-        _write(self._rates_file, json.dumps(asdict(rates)))
-
-
-def _write(path: Path, text: str) -> None:
-    making = path.with_suffix(".new")
-    making.write_text(text)
-    making.replace(path)
+    def _keep_rate(self, manifest: Manifest, seconds: float) -> None:
+        worked = seconds - self._rates.read().start_s
+        if manifest.effects >= 10 * LEAST and worked > 0:
+            self._rates.keep(compacted=manifest.effects / worked)

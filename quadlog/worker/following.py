@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import structlog
 
 from quadlog.applied import Applied, InAgreed, InEffects
+from quadlog.clock import now
 from quadlog.core import control, signature
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Rewind, Seed
 from quadlog.errors import ForeignRecord, StateError, Unavailable
@@ -157,6 +158,8 @@ class Following:
     def apply(self) -> None:
         """Apply a batch of the effects whose entries are here, in one commit."""
         self._apply()
+        if self._host.stretch is not None:
+            self._host.stretch.note(self._store.applied.index, now().steady, goes_on=self.has_more)
         self._look_whether_full()
 
     def _apply(self) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from producers.status import StatusProducer
     from quadlog.core.records import Seed
     from quadlog.ports import Backwards, Together
+    from quadlog.worker.rates import Stretch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +45,5 @@ class Host:
     """Offset behind the last record of the agreed topic; raises Unavailable where no broker tells."""
     lacks: Callable[[Seed], bool] = lambda _: False
     """Is told of the seed that the log begins with; whether the store was not made of it."""
+    stretch: Stretch | None = None
+    """Measures how fast effects are applied."""

@@ -24,6 +24,7 @@ from quadlog.worker.feed import Feed
 from quadlog.worker.health import Health
 from quadlog.worker.host import Host, Mouths
 from quadlog.worker.mend import QUADS, Mender, empty, tidy
+from quadlog.worker.rates import RatesFile, Stretch
 from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
 from quadlog.worker.replica import Replica
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+RATES: Final = "rates.json"
+"""In a worker's data-dir."""
 SOON_S: Final = 2.0
 """How long Kafka has to tell where a topic ends, before the worker does something else and asks again."""
 
@@ -50,7 +53,8 @@ class WorkerProcess:
         tidy(settings.data_dir)
         self._store: Final = QuadStore.open(settings.data_dir / QUADS)
         self._topics: Final = Topics(settings.repository, settings.dc)
-        CatchingUp(settings, self._topics, self._store).run()
+        self._rates: Final = RatesFile(settings.data_dir / RATES)
+        CatchingUp(settings, self._topics, self._store, self._rates).run()
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._health: Final = Health()
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
@@ -89,6 +93,7 @@ class WorkerProcess:
                 backwards=partial(backwards, settings.kafka),
                 agreed_end=self._agreed_end,
                 lacks=self._seedbed.hear,
+                stretch=Stretch(self._rates),
             ),
             health=self._health,
         )

@@ -1,0 +1,71 @@
+"""How fast this worker catches up, as it measured that: kept in its data-dir, for the next time it has to choose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.core.catchup import Rates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEAST: Final = 5_000
+"""Effects that a measurement takes at the least: of less its start tells more than its rate."""
+
+
+class RatesFile:
+    """Whoever writes it reads it before: the way by a bundle ends before effects are applied one by one."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet; where there is nothing, or nothing of ours, it says what is guessed."""
+        self._path = path
+
+    def read(self) -> Rates:
+        """What is known."""
+        try:
+            said: dict[str, Any] = json.loads(self._path.read_text())
+            rates = {name: float(value) for name, value in said.items()}
+            return Rates(**rates) if all(rate > 0 for rate in rates.values()) else Rates()
+        except (OSError, ValueError, TypeError, AttributeError):
+            return Rates()
+
+    def keep(self, *, incremental: float | None = None, compacted: float | None = None) -> None:
+        """Effects/s, of one way."""
+        rates = self.read()
+        rates = replace(
+            rates,
+            incremental=rates.incremental if incremental is None else incremental,
+            compacted=rates.compacted if compacted is None else compacted,
+        )
+        making = self._path.with_suffix(".new")
+        making.write_text(json.dumps(asdict(rates)))
+        making.replace(self._path)
+
+
+class Stretch:
+    """Measures while batch after batch is applied, with no wait between them."""
+
+    def __init__(self, file: RatesFile) -> None:
+        """None goes on."""
+        self._file = file
+        self._began, self._first = 0.0, 0
+
+    def note(self, index: int, moment: float, *, goes_on: bool) -> None:
+        """After a turn.
+
+        Args:
+            index: of the effect applied last.
+            moment: now, in steady milliseconds.
+            goes_on: whether there may be more to apply.
+
+        """
+        if not self._began:
+            self._began, self._first = (moment, index) if goes_on else (0.0, 0)
+            return
+        if not goes_on:
+            effects, seconds = index - self._first, (moment - self._began) / 1000
+            self._began = 0.0
+            if effects >= LEAST and seconds > 0:
+                self._file.keep(incremental=effects / seconds)
