@@ -26,7 +26,17 @@ def test_each_way_is_kept_by_itself(file: RatesFile) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", '{"speed": 1}', '{"incremental": "fast"}', '{"incremental": null}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"speed": 1}',
+        '{"incremental": "fast"}',
+        '{"incremental": null}',
+        '{"compacted": 0}',
+    ],
 )
 def test_what_cannot_be_read_is_guessed(tmp_path: Path, text: str) -> None:
     (tmp_path / "rates.json").write_text(text)
