@@ -1,13 +1,13 @@
 """Where entries stand in an agreed topic, and which of a range configure something: without their bodies.
 
-As `lineage.py` for effects: somebody else has found runs of entries that follow from each other, `AgreedConsumer` says
-of each whether it counts, and hears record by record what stands between them.
+As `lineage.py` for effects: somebody else has found runs of entries that follow from each other and configure nothing,
+`AgreedConsumer` says of each whether it counts, and hears record by record what stands between them.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from consumers.agreed import AgreedConsumer
 from quadlog import codec
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 
     Between = Callable[[int, int], Iterable[Record]]
     """The records of the topic from an offset on and before another one."""
-
-
-class Configuring(NamedTuple):
-    """A run, and which of its records configure something."""
-
-    run: AgreedRun
-    offsets: Sequence[int]
 
 
 class AgreedLineage:
@@ -55,7 +48,7 @@ class AgreedLineage:
         self.looked_at = 0
         """Records that were heard one by one."""
 
-    def follow(self, runs: Iterable[Configuring], end: int, points: Sequence[Point]) -> list[InAgreed]:
+    def follow(self, runs: Iterable[AgreedRun], end: int, points: Sequence[Point]) -> list[InAgreed]:
         """Hear the topic as far as the last one of some entries.
 
         Args:
@@ -71,9 +64,9 @@ class AgreedLineage:
 
         """
         self._wanted = tuple(points)
-        for found in runs:
-            self._one_by_one(found.run.offset)
-            self._hear_run(found)
+        for run in runs:
+            self._one_by_one(run.offset)
+            self._hear_run(run)
         self._one_by_one(end)
         if missing := next((point for point in points if point not in self._places), None):
             raise StateError(
@@ -89,17 +82,16 @@ class AgreedLineage:
     def _is_over(self) -> bool:
         return self._wanted[-1] in self._places
 
-    def _hear_run(self, found: Configuring) -> None:
-        run = found.run
+    def _hear_run(self, run: AgreedRun) -> None:
         if self._is_over():
             return
         counts = self._consumer.hear_run(run)
         if counts is None:
             self._one_by_one(run.end)
         elif counts:
-            places = [run.offset + point.index - run.first for point in self._wanted if point.index in run]
-            for offset in sorted({*found.offsets, *places}):
-                self._one(offset)
+            for point in self._wanted:
+                if point.index in run:
+                    self._one(run.offset + point.index - run.first)
         self._offset = run.end
 
     def _one(self, offset: int) -> None:

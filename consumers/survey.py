@@ -4,6 +4,8 @@ What follows from what is a question of order, and Spark answers in parallel.  S
 order: how many records there are, the least and the greatest distance of index and offset, who wrote them, and an
 exclusive or of hashes of what is before and after each of them, in which all but the two at the ends take each other
 away.  Nothing of this is believed beyond 1,024 records, nor where anything else stands between them.
+
+All of it is numbers of 64 bits, also the signatures at the ends: of these Spark counts without an object for a record.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from pyspark.sql.avro.functions import from_avro
 
 import schemas
 from consumers.agreed import AgreedRun
-from consumers.agreed_lineage import Configuring
 from consumers.effects import Run
 from quadlog.core.model import Kind
 from quadlog.envelope import EPOCH
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 RUN: Final = 1024
-"""Records that are one run at most.  A fence makes so many be heard one by one, and each run is a line in memory."""
+"""Records that are a run.  A fence makes so many be heard one by one, and each run is a line in memory."""
 TASK: Final = 100_000
 """Records that one task reads: a second of work."""
 FETCH: Final = 2 * 1024 * 1024
@@ -36,6 +37,8 @@ FETCH: Final = 2 * 1024 * 1024
 and more fills the heap of a small session."""
 
 _HEADER: Final = 5
+_WORD: Final = 8
+"""Bytes of a number."""
 ALL: Final = 1 << 30
 """Length of what is behind a prefix."""
 _EFFECT: Final = frozenset(
@@ -72,73 +75,76 @@ class Surveyor:
         records = self.records(topic, start, topic.end, headers=knows_epochs)
         epoch = _epoch() if knows_epochs else f.lit(1)
         heads = _heads(records, decoded("quadlog.Effect", _EFFECT), epoch=epoch)
-        rows = self._runs(
-            heads, ("epoch", "term", "attempt"), before="signature_before", after="signature_after"
-        )
+        writer = ("epoch", "term", "attempt")
         return [
             Run(
                 **_place(row),
-                epoch=row["writers"][0]["epoch"],
-                term=bytes(row["writers"][0]["term"]),
-                attempt=row["writers"][0]["attempt"],
-                before=bytes(row["before"]),
-                after=bytes(row["after"]),
+                epoch=row["epoch"],
+                term=_bytes(row, "term"),
+                attempt=row["attempt"],
+                before=_bytes(row, "signature_before"),
+                after=_bytes(row, "signature_after"),
             )
-            for row in rows
+            for row in self._runs(heads, writer, before="signature_before", after="signature_after")
         ]
 
-    def entries(self, topic: Topic, start: int) -> list[Configuring]:
-        """Runs of entries from an offset to the topic's end, in order, and which of them configure something."""
+    def entries(self, topic: Topic, start: int) -> list[AgreedRun]:
+        """Runs of entries that configure nothing, from an offset to the topic's end, in order."""
         heads = _heads(self.records(topic, start, topic.end), decoded("quadlog.Entry", _ENTRY))
-        configuring = f.collect_list(f.when(f.col("kind") == Kind.CONFIG.value, f.col("offset")))
-        rows = self._runs(
-            heads, ("epoch",), configuring.alias("configuring"), before="previous", after="chain"
-        )
         return [
-            Configuring(
-                AgreedRun(
-                    **_place(row),
-                    epoch=row["writers"][0]["epoch"],
-                    previous=bytes(row["before"]),
-                    chain=bytes(row["after"]),
-                ),
-                sorted(row["configuring"]),
+            AgreedRun(
+                **_place(row),
+                epoch=row["epoch"],
+                previous=_bytes(row, "previous"),
+                chain=_bytes(row, "chain"),
             )
-            for row in rows
+            for row in self._runs(
+                heads.filter(f.col("kind") != Kind.CONFIG.value), ("epoch",), before="previous", after="chain"
+            )
         ]
 
-    def _runs(
-        self, heads: DataFrame, writer: Sequence[str], *more: Column, before: str, after: str
-    ) -> list[Row]:
-        """Of each `RUN` offsets, where they are a run; in order.
+    def _runs(self, heads: DataFrame, writer: Sequence[str], *, before: str, after: str) -> list[Row]:
+        """Each `RUN` offsets that are a run; in order.
 
         Args:
             heads: whole records of one kind.
             writer: columns that say who wrote a record.
-            more: to be known of a run.
-            before: column with what a record stands on.
+            before: column with what a record stands on, of 32 bytes.
             after: with what the next one does.
 
         """
         self._spark.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
-        found = heads.groupBy(f.expr(f"offset div {RUN}").alias("place")).agg(
-            f.count("*").alias("records"),
-            f.min("offset").alias("start"),
-            f.max("offset").alias("last"),
-            f.min(f.expr("index - offset")).alias("shift"),
-            f.max(f.expr("index - offset")).alias("other_shift"),
-            f.collect_set(f.struct(*writer)).alias("writers"),
-            f.min_by(before, "offset").alias("before"),
-            f.max_by(after, "offset").alias("after"),
+        numbers = [name for name in writer if name != "term"]
+        place, at = f.expr(f"offset div {RUN}"), f.expr(f"offset % {RUN}")
+        hashed = heads.select(
+            place.alias("place"),
+            at.alias("at"),
+            f.expr("index - offset").alias("shift"),
+            f.xxhash64(*writer).alias("writer"),
             # What is in between is one record's after and the next one's before: these take each other away.
-            f.expr(f"bit_xor(xxhash64(index - 1, {before}) ^ xxhash64(index, {after}))").alias("links"),
-            *more,
+            f.expr(f"xxhash64(index - 1, {before})").alias("behind"),
+            f.expr(f"xxhash64(index, {after})").alias("ahead"),
+            *numbers,
+            *_words(before, at == 0),
+            *_words(after, at == RUN - 1),
+            *(_words("term", at == 0) if "term" in writer else ()),
         )
-        linked = "links = xxhash64(start + shift - 1, before) ^ xxhash64(last + shift, after)"
-        runs = found.filter(
-            f"records = last - start + 1 and shift = other_shift and size(writers) = 1 and {linked}"
+        found = hashed.groupBy("place").agg(
+            f.count("*").alias("records"),
+            *(
+                end(name).alias(f"{end.__name__}_{name}")
+                for end in (f.min, f.max)
+                for name in ("shift", "writer")
+            ),
+            f.expr("bit_xor(behind ^ ahead)").alias("links"),
+            f.max(f.when(f.col("at") == 0, f.col("behind"))).alias("first"),
+            f.max(f.when(f.col("at") == RUN - 1, f.col("ahead"))).alias("last"),
+            *(f.max(name).alias(name) for name in hashed.columns if name in numbers or "/" in name),
         )
-        return sorted(runs.collect(), key=lambda row: row["start"])
+        is_run = (
+            f"records = {RUN} and min_shift = max_shift and min_writer = max_writer and links = first ^ last"
+        )
+        return sorted(found.filter(is_run).collect(), key=lambda row: row["place"])
 
     def records(self, topic: Topic, start: int, end: int, *, headers: bool = False) -> DataFrame:
         """The records between two offsets."""
@@ -152,6 +158,8 @@ class Surveyor:
             "includeHeaders": str(headers).lower(),
             "kafka.max.partition.fetch.bytes": str(FETCH),
             "kafka.fetch.max.bytes": str(FETCH),
+            # At the end of the topic a fetch waits for more, and whatever is asked behind it waits with it.
+            "kafka.fetch.max.wait.ms": "10",
             "kafka.receive.buffer.bytes": str(FETCH // 2),
             # All that was fetched: Spark has the rest fetched again.
             "kafka.max.poll.records": str(FETCH // 16),
@@ -195,9 +203,26 @@ def _heads(records: DataFrame, said: Column, **more: Column) -> DataFrame:
     )
 
 
+def _words(name: str, where: Column) -> list[Column]:
+    """32 bytes as four numbers, for the records that this is asked of."""
+    return [
+        f.when(where, f.conv(f.hex(f.substring(name, 1 + at, _WORD)), 16, -10).cast("long")).alias(
+            f"{name}/{at}"
+        )
+        for at in range(0, 4 * _WORD, _WORD)
+    ]
+
+
+def _bytes(row: Row, name: str) -> bytes:
+    return b"".join(
+        row[f"{name}/{at}"].to_bytes(_WORD, "big", signed=True) for at in range(0, 4 * _WORD, _WORD)
+    )
+
+
 def _place(row: Row) -> dict[str, int]:
-    start, last, shift = row["start"], row["last"], row["shift"]
-    return {"offset": start, "first": start + shift, "last": last + shift}
+    start = row["place"] * RUN
+    first = start + row["min_shift"]
+    return {"offset": start, "first": first, "last": first + RUN - 1}
 
 
 def _epoch() -> Column:

@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
 from consumers.replay import Compaction, Range, Source
 from consumers.survey import Topic
 from quadlog.broker import beginning_of, end_of, ranges
+from quadlog.errors import SparkFailed
 from quadlog.seed.progress import Phases
 from quadlog.spark import SparkSettings, session
 
@@ -60,7 +64,10 @@ def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
             with phases.phase(name, 1.0, tasks.look):
                 yield
 
-        manifest = Compaction(spark, effects, agreed, phase).write(wanted.range, wanted.target)
+        try:
+            manifest = Compaction(spark, effects, agreed, phase).write(wanted.range, wanted.target)
+        except (PySparkException, Py4JError) as error:
+            raise SparkFailed(f"a job of Spark failed, and there is no bundle: {error}") from error
     took = sum(phases.seconds.values())
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.seconds.items())
     lines = ", ".join(

@@ -172,6 +172,10 @@ class SetupError(QuadlogError):
     """Settings, ports, directories, Java: something the operator has to mend first."""
 
 
+class SparkFailed(QuadlogError):
+    """A job of Spark came to nothing: no space, lost executors, a topic that is gone."""
+
+
 class StateError(QuadlogError):
     """What is stored contradicts itself or the log; the process stops rather than guess."""
 

@@ -26,6 +26,11 @@ YOUNG: Final = 0.55
 CACHED: Final = str(CORES)
 """Kafka clients that are kept between tasks.  Each holds what it has fetched: with Spark's 64 the heap is full."""
 SECOND: Final = "1s"
+PATIENCE: Final = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=80000"
+)
+"""Java compiles with all its art what ran ten times as often as it would wait for: with two cores for a minute, that
+takes a fifth of the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ def session(
     """
     jars = resolve(cache_directory(), find_java(), say)
     young = round(settings.memory_mb * YOUNG)
-    java = f"-XX:+UseParallelGC -Xmn{young}m"
+    java = f"-XX:+UseParallelGC -Xmn{young}m {PATIENCE}"
     config = {
         "spark.app.name": "quadlog",
         "spark.jars": ",".join(map(str, jars.spark)),

@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
+from consumers.replay import Compaction, Range
 from quadlog.bundle import Manifest
+from quadlog.compact import Wanted, run_compact
+from quadlog.errors import SparkFailed
 from quadlog.kafka.java import find_java
 from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
 from quadlog.spark import SparkSettings, session
+from quadlog.topics import Topics
 from tests.core.random_effects import RandomTopic
 from tests.e2e.cluster import until
 from tests.integration.test_replay import agreed_for, produced
+from tests.lab_helpers import quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,3 +121,34 @@ def test_a_bundle_is_made_on_a_cluster(spark_master: str, wheel: Path, kafka: st
     assert manifest.after.index == topic.index
     assert manifest.after.signature == topic.worlds[topic.index].signature()
     assert "effects 1 to 50" in done.stdout
+
+
+def test_what_is_no_state_is_refused(tmp_path: Path) -> None:
+    said = quadlog(
+        "compact", str(tmp_path / "bundle"), "--kafka", "127.0.0.1:1", "--dc", "dc1", "--applied", "7,x"
+    )
+    assert (said.returncode, said.stderr.split(":")[:2]) == (
+        1,
+        ["UserError", " --applied is no state of a store"],
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_job_that_fails_is_one_message(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of Spark's own: here it is asked for something else."""
+    topics = Topics("failing", "dc1")
+    for topic in (topics.effects, topics.agreed):
+        produced(kafka, [], topic)
+
+    def failing(job: Compaction, *_: object) -> None:
+        job._spark.sql("SELECT raise_error('there is no space')").collect()
+
+    monkeypatch.setattr(Compaction, "write", failing)
+    wanted = Wanted(
+        kafka=kafka, topics=topics, target=tmp_path / "bundle", range=Range(), spark=SparkSettings()
+    )
+    with pytest.raises(
+        SparkFailed, match=r"a job of Spark failed, and there is no bundle: .*there is no space"
+    ):
+        run_compact(wanted, print)
+    assert not list(tmp_path.iterdir())
