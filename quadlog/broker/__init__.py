@@ -15,6 +15,7 @@ from quadlog.broker.reading import (
     end_of,
     last,
     last_records,
+    offset_at,
     ranges,
     records_between,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "end_of",
     "last",
     "last_records",
+    "offset_at",
     "ranges",
     "records_between",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
     AdminClient,
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
@@ -115,6 +115,24 @@ class Admin:
                 message = f"{', '.join(left)} is still there {GONE_S:.0f} s after it was deleted: try again"
                 raise Unavailable(message)
             time.sleep(0.05)
+
+    def delete_before(self, offsets: Mapping[str, int]) -> None:
+        """Delete the records of topics before an offset of each.
+
+        Raises:
+            Unavailable: a broker does not, or not within 15 s.
+
+        """
+        client = cast("Any", self._client)  # futures without a type
+        places = [TopicPartition(topic, 0, offset) for topic, offset in offsets.items()]
+        for place, future in client.delete_records(places, operation_timeout=10).items():
+            try:
+                answer_of(future)
+            except KafkaException as error:
+                message = (
+                    f"the records of {place.topic} before offset {place.offset} could not be deleted: {error}"
+                )
+                raise Unavailable(message) from error
 
     def _topics(self) -> dict[str, Any]:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import (
@@ -174,10 +174,20 @@ def ranges(
 
     What it gives raises Unavailable where nothing came within `timeout` seconds.
     """
-    with reading(
-        bootstrap, "quadlog-ranges", wait_ms=10
-    ) as consumer:  # who is sent elsewhere waits for that, too
-        yield lambda start, end: _passing_by(consumer, topic, start, end, timeout)
+    with ExitStack() as stack:
+        clients: list[Consumer] = []
+
+        def between(start: int, end: int) -> Generator[Record]:
+            if (
+                not clients
+            ):  # not before: the first assignment of one that was idle for long takes up to a second
+                client = reading(
+                    bootstrap, "quadlog-ranges", wait_ms=10
+                )  # an assignment waits for a fetch's end
+                clients.append(stack.enter_context(client))
+            return _passing_by(clients[0], topic, start, end, timeout)
+
+        yield between
 
 
 def _passing_by(consumer: Consumer, topic: str, at: int, end: int, timeout: float) -> Generator[Record]:
@@ -246,6 +256,22 @@ def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
     """
     with reading(bootstrap, "quadlog-beginning") as consumer:
         return _watermarks(consumer, topic, time.monotonic() + timeout)[0]
+
+
+def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) -> int:
+    """Offset of the first record that was written at a moment or later: milliseconds since 1970; the end: none was.
+
+    Raises:
+        Unavailable: no broker told within `timeout` seconds.
+
+    """
+    with reading(bootstrap, "quadlog-when") as consumer:
+        _, end = _watermarks(consumer, topic, time.monotonic() + timeout)
+        try:
+            [found] = consumer.offsets_for_times([TopicPartition(topic, 0, moment)], timeout=timeout)
+        except KafkaException as error:
+            raise Unavailable(f"{topic} does not tell what was written when: {error}") from error
+        return end if found.offset < 0 else found.offset
 
 
 def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:

@@ -38,6 +38,7 @@ from quadlog.master.listening import Listening
 from quadlog.master.perform import perform
 from quadlog.master.remade import Remade
 from quadlog.master.saving import Saving
+from quadlog.master.trimming import stock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -57,10 +58,12 @@ if TYPE_CHECKING:
     from quadlog.master.joining import Joining
     from quadlog.master.listening import Ears
     from quadlog.master.relay import Relay
+    from quadlog.master.trimming import Stock, Trimming
     from quadlog.master.twins import Twins
     from quadlog.master.watch import Watch
     from quadlog.ports import Together
     from quadlog.store import MasterStore
+    from quadlog.topics import Topics
 
 log = structlog.get_logger()
 
@@ -106,6 +109,10 @@ class Parts:
     """Hears by way of others what does not come directly."""
     chores: Chores
     """What this master may have to do for its data centre."""
+    trimming: Trimming
+    """Shortens its topics."""
+    topics: Topics
+    """Its own ones."""
     settle: Callable[[], None]
     """Waits until all that was said is acknowledged; for failpoints."""
     failed: Callable[[str], None]
@@ -126,6 +133,7 @@ class Node:
         self.joining: Final = parts.joining
         self.relay: Final = parts.relay
         self.chores: Final = parts.chores
+        self._trimming, self._topics = parts.trimming, parts.topics
         self._dc_of = parts.dc_of
         self._posts, self._twins, self._together = parts.posts, parts.twins, parts.together
         self._acquiring, self._decided = parts.acquiring, parts.decided
@@ -238,6 +246,11 @@ class Node:
         self.agreement.unheard = self.relay.unheard
         self.joining.tend(moment, unheard=self.relay.unheard)
         self.chores.tend(self._scene, moment)
+        if self.chores.leads:
+            self._trimming.tend(self._stock, moment)
+
+    def _stock(self) -> Stock | None:
+        return stock_of(self.agreement, self._decided, self.crew, self.store, self._topics)
 
     def _scene(self) -> Scene:
         agreement = self.agreement

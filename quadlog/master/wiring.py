@@ -17,6 +17,7 @@ from producers.rounds import RoundsProducer
 from quadlog.broker import STARTING_S, end_of, records_between
 from quadlog.clock import wall
 from quadlog.core.agreement import Agreement
+from quadlog.core.limits import LogLimits
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import first_view
 from quadlog.core.records import Handover
@@ -41,6 +42,7 @@ from quadlog.master.listening import Ears
 from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
+from quadlog.master.trimming import Trimming
 from quadlog.master.twins import Twins
 from quadlog.master.updates import new_id
 from quadlog.master.watch import Hands, Watch
@@ -135,10 +137,26 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 read=world.tails.read,
                 appoint=lambda url, duty: _appoint(world, url, duty),
             ),
+            trimming=_trimming(world),
+            topics=sites.own,
             settle=world.outlet.flush,
             failed=world.server.fail,
         )
     )
+
+
+def _trimming(world: World) -> Trimming:
+    settings = world.settings
+
+    def begin(work: Callable[[], None]) -> None:
+        world.server.call_soon(lambda: asyncio.to_thread(work))
+
+    limits = LogLimits(
+        size=settings.log_max_size,
+        depth_s=settings.log_max_depth,
+        hard_size=settings.log_hard_max_size,
+    )
+    return Trimming(settings.kafka, world.sites.own, limits, every_s=settings.log_trim_every, begin=begin)
 
 
 def _duties(world: World) -> tuple[Handover, Handover]:

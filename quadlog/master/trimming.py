@@ -1,0 +1,243 @@
+"""Trimming: the agreed and the effects topic of a data centre are shortened to the log's limits (decision 34).
+
+What goes is what is beyond a limit and has been taken in by all: each worker that was ever heard, each member of the
+view by what its posts say.  Nothing goes while anybody votes, gives way or goes back, while a peer is not in the view,
+or while this data centre has no majority: where entries may be cut, what they were is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog import codec
+from quadlog.broker import Admin, beginning_of, end_of, offset_at, ranges
+from quadlog.clock import wall
+from quadlog.core.limits import LogLimits, Needs, cutoff
+from quadlog.core.records import Effect, LoggedEntry
+from quadlog.errors import ForeignRecord, QuadlogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from quadlog.core.agreement import Agreement
+    from quadlog.master.crew import Crew
+    from quadlog.master.decided import Decided
+    from quadlog.ports import Record
+    from quadlog.store import MasterStore
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+STEP: Final = 64
+"""Records that are read at once where one with an index is looked for."""
+LEAST: Final = 100
+"""Entries that are worth shortening the topics for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """What there is, at a look."""
+
+    last: int
+    """Index of the newest entry."""
+    needs: Needs
+    effects_offset: int
+    """Up to which the own effects topic was taken in, and that is saved."""
+    agreed_offset: int
+    """And the agreed topic."""
+
+
+class Trimming:
+    """For the master that leads.  `tend` is of the node's thread, all else happens beside it."""
+
+    def __init__(
+        self,
+        kafka: str,
+        topics: Topics,
+        limits: LogLimits,
+        *,
+        every_s: float,
+        begin: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Nothing is looked at before the first `every_s` seconds have passed.
+
+        Args:
+            kafka: of this data centre.
+            topics: its own ones.
+            limits: of its log.
+            every_s: seconds between two looks.
+            begin: runs something in another thread.
+
+        """
+        self._kafka, self._topics, self._limits = kafka, topics, limits
+        self._every_ms, self._begin = every_s * 1000, begin
+        if limits.is_any:
+            log.warning(
+                "a master that loses its disk cannot come back behind a shortened log", limits=str(limits)
+            )
+        self._next_at: float | None = None
+        self._is_busy = False
+        self._index = 0
+        """Of the last entry that went."""
+
+    def tend(self, stock: Callable[[], Stock | None], moment: float) -> None:
+        """See now and then whether anything may go; `stock` says None where nothing may."""
+        if not self._limits.is_any:
+            return
+        if self._next_at is None:
+            self._next_at = moment + self._every_ms
+        if moment < self._next_at or self._is_busy:
+            return
+        self._next_at = moment + self._every_ms
+        there = stock()
+        if there is None:
+            return
+        self._is_busy = True
+        self._begin(lambda: self._shorten(there))
+
+    def _shorten(self, stock: Stock) -> None:
+        try:
+            index, kept_by = self._cutoff(stock)
+            if index - self._index >= LEAST:
+                self._delete(index, stock, kept_by)
+        except QuadlogError as error:
+            log.warning("the log is not shortened now", reason=str(error))
+        finally:
+            self._is_busy = False
+
+    def _cutoff(self, stock: Stock) -> tuple[int, tuple[str, ...]]:
+        found = cutoff(stock.last, self._older(), self._limits, stock.needs)
+        return found.index, found.kept_by
+
+    def _older(self) -> int:
+        """Index of the newest effect that is older than the limit."""
+        if self._limits.depth_s is None:
+            return 0
+        topic = self._topics.effects
+        offset = offset_at(self._kafka, topic, wall() - round(self._limits.depth_s * 1000))
+        with ranges(self._kafka, topic) as between:
+            return Places(between, _index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
+
+    def _delete(self, index: int, stock: Stock, kept_by: tuple[str, ...]) -> None:
+        offsets: dict[str, int] = {}
+        for topic, index_of, saved in (
+            (self._topics.effects, _index_of_effect, stock.effects_offset),
+            (self._topics.agreed, _index_of_entry, stock.agreed_offset),
+        ):
+            beginning, (end, _) = beginning_of(self._kafka, topic), end_of(self._kafka, topic, count=0)
+            with ranges(self._kafka, topic) as between:
+                offset = Places(between, index_of, beginning).behind(index, min(saved, end))
+            offsets[topic] = max(beginning, min(offset, saved))
+        Admin(self._kafka).delete_before(offsets)
+        self._index = index
+        log.info("shortened the log", until=index, kept_by=",".join(kept_by), **_short(offsets))
+
+
+def _short(offsets: dict[str, int]) -> dict[str, int]:
+    return {topic.rpartition(".")[2]: offset for topic, offset in offsets.items()}
+
+
+class Places:
+    """Where entries, or their effects, stand in a topic."""
+
+    def __init__(
+        self,
+        between: Callable[[int, int], Iterable[Record]],
+        index_of: Callable[[Record], int | None],
+        beginning: int,
+    ) -> None:
+        """`between` reads it, `index_of` says what a record is of; it begins at an offset."""
+        self._between, self._index_of, self._beginning = between, index_of, beginning
+
+    def behind(self, index: int, end: int) -> int:
+        """Offset behind a record of that index, with which it is whole, where only greater ones follow.
+
+        Where it goes back and forth any such place is as good: nobody needs what is before it.
+        """
+        low, high = self._beginning, end
+        while high - low > STEP:
+            middle = (low + high) // 2
+            found = self._first_from(middle, high)
+            if found is None or found > index:
+                high = middle
+            else:
+                low = middle
+        behind = self._beginning
+        for record in self._between(low, end):
+            found = self._index_of(record)
+            if found is not None and found > index:
+                break
+            if found is not None:
+                behind = record.offset + 1
+        return behind
+
+    def last_before(self, offset: int) -> int:
+        """Index of the last one that stands before an offset; 0: there is none."""
+        at = offset
+        while at > self._beginning:
+            start = max(self._beginning, at - STEP)
+            found = [
+                index for record in self._between(start, at) if (index := self._index_of(record)) is not None
+            ]
+            if found:
+                return found[-1]
+            at = start
+        return 0
+
+    def _first_from(self, offset: int, end: int) -> int | None:
+        for record in self._between(offset, end):
+            if (index := self._index_of(record)) is not None:
+                return index
+        return None
+
+
+def _index_of_effect(record: Record) -> int | None:
+    return _index(record, Effect)
+
+
+def _index_of_entry(record: Record) -> int | None:
+    return _index(record, LoggedEntry)
+
+
+def _index(record: Record, kind: type[Effect | LoggedEntry]) -> int | None:
+    try:
+        said, _, _ = codec.decode_chunk(record.value)
+    except ForeignRecord:
+        return None
+    return said.index if isinstance(said, kind) else None
+
+
+def stock_of(
+    agreement: Agreement, decided: Decided, crew: Crew, store: MasterStore, topics: Topics
+) -> Stock | None:
+    """What there is; None: somebody may need what stands before all that is known."""
+    view, standing = agreement.view, agreement.standing
+    said = [member.said for name in view.members if (member := agreement.members.get(name)) is not None]
+    posts = [post for post in said if post is not None]
+    workers = crew.all()
+    is_voting = standing.ballot is not None and standing.ballot.epoch > view.epoch
+    reached, taken_in = store.reached(), store.position(topics.effects)
+    if (
+        is_voting
+        or decided.fork is not None
+        or {peer.node for peer in agreement.peers} != set(view.members)
+        or len(posts) < len(view.members)
+        or any(post.effects.term != decided.held.term for post in posts)
+        or any(crew.goes_back(worker.beat) for worker in workers)
+        or reached is None
+        or taken_in is None
+    ):
+        return None
+    others = {post.node: post.effects.index for post in posts}
+    return Stock(
+        last=agreement.last.index,
+        needs=Needs(
+            {worker.beat.worker: worker.beat.applied.index for worker in workers},
+            others | {"what may be cut": agreement.settled},
+        ),
+        effects_offset=taken_in,
+        agreed_offset=reached.offset,
+    )
