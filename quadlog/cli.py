@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from quadlog import __version__
-from quadlog.errors import QuadlogError
+from quadlog.errors import QuadlogError, UserError
 from quadlog.kafka.cli import app as kafka_app
 from quadlog.lab.cli import app as lab_app
 
@@ -162,7 +162,12 @@ def compact(
     from quadlog.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
-    state = Applied.decode(applied) if applied else Applied()
+    try:
+        state = Applied.decode(applied) if applied else Applied()
+    except ValueError as error:
+        raise UserError(
+            f"--applied is no state of a store: {error}; a manifest has it as 'applied' of 'before' and 'after'"
+        ) from error
     wanted = Wanted(
         kafka=kafka,
         topics=Topics(repository, dc),

@@ -102,22 +102,42 @@ class Label:
             return None
 
 
-def pieces_of(directory: Path) -> Iterator[bytes]:
-    """The stream of the files in a directory."""
+def pieces_of(directory: Path, *, start: int = 0) -> Iterator[bytes]:
+    """The stream of the files in a directory, from one of its bytes on."""
+    at = 0
+    """Of the stream, where the next piece begins."""
     for path in sorted(directory.iterdir()):
         if path.name.startswith(_LEFT_OUT):
             continue
         info = tarfile.TarInfo(path.name)
-        info.size = left = path.stat().st_size
-        yield info.tobuf(tarfile.GNU_FORMAT)
-        with path.open("rb") as file:
-            while left and (piece := file.read(min(PIECE, left))):
-                left -= len(piece)
-                yield piece
-        if left:
-            raise StateError(f"{path} became shorter while it was read")
-        yield bytes(-info.size % _BLOCK)
-    yield _END
+        info.size = path.stat().st_size
+        head, padding = info.tobuf(tarfile.GNU_FORMAT), bytes(-info.size % _BLOCK)
+        yield from _rest(head, start - at)
+        at += len(head)
+        yield from _contents(path, info.size, max(0, start - at))
+        at += info.size
+        yield from _rest(padding, start - at)
+        at += len(padding)
+    yield from _rest(_END, start - at)
+
+
+def _contents(path: Path, size: int, start: int) -> Iterator[bytes]:
+    left = size - start
+    if left <= 0:
+        return
+    with path.open("rb") as file:
+        file.seek(start)
+        while left and (piece := file.read(min(PIECE, left))):
+            left -= len(piece)
+            yield piece
+    if left:
+        raise StateError(f"{path} became shorter while it was read")
+
+
+def _rest(piece: bytes, start: int) -> Iterator[bytes]:
+    """What of a piece is behind a byte of it, if anything is."""
+    if rest := piece[max(0, start) :]:
+        yield rest
 
 
 def label_of(directory: Path, *, signature: str, quads: int) -> Label:

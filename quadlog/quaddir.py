@@ -50,10 +50,10 @@ def reserved_graph(path: Path, store: Store) -> NamedNode:
     return new_reserved_graph(path)
 
 
-def new_reserved_graph(path: Path) -> NamedNode:
-    """Make up the graph's name of the store in this directory."""
+def new_reserved_graph(path: Path, value: str | None = None) -> NamedNode:
+    """Make up the graph's name of the store in this directory, or write down what it is."""
     file = path / _NAME
-    name = NamedNode(f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
+    name = NamedNode(value or f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
     draft = file.with_suffix(".new")
     draft.write_text(f"{name.value}\n")
     with draft.open() as written:
@@ -65,3 +65,13 @@ def new_reserved_graph(path: Path) -> NamedNode:
 def copy_name(path: Path, copy: Path) -> None:
     """Give the copy of a store the name of its reserved graph."""
     (copy / _NAME).write_bytes((path / _NAME).read_bytes())
+
+
+def bytes_of(path: Path) -> int:
+    """Of pyoxigraph's files in the directory of a store; some may be gone while they are counted."""
+    size = 0
+    with os.scandir(path / FILES) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                size += entry.stat().st_size
+    return size

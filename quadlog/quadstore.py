@@ -24,7 +24,7 @@ from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
 from quadlog.halves import Begun
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
-from quadlog.quaddir import FILES, copy_name, new_reserved_graph, open_locked, reserved_graph
+from quadlog.quaddir import FILES, bytes_of, copy_name, new_reserved_graph, open_locked, reserved_graph
 from quadlog.stored import APPLIED, CONTROL, Stored
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ class QuadStore(Stored):
         return self._begun.half_undone
 
     @property
+    def reserved(self) -> str:
+        """The name of the reserved graph: for who has all quads anyway."""
+        return self._reserved.value
+
+    @property
     def name(self) -> str:
         """Tells this store from one that was made anew in its place; nothing of the reserved graph's name shows."""
         return blake2b(self._reserved.value.encode(), digest_size=8).hexdigest()
@@ -137,6 +142,10 @@ class QuadStore(Stored):
         path.mkdir()
         copy_name(self._path, path)
         self._store.backup(str(path / FILES))
+
+    def size(self) -> int:
+        """Bytes of its files."""
+        return bytes_of(self._path)
 
     def copy(self, path: Path) -> Applied:
         """Copy the store as it is at a moment when nothing is anticipated.

@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
+from quadlog.core.catchup import FACTOR, MIN_S, SPEED
 from quadlog.core.consistency import Consistency
 from quadlog.errors import SetupError
 
@@ -65,6 +66,22 @@ class Role(StrEnum):
     """It has no vote, and copies the log and the effects of another data centre for its workers."""
 
 
+def _unless_off(value: object) -> object:
+    return None if value == "off" else value
+
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _duration(value: object) -> float | None:
+    if value is None or value == "off":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value))
+    if found is None or float(found[1]) <= 0:
+        raise ValueError(f"{value!r} is no duration: say it with a unit, as 7d, 12h, 30m or 45s, or off")
+    return float(found[1]) * _UNITS[found[2]]
+
+
 AnyRole = Annotated[Role, BeforeValidator(_lower)]
 
 
@@ -81,6 +98,14 @@ class Peer(BaseModel):
     """Whether it is a peer where the log begins; what became of that later the log says, and this is not changed."""
     role: AnyRole = Role.READ_WRITE
     """The same as in its own settings, and of all masters of its data centre."""
+
+
+NO_LONGER: Final = {
+    "incremental-update-limit": "a worker reckons with what each way takes, see catch-up",
+    "manual-replication": "a worker that needs a copy takes one by itself, see catch-up",
+    "remote-replication": "a worker copies one of its own data centre, by itself, see catch-up",
+}
+"""Settings of systems of this kind that mean nothing here, and what there is instead."""
 
 
 class NodeSettings(BaseSettings):
@@ -140,6 +165,12 @@ class NodeSettings(BaseSettings):
             message = f"settings file {path} cannot be read: {error}"
             raise SetupError(message) from error
         environment = os.environ if environ is None else environ
+        for name, instead in NO_LONGER.items():
+            if name in values or f"QUADLOG_{name.upper().replace('-', '_')}" in environment:
+                message = (
+                    f"{name} is no longer supported: {instead}; take it out of {path} and of the environment"
+                )
+                raise SetupError(message)
         for name in cls.model_fields:
             value = environment.get(f"QUADLOG_{name.upper()}")
             if value is not None:
@@ -182,6 +213,14 @@ class MasterSettings(NodeSettings):
     """Seconds without a heartbeat after which a worker counts as down."""
     max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
     """Seconds for which a worker may lack what is decided, and an entry its effect, before an alarm tells."""
+    log_max_size: Annotated[Annotated[int, Field(ge=1000)] | None, BeforeValidator(_unless_off)] = None
+    """Entries that the topics of this data centre keep, with their effects; above it the oldest go.  `off`: none do."""
+    log_max_depth: Annotated[float | None, BeforeValidator(_duration)] = None
+    """Seconds, said with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry goes.  `off`: never."""
+    log_hard_max_size: Annotated[Annotated[int, Field(ge=1000)] | None, BeforeValidator(_unless_off)] = None
+    """Entries above which no worker is waited for that lacks the oldest: it copies another one's store."""
+    log_trim_every: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds between two looks at these limits."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
 
@@ -190,6 +229,21 @@ class MasterSettings(NodeSettings):
         ids = [self.node_id, *(peer.id for peer in self.peer.values())]
         if len(set(ids)) != len(ids):
             message = f"every master needs an id of its own, got {sorted(ids)}"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _limits_mean_something(self) -> Self:
+        size, hard = self.log_max_size, self.log_hard_max_size
+        is_any = size is not None or self.log_max_depth is not None
+        if is_any and self.role is Role.MUTED:
+            message = "a muted master's topics are not shortened: take log-max-size and log-max-depth out"
+            raise ValueError(message)
+        if hard is not None and not is_any:
+            message = "log-hard-max-size says how long workers are waited for: set log-max-size or log-max-depth, too"
+            raise ValueError(message)
+        if hard is not None and size is not None and hard < size:
+            message = f"log-hard-max-size ({hard}) is below log-max-size ({size}): it is to be above"
             raise ValueError(message)
         return self
 
@@ -299,11 +353,17 @@ class WorkerSettings(NodeSettings):
     """Of a core, that a recount may take."""
     rebuild_pause: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds between two rebuilds of a store that was found wrong."""
-    catch_up: Literal["auto", "incremental", "compacted"] = "auto"
-    """How it comes to the end of the log at its start: effect by effect, by a bundle, or whichever seems faster."""
-    min_time_to_consider_full_replication: Annotated[float, Field(ge=0)] = 600.0
+    catch_up: Literal["auto", "incremental", "compacted", "full"] = "auto"
+    """How it comes to the end of the log at its start: effect by effect, by a bundle, by a copy, or as seems best."""
+    copy_bandwidth: Annotated[float, Field(gt=0)] = inf
+    """Bytes/s at the most of a copy that this worker gives to another one."""
+    copy_compression: Literal["zstd", "snappy", "none"] = "zstd"
+    """Of a copy that this worker takes, if the one that gives it speaks that."""
+    min_time_to_consider_full_replication: Annotated[float, Field(ge=0)] = MIN_S
     """Seconds that it has to take effect by effect before another way is considered."""
-    full_replication_time_factor: Annotated[float, Field(gt=0)] = 1.3
+    net_speed_bits_per_sec: Annotated[float, Field(gt=0)] = SPEED
+    """Of the network to other workers, until a copy of theirs has come through it."""
+    full_replication_time_factor: Annotated[float, Field(gt=0)] = FACTOR
     """How many times as long that has to take as the other way."""
     spark_master: str = "local[2]"
     """Where Spark makes bundles."""

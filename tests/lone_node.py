@@ -10,6 +10,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
+from quadlog.core.limits import LogLimits
 from quadlog.core.records import Handover
 from quadlog.master import joining
 from quadlog.master.acquiring import Acquiring
@@ -30,9 +31,11 @@ from quadlog.master.listening import Ears
 from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
+from quadlog.master.trimming import Trimming
 from quadlog.master.twins import Twins
 from quadlog.master.watch import Hands, Watch
 from quadlog.ports import apart
+from quadlog.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +119,8 @@ def lone_node(
                 read=lambda *_: None,
             ),
             chores=chores,
+            trimming=Trimming("", Topics("main", "dc1"), LogLimits(), every_s=60.0, begin=lambda _: None),
+            topics=Topics("main", "dc1"),
             settle=lambda: None,
             failed=failed,
         )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from quadlog.applied import Applied
     from quadlog.core.records import Scrub
     from quadlog.settings import WorkerSettings
+    from quadlog.worker.donor import Donor
     from quadlog.worker.dryrun import DryRuns
     from quadlog.worker.mend import Mender
     from quadlog.worker.reads import Reads
@@ -52,6 +53,7 @@ def make_app(
     settings: WorkerSettings,
     *,
     seeds: SeedDoor,
+    donor: Donor,
 ) -> Starlette:
     """The ASGI application."""
     read, duty = _ReadDoor(replica, reads, settings), _DutyDoor(replica, mender, seeds)
@@ -70,6 +72,8 @@ def make_app(
             Route("/seed", seeds.get, methods=["GET"]),
             Route("/seed", seeds.put, methods=["PUT"]),
             Route("/seed/near", seeds.near, methods=["GET"]),
+            Route("/copy", donor.get, methods=["GET"]),
+            Route("/copy/offer", donor.offer, methods=["GET"]),
             Route("/rebuild", duty.rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),
         ],

@@ -1,6 +1,7 @@
 """Catching up: a worker that is far behind the log takes all it lacks as one change, before it serves.
 
-Whatever goes wrong on the way, the log is heard from where the store is.
+Whatever goes wrong on the way, the log is heard from where the store is; a store that the log does not go back to
+waits for somebody who gives a copy.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog import codec
-from quadlog.broker import backwards, end_of
+from quadlog.applied import Applied
+from quadlog.broker import backwards, beginning_of, end_of
 from quadlog.core.catchup import Choice, Way, choose
 from quadlog.core.records import Effect
 from quadlog.errors import ForeignRecord, QuadlogError
 from quadlog.kafka.leash import leashed
+from quadlog.quadstore import QuadStore
 from quadlog.taking import take
+from quadlog.worker.copying import Copying
+from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import LEAST
 
 if TYPE_CHECKING:
     from quadlog.bundle import Manifest
-    from quadlog.quadstore import QuadStore
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
     from quadlog.worker.rates import RatesFile
@@ -35,6 +39,10 @@ BUNDLE: Final = "bundle"
 """In a worker's data-dir, while it takes one."""
 _LOOK_S: Final = 3.0
 """How long Kafka has to tell where a topic ends: else this worker begins as it is."""
+AGAIN_S: Final = 5.0
+"""Between two attempts where there is no other way."""
+_TELLING: Final = 10_000_000
+"""Bytes of a copy that tells of the network's speed."""
 _LOOKED_AT: Final = 10_000
 """Records at the topic's end among which its newest effect is looked for."""
 
@@ -46,22 +54,87 @@ class CatchingUp:
         """Nothing is looked at yet."""
         self._settings, self._topics, self._store = settings, topics, store
         self._bundle: Final = settings.data_dir / BUNDLE
-        self._rates = rates
+        self._rates, self._copying = rates, Copying(settings, topics)
 
-    def run(self) -> None:
-        """Take a bundle, if that is the better way."""
+    def run(self) -> QuadStore:
+        """Take a bundle or a copy, if that is the better way, or the only one.  Returns the store to go on with."""
         self._tidy()
         try:
+            self._come_into_the_log()
             behind = self._newest() - self._store.applied.index
-            choice = self._choose(behind)
             if behind > 0:
-                log.info("catches up", way=choice.way, behind=behind, reason=choice.reason)
-            if choice.way is Way.COMPACTED:
-                self._take(behind)
+                self._catch_up(behind)
         except (QuadlogError, OSError) as error:
-            log.warning("no bundle is taken: the log is heard from where the store is", reason=str(error))
+            log.warning("the log is heard from where the store is", reason=str(error))
         finally:
             self._tidy()
+        return self._store
+
+    def _come_into_the_log(self) -> None:
+        """Where the topics do not go back to the store there is no other way than a copy: it is waited for."""
+        words = "Replicating (out of sync)"
+        while not self._is_in_log():
+            log.warning(words, reason="the log does not go back to this store")
+            try:
+                self._copy()
+                words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
+            except (QuadlogError, OSError) as error:
+                log.warning(
+                    "no copy is to be had, and there is no other way", reason=str(error), again_in_s=AGAIN_S
+                )
+                time.sleep(AGAIN_S)
+
+    def _catch_up(self, behind: int) -> None:
+        choice = self._choose(behind)
+        log.info("catches up", way=choice.way, behind=behind, reason=choice.reason)
+        match choice.way:
+            case Way.INCREMENTAL:
+                pass
+            case Way.COMPACTED:
+                self._take(behind)
+            case Way.FULL:
+                log.info("Replicating (empty)" if self._is_empty else "Replicating (catch up)")
+                self._copy()
+
+    def _choose(self, behind: int) -> Choice:
+        settings = self._settings
+        if settings.catch_up != "auto":
+            return Choice(way=Way(settings.catch_up), reason="by the setting catch-up")
+        index = self._store.applied.index
+        offer = self._copying.offer(index)
+        return choose(
+            behind,
+            self._rates.read(),
+            size=offer.size if offer is not None else None,
+            is_empty=self._is_empty and offer is not None,
+            least_s=settings.min_time_to_consider_full_replication,
+            factor=settings.full_replication_time_factor,
+        )
+
+    @property
+    def _is_empty(self) -> bool:
+        return self._store.applied == Applied()
+
+    def _copy(self) -> None:
+        """Whatever becomes of it, there is a store: the old one, or the copy."""
+        began, before = time.monotonic(), self._store.applied.index
+        self._store.close()
+        try:
+            copied = self._copying.fetch(before)
+        finally:
+            self._store = QuadStore.open(self._settings.data_dir / QUADS)
+        took = time.monotonic() - began
+        if copied.size >= _TELLING:
+            self._rates.keep(copied=copied.size * 8 / took)
+        log.info(
+            "took a copy", index=copied.applied.index, before=before, size=copied.size, took_s=round(took, 1)
+        )
+
+    def _is_in_log(self) -> bool:
+        """Whether the topics still have all that is behind the store."""
+        applied, kafka, topics = self._store.applied, self._settings.kafka, self._topics
+        places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
+        return all(beginning_of(kafka, topic, timeout=_LOOK_S) <= at for topic, at in places.items())
 
     def _tidy(self) -> None:
         for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):
@@ -80,18 +153,6 @@ class CatchingUp:
             if isinstance(said, Effect):
                 return said.index
         return 0
-
-    def _choose(self, behind: int) -> Choice:
-        settings = self._settings
-        if settings.catch_up != "auto":
-            way = Way(settings.catch_up)
-            return Choice(way=way if behind > 0 else Way.INCREMENTAL, reason="by the setting catch-up")
-        return choose(
-            behind,
-            self._rates.read(),
-            least_s=settings.min_time_to_consider_full_replication,
-            factor=settings.full_replication_time_factor,
-        )
 
     def _take(self, behind: int) -> None:
         began = time.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 T = TypeVar("T")
+
+FED_MS: Final = 1_000.0
+"""How long after an entry more of them are counted on."""
 
 
 class Following:
@@ -62,6 +65,8 @@ class Following:
         """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
         self._stranger = 0
         """The effect that waits for a cut or a rewind."""
+        self._fed_at = float("-inf")
+        """When an entry was heard last, in steady milliseconds."""
         self.has_more = False
         """Whether there may be another batch to apply, though nothing more is heard."""
         self.full: frozenset[str] = frozenset()
@@ -83,10 +88,11 @@ class Following:
         return not self.is_idle and not self._store.half_undone
 
     def _look_whether_full(self) -> None:
-        """Entries wait for effects, and effects to be applied.
+        """Entries wait for effects, and effects to be applied, or for entries that come.
 
         What waits before a cut is of the branch, maybe, and has no effects any more: that has to be heard.  And where
-        nothing can be applied that may be for want of a rewind.
+        nothing is applied that may be for want of a rewind: of a store that is half undone, of entries that the
+        effects are not of, and where no more entries come.
         """
         if self.is_idle:
             self.full = frozenset({self._topics.agreed, self._topics.effects})
@@ -94,7 +100,8 @@ class Following:
         backlog, full = self._hearing.backlog, set[str]()
         if self._hearing.is_cut and backlog.is_full:
             full.add(self._topics.agreed)
-        if self.has_more and backlog.is_rich:
+        is_fed = self.has_more or now().steady < self._fed_at + FED_MS
+        if backlog.is_rich and is_fed and self.goes_on and not backlog.stranger:
             full.add(self._topics.effects)
         self.full = frozenset(full)
 
@@ -126,6 +133,7 @@ class Following:
         self._hearing.agreed_offset = record.offset + 1
         match _understood(record, agreed.hear):
             case LoggedEntry() as entry:
+                self._fed_at = now().steady
                 backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
             case Cut() as cut:
                 log.info("the log was cut", behind=cut.index, epoch=cut.epoch)
@@ -166,7 +174,7 @@ class Following:
         store, backlog = self._store, self._hearing.backlog
         self._returning.take_up()
         pairs = backlog.batch(store.applied.point)
-        self.has_more = bool(pairs) and self.goes_on
+        self.has_more = False
         if not pairs:
             self._tell_of(backlog.stranger)
         if not pairs or not self.goes_on:
@@ -181,6 +189,7 @@ class Following:
         store.apply(lines, applied, anticipated=anticipated, controls=controls)
         visit(Failpoint.AFTER_APPLY)
         backlog.drop(applied.index)
+        self.has_more = backlog.has_effects and backlog.first_entry is not None
         self._tenure.applied(effects)
 
     def _tell_of(self, stranger: int) -> None:

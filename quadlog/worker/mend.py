@@ -1,4 +1,4 @@
-"""Mending: a worker whose store is wrong empties it, and is fed again from the log.
+"""Mending: a worker whose store is wrong empties it, and is fed again: by the log, or by a copy if that is too short.
 
 A master asks for it (`master/watch.py`); the worker does it if it can.  Its process ends in order and becomes a new
 one with an empty store: nothing of the old one may live on, and reads hold what they hold of it until they end.
@@ -17,7 +17,7 @@ from quadlog.clock import wall
 from quadlog.errors import Forbidden, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from quadlog.settings import WorkerSettings
@@ -37,11 +37,28 @@ class Mender:
     """Whether a worker may be rebuilt, and how."""
 
     def __init__(
-        self, settings: WorkerSettings, topics: Topics, store: str, health: Health, leave: Callable[[], None]
+        self,
+        settings: WorkerSettings,
+        topics: Topics,
+        health: Health,
+        *,
+        store: str,
+        leave: Callable[[], None],
+        donors: Callable[[], Sequence[str]],
     ) -> None:
-        """`store` is the name of the store served; `leave` ends the process in order, from any thread."""
+        """Nobody has asked.
+
+        Args:
+            settings: of this worker.
+            topics: that it hears.
+            health: is told why it cannot be mended.
+            store: name of the store served.
+            leave: ends the process in order, from any thread.
+            donors: URLs of workers that would give a copy of theirs.
+
+        """
         self._settings, self._topics, self._store = settings, topics, store
-        self._health, self._leave = health, leave
+        self._health, self._leave, self._donors = health, leave, donors
         self.wanted = False
         """Whether the process is to become a new one with an empty store."""
 
@@ -50,7 +67,7 @@ class Mender:
 
         Raises:
             Forbidden: another store than the one served here.
-            Unavailable: it was rebuilt not long ago, or the log's beginning is gone.
+            Unavailable: it was rebuilt not long ago; or the log's beginning is gone, and nobody gives a copy.
 
         """
         if store != self._store:
@@ -60,7 +77,7 @@ class Mender:
         if self._health.mend:
             raise Unavailable(self._health.mend)
         if not self.wanted:
-            log.error("this worker empties its store and is fed again from the log", reason=reason)
+            log.error("this worker empties its store and is fed again", reason=reason)
             self.wanted = True
             self._leave()
 
@@ -70,9 +87,10 @@ class Mender:
         if since < pause:
             return f"it was rebuilt {since:.0f} s ago, and that happens once in {pause:g} s at most"
         for topic in (self._topics.agreed, self._topics.effects):
-            if first := beginning_of(self._settings.kafka, topic):
+            if (first := beginning_of(self._settings.kafka, topic)) and not self._donors():
                 return (
-                    f"{topic} begins at offset {first}: what came before was deleted, and can only be copied"
+                    f"{topic} begins at offset {first}: what came before was deleted, and no other worker of this data"
+                    " centre is there to be copied"
                 )
         return ""
 

@@ -18,6 +18,8 @@ from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
 from quadlog.worker.catching_up import CatchingUp
+from quadlog.worker.copying import Copying
+from quadlog.worker.donor import Donor
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.fed import Fed
 from quadlog.worker.feed import Feed
@@ -51,10 +53,10 @@ class WorkerProcess:
         self._settings = settings
         self._server: Final = Server(settings.host, settings.port)
         tidy(settings.data_dir)
-        self._store: Final = QuadStore.open(settings.data_dir / QUADS)
+        store = QuadStore.open(settings.data_dir / QUADS)
         self._topics: Final = Topics(settings.repository, settings.dc)
-        self._rates: Final = RatesFile(settings.data_dir / RATES)
-        CatchingUp(settings, self._topics, self._store, self._rates).run()
+        self._rates: Final = RatesFile(settings.data_dir / RATES, speed=settings.net_speed_bits_per_sec)
+        self._store: Final = CatchingUp(settings, self._topics, store, self._rates).run()
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._health: Final = Health()
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
@@ -64,7 +66,12 @@ class WorkerProcess:
         self._replica: Final = self._make_replica()
         self._tail: Final = self._make_tail()
         self._mender: Final = Mender(
-            settings, self._topics, self._store.name, self._health, self._server.leave
+            settings,
+            self._topics,
+            self._health,
+            store=self._store.name,
+            leave=self._server.leave,
+            donors=lambda: Copying(settings, self._topics).donors(1),
         )
         self._scrubber: Final = Scrubber(
             self._store,
@@ -127,6 +134,7 @@ class WorkerProcess:
             DryRuns(self._store, settings),
             settings,
             seeds=SeedDoor(self._seedbed),
+            donor=Donor(self._store, settings.data_dir / "copies-out", bandwidth=settings.copy_bandwidth),
         )
         started = time.monotonic()
         self._begin()

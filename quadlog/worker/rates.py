@@ -3,45 +3,57 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from quadlog.core.catchup import Rates
+from quadlog.core.catchup import SPEED, Rates
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Unpack
 
 LEAST: Final = 5_000
 """Effects that a measurement takes at the least: of less its start tells more than its rate."""
 
 
+class Measured(TypedDict, total=False):
+    """As `Rates` has them."""
+
+    incremental: float
+    compacted: float
+    copied: float
+
+
 class RatesFile:
     """Whoever writes it reads it before: the way by a bundle ends before effects are applied one by one."""
 
-    def __init__(self, path: Path) -> None:
-        """Nothing is read yet; where there is nothing, or nothing of ours, it says what is guessed."""
-        self._path = path
+    def __init__(self, path: Path, *, speed: float = SPEED) -> None:
+        """Nothing is read yet; where there is nothing, or nothing of ours, it says what is guessed.
+
+        Args:
+            path: the file.
+            speed: bits/s of the network, as long as nothing was copied.
+
+        """
+        self._path, self._speed = path, speed
 
     def read(self) -> Rates:
         """What is known."""
+        return Rates(**{"copied": self._speed} | self._measured())
+
+    def keep(self, **rates: Unpack[Measured]) -> None:
+        """What was measured of one way."""
+        making = self._path.with_suffix(".new")
+        making.write_text(json.dumps(self._measured() | rates))
+        making.replace(self._path)
+
+    def _measured(self) -> dict[str, float]:
         try:
             said: dict[str, Any] = json.loads(self._path.read_text())
             rates = {name: float(value) for name, value in said.items()}
-            return Rates(**rates) if all(rate > 0 for rate in rates.values()) else Rates()
+            Rates(**rates)
         except (OSError, ValueError, TypeError, AttributeError):
-            return Rates()
-
-    def keep(self, *, incremental: float | None = None, compacted: float | None = None) -> None:
-        """Effects/s, of one way."""
-        rates = self.read()
-        rates = replace(
-            rates,
-            incremental=rates.incremental if incremental is None else incremental,
-            compacted=rates.compacted if compacted is None else compacted,
-        )
-        making = self._path.with_suffix(".new")
-        making.write_text(json.dumps(asdict(rates)))
-        making.replace(self._path)
+            return {}
+        return rates if all(rate > 0 for rate in rates.values()) else {}
 
 
 class Stretch:

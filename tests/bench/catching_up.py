@@ -1,10 +1,11 @@
-"""Catching up: how long a worker takes to the end of a log, effect by effect and by a bundle.
+"""Catching up: how long a worker takes to the end of a log, effect by effect, by a bundle, and by a copy.
 
-    python -m tests.bench.catching_up [--effects 10000 …] [--repeated 0 0.9 …] [--ways incremental compacted]
+    python -m tests.bench.catching_up [--effects 10000 …] [--repeated 0 0.9 …] [--ways incremental compacted full]
 
 One broker, topics as an evaluating data centre has them, and a real worker process with an empty store, for each way.
 Each effect gives one of `effects * (1 - repeated)` subjects another value: two lines, or one if it had none.  Memory is
-what all processes of the worker have for themselves together (PSS), at the most, looked at twice a second.
+what all processes of the worker have for themselves together (PSS), at the most, looked at twice a second.  A copy is
+that of the worker that went the first way, over the network as it is here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -102,7 +103,9 @@ def produce(kafka: str, topics: Topics, effects: int, subjects: int) -> None:
     names = [*topics.followed, topics.status]
     for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         made.result()
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50, "batch.size": 1_000_000})
+    producer = Producer(
+        {"bootstrap.servers": kafka, "linger.ms": 50, "batch.size": 1_000_000, "enable.idempotence": True}
+    )
 
     def say(topic: str, key: bytes, values: list[bytes]) -> None:
         for value in values:
@@ -140,12 +143,15 @@ def memory_of(pid: int) -> int:
     return total * 1024
 
 
-def catch_up(kafka: str, repository: str, directory: Path, way: str, until: int) -> tuple[float, int]:
-    """Seconds from the start of a worker until it has applied all, and its bytes of memory at the most."""
+@contextmanager
+def catching_up(
+    kafka: str, repository: str, directory: Path, way: str, until: int
+) -> Iterator[tuple[float, int]]:
+    """A worker: seconds from its start until it has applied all, and its bytes of memory at the most until then."""
     [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     settings = {
-        "node-id": "dc1-w1",
+        "node-id": f"dc1-{way}",
         "dc": "dc1",
         "repository": repository,
         "data-dir": str(directory / "data"),
@@ -161,15 +167,20 @@ def catch_up(kafka: str, repository: str, directory: Path, way: str, until: int)
     began, most = time.monotonic(), 0
     with (directory / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            while True:
-                time.sleep(0.5)
+            while not has_applied(url, until):
                 assert process.poll() is None, (directory / "log").read_text()
                 most = max(most, memory_of(process.pid))
-                with suppress(httpx.TransportError):
-                    if httpx.get(f"{url}/status").json()["applied_index"] >= until:
-                        return time.monotonic() - began, most
+                time.sleep(0.5)
+            yield time.monotonic() - began, most
         finally:
             process.terminate()
+
+
+def has_applied(url: str, index: int) -> bool:
+    """Whether a worker that may not be there yet is so far."""
+    with suppress(httpx.TransportError):
+        return bool(httpx.get(f"{url}/status").json()["applied_index"] >= index)
+    return False
 
 
 def main() -> None:
@@ -177,7 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--effects", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--repeated", type=float, nargs="+", default=[0.0, 0.9, 0.99])
-    parser.add_argument("--ways", nargs="+", default=["incremental", "compacted"])
+    parser.add_argument("--ways", nargs="+", default=["incremental", "compacted", "full"])
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running_broker(Path(name) / "broker") as broker:
         for effects in chosen.effects:
@@ -190,14 +201,19 @@ def main() -> None:
                 print(
                     f"{effects:>10,} effects on {subjects:>10,} subjects, made in {time.monotonic() - began:.0f} s"
                 )
-                for way in chosen.ways:
-                    seconds, most = catch_up(
-                        broker.bootstrap, repository, Path(name) / repository / way, way, effects
-                    )
-                    print(
-                        f"{way:>12}: {seconds:7.1f} s, {effects / seconds:9,.0f} effects/s, {most / 1e6:6,.0f} MB",
-                        flush=True,
-                    )
+                with ExitStack() as stack:
+                    for way in chosen.ways:
+                        directory = Path(name) / repository / way
+                        worker = catching_up(broker.bootstrap, repository, directory, way, effects)
+                        # The first one stays, and gives the copies.
+                        with (
+                            nullcontext(stack.enter_context(worker))
+                            if way == chosen.ways[0]
+                            else worker as found
+                        ):
+                            seconds, most = found
+                        rate = f"{effects / seconds:9,.0f} effects/s, {most / 1e6:6,.0f} MB"
+                        print(f"{way:>12}: {seconds:7.1f} s, {rate}", flush=True)
 
 
 if __name__ == "__main__":

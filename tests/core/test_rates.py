@@ -18,11 +18,47 @@ def file(tmp_path: Path) -> RatesFile:
     return RatesFile(tmp_path / "rates.json")
 
 
+GIGABYTE = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("behind", "size", "least_s", "factor", "way"),
+    [
+        # What takes no more than the minimum is heard, whatever else there is.
+        (5_999_999, 1, 600.0, 1.3, Way.INCREMENTAL),
+        (6_000_000, 1, 600.0, 1.3, Way.INCREMENTAL),
+        (6_000_100, 1, 600.0, 1.3, Way.FULL),
+        (6_000_100, None, 600.0, 1.3, Way.COMPACTED),
+        # Both have to be exceeded: a store of 60 GB takes 4,579 s.
+        (10_000_000, 60 * GIGABYTE, 600.0, 1.3, Way.COMPACTED),
+        (1_000, 60 * GIGABYTE, 0.0, 1.3, Way.INCREMENTAL),
+        # 77 s, times 1.3 is 101; a bundle would take 40.
+        (1_000_000, GIGABYTE, 99.0, 1.3, Way.COMPACTED),
+        (1_000_000, GIGABYTE // 3, 99.0, 1.3, Way.FULL),
+        (200_000, GIGABYTE, 0.0, 1.0, Way.INCREMENTAL),
+        (200_001, GIGABYTE, 0.0, 1.0, Way.COMPACTED),
+        (200_001, GIGABYTE, 0.0, 1.1, Way.INCREMENTAL),
+    ],
+)
+def test_the_documented_rule(behind: int, size: int | None, least_s: float, factor: float, way: Way) -> None:
+    """At 10,000 effects/s, by a bundle 40,000 after 15 s, over 104,857,600 bits/s."""
+    assert choose(behind, Rates(), size=size, least_s=least_s, factor=factor).way is way
+
+
 def test_each_way_is_kept_by_itself(file: RatesFile) -> None:
     assert file.read() == Rates()
     file.keep(incremental=7.0)
     file.keep(compacted=8.0)
     assert file.read() == Rates(incremental=7.0, compacted=8.0)
+    file.keep(copied=9.0)
+    assert file.read() == Rates(incremental=7.0, compacted=8.0, copied=9.0)
+
+
+def test_what_is_set_holds_until_it_is_measured(tmp_path: Path) -> None:
+    for speed in (5.0, 6.0):
+        file = RatesFile(tmp_path / "rates.json", speed=speed)
+        file.keep(incremental=7.0)
+        assert file.read() == Rates(incremental=7.0, copied=speed)
 
 
 @pytest.mark.parametrize(
@@ -76,5 +112,5 @@ def test_a_short_one_says_nothing(file: RatesFile) -> None:
         (100_000_000, Rates(incremental=20_000.0), Way.COMPACTED),
     ],
 )
-def test_the_documented_rule(behind: int, rates: Rates, way: Way) -> None:
+def test_what_was_measured_decides(behind: int, rates: Rates, way: Way) -> None:
     assert choose(behind, rates).way is way

@@ -10,7 +10,7 @@ import pytest
 from quadlog.errors import SetupError, UserError
 from quadlog.lab.node_files import variables
 from quadlog.master.sites import Sites
-from quadlog.settings import MIB, MasterSettings, Role, WorkerSettings
+from quadlog.settings import MIB, NO_LONGER, MasterSettings, Role, WorkerSettings
 
 MASTER = """
 node-id = "dc1-m1"
@@ -47,6 +47,49 @@ def test_the_classic_keys_are_read(tmp_path: Path) -> None:
     assert [(name, peer.id, peer.kafka) for name, peer in settings.peer.items()] == [
         ("1", "dc2-m1", "there:9092")
     ]
+
+
+@pytest.mark.parametrize("name", list(NO_LONGER))
+def test_what_is_no_longer_supported_says_what_to_do(tmp_path: Path, name: str) -> None:
+    """In a master's settings as in a worker's, in the file and in the environment."""
+    with pytest.raises(SetupError, match=f"{name} is no longer supported: .*take it out of .*master.toml"):
+        load(tmp_path, f"{name} = 7\n{MASTER}")
+    file = tmp_path / "worker.toml"
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(SetupError, match=f"{name} is no longer supported: .*see catch-up"):
+        WorkerSettings.load(file, {f"QUADLOG_{name.upper().replace('-', '_')}": "7"})
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("45s", 45.0), ("30m", 1800.0), ("1.5h", 5400.0), ("7d", 604800.0), ("off", None)],
+)
+def test_the_logs_depth_has_a_unit(tmp_path: Path, said: str, seconds: float | None) -> None:
+    settings = load(tmp_path, QUADLOG_LOG_MAX_DEPTH=said, QUADLOG_LOG_MAX_SIZE="off")
+    assert (settings.log_max_depth, settings.log_max_size) == (seconds, None)
+
+
+@pytest.mark.parametrize("said", ["7", "7 days", "-1d", "0s", ""])
+def test_a_depth_that_may_mean_anything_is_refused(tmp_path: Path, said: str) -> None:
+    with pytest.raises(SetupError, match=r"log-max-depth: .* is no duration: say it with a unit, as 7d"):
+        load(tmp_path, f'log-max-depth = "{said}"\n{MASTER}')
+    with pytest.raises(SetupError, match=r"log-max-depth: .* is no duration"):
+        load(tmp_path, f"log-max-depth = 7\n{MASTER}")
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("log-max-size = 999", "log-max-size.*greater than or equal to 1000"),
+        ('log-max-size = "much"', "log-max-size.*valid integer"),
+        ("log-hard-max-size = 5000", "set log-max-size or log-max-depth, too"),
+        ("log-max-size = 5000\nlog-hard-max-size = 4000", "is below log-max-size"),
+        ('log-max-depth = "7d"\nrole = "muted"', "a muted master's topics are not shortened"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(tmp_path: Path, said: str, wrong: str) -> None:
+    with pytest.raises(SetupError, match=wrong):
+        load(tmp_path, f"{said}\n{MASTER}")
 
 
 def test_the_environment_wins(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from quadlog.worker.app import make_app
+from quadlog.worker.donor import Donor
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.mend import Mender
 from quadlog.worker.readers import Readers
@@ -79,7 +81,9 @@ async def served(
     limits = worker.settings.model_copy(update=settings)
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
     try:
-        mender = Mender(limits, TOPICS, worker.store.name, worker.replica.health, lambda: None)
+        mender = Mender(
+            limits, TOPICS, worker.replica.health, store=worker.store.name, leave=lambda: None, donors=list
+        )
         here = Served(
             worker,
             readers,
@@ -90,6 +94,7 @@ async def served(
                 DryRuns(worker.store, limits),
                 limits,
                 seeds=SeedDoor(Seedbed(path, worker.store, worker.replica.health, lambda: None)),
+                donor=Donor(worker.store, path / "copies-out", bandwidth=inf),
             ),
         )
         here.beside = beside

@@ -8,6 +8,7 @@ import pytest
 
 from quadlog.envelope import EPOCH
 from quadlog.worker import backlog
+from quadlog.worker.following import Following
 from tests.e2e.cluster import until
 from tests.integration.rehearsal import TOPICS, Log, Worker
 
@@ -54,6 +55,8 @@ def test_what_was_heard_at_once_is_applied_batch_by_batch(
     worker.replica.start()
     until(lambda: worker.store.applied.index == 30, 10)
     worker.replica.stop()
+    assert worker.store.applied == first.store.applied
+    assert worker.failures == []
     worker.close()
 
 
@@ -80,6 +83,36 @@ def test_effects_that_can_be_applied_are_not_heard_without_end(
     assert full == [set(), {TOPICS.effects}, set(), set()]
     worker.turn()
     assert worker.store.applied.index == 20
+    worker.close()
+
+
+def test_effects_wait_for_entries_that_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none come any more, a rewind may have to be heard; and where those that came are of other effects."""
+    monkeypatch.setattr(backlog, "EFFECTS", 12)
+    log = Log()
+    first, worker = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
+    first.take_over()
+    for number in range(20):
+        log.agree(f"INSERT DATA {{ <urn:s> <urn:p> {number} }}")
+    first.catch_up()
+    following = worker.replica._following
+    worker.hear(TOPICS.effects)
+    worker.hear(TOPICS.agreed, 1)
+    following.apply()
+    assert worker.store.applied.index == 1
+    assert worker.replica.full() == {TOPICS.effects}
+    monkeypatch.setattr("quadlog.worker.following.FED_MS", 0.0)
+    following.apply()
+    assert worker.replica.full() == set()
+    monkeypatch.setattr("quadlog.worker.following.FED_MS", 1_000.0)
+    worker.hear(TOPICS.agreed, 1)
+    for owner, name, value in ((backlog.Backlog, "stranger", 2), (Following, "goes_on", False)):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, value)
+            following._look_whether_full()
+            assert worker.replica.full() == set(), name
+    following._look_whether_full()
+    assert worker.replica.full() == {TOPICS.effects}
     worker.close()
 
 

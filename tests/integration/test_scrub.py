@@ -224,7 +224,10 @@ class Asked:
             node_id="w1", dc="dc1", kafka="-", port=1, data_dir=tmp_path, worker_url="http://w1"
         )
         self.health = Health()
-        self.mender = Mender(settings, TOPICS, "mine", self.health, self.leave)
+        self.donors: list[str] = []
+        self.mender = Mender(
+            settings, TOPICS, self.health, store="mine", leave=self.leave, donors=lambda: self.donors
+        )
 
     def leave(self) -> None:
         self.left += 1
@@ -268,11 +271,14 @@ def test_only_now_and_then(store: QuadStore, tmp_path: Path, monkeypatch: pytest
     assert not asked.left
 
 
-def test_not_without_the_beginning_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_beginning_of_the_log_by_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Asked(tmp_path, monkeypatch, beginning=7)
-    with pytest.raises(Unavailable, match=r"main\.dc1\.agreed begins at offset 7"):
+    with pytest.raises(Unavailable, match=r"main\.dc1\.agreed begins at offset 7: .* no other worker"):
         asked.mender.ask("mine", "damaged")
     assert not asked.left
+    asked.donors.append("http://w2")
+    asked.mender.ask("mine", "damaged")
+    assert (asked.left, asked.health.mend) == (1, "")
 
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:

@@ -1,0 +1,184 @@
+"""The donor: a worker gives a copy of its whole store to one that cannot, or need not, hear all of the log.
+
+A copy is made by hard links at a moment when nothing is anticipated, and stays until it was taken, or until another
+worker asks: so whoever was cut off goes on where it was.  One is given at a time, and the donor serves meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from starlette.concurrency import iterate_in_threadpool
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from quadlog.core.signature import render
+from quadlog.errors import Unavailable, UserError
+from quadlog.packing import Compression, packed
+from quadlog.parcel import Label, label_of, pieces_of
+from quadlog.quaddir import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from starlette.requests import Request
+
+    from quadlog.applied import Applied
+    from quadlog.quadstore import QuadStore
+
+log = structlog.get_logger()
+
+APPLIED: Final = "Quadlog-Applied"
+"""What is applied in a copy, as a store says it."""
+RESERVED: Final = "Quadlog-Reserved-Graph"
+"""The name of its reserved graph."""
+COMPRESSION: Final = "Quadlog-Compression"
+"""What is wanted, and what comes: `zstd`, `snappy` or `none`."""
+MEDIA_TYPE: Final = "application/x-quadlog-copy"
+"""Chunks (`packing.py`) of a parcel."""
+RETRY_S: Final = 5
+PATIENCE_S: Final = 30.0
+"""After which one that takes nothing any more is not waited for."""
+
+
+class NoSuchCopy(UserError):
+    """No copy of this digest is kept here any more."""
+
+    status = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """One that is given."""
+
+    files: Path
+    label: Label
+    applied: Applied
+    reserved: str
+
+    def headers(self) -> dict[str, str]:
+        """As it is sent."""
+        return self.label.headers() | {APPLIED: self.applied.encode(), RESERVED: self.reserved}
+
+
+class Donor:
+    """`GET /copy/offer`, `GET /copy`, and `GET /copy?digest=…&from=…` to go on.  Used by the server's threads."""
+
+    def __init__(self, store: QuadStore, directory: Path, *, bandwidth: float) -> None:
+        """Nothing is given.
+
+        Args:
+            store: the one that is served.
+            directory: for copies; is removed.
+            bandwidth: bytes/s at the most.
+
+        """
+        self._store, self._directory, self._bandwidth = store, directory, bandwidth
+        self._lock = threading.Lock()
+        self._busy_until, self._turn = 0.0, object()
+        self._copy: Copy | None = None
+        shutil.rmtree(directory, ignore_errors=True)
+
+    async def offer(self, _: Request) -> Response:
+        """What a copy would be: `index`, `quads`, and `size`, bytes of the files of the store as they are now."""
+        applied, size = self._store.applied, await asyncio.to_thread(self._store.size)
+        return JSONResponse({"index": applied.index, "quads": applied.quads, "size": size})
+
+    async def get(self, request: Request) -> Response:
+        """Begin to give a copy, or go on with one.
+
+        Raises:
+            Unavailable: one is being given to another worker, or none can be made.
+            NoSuchCopy: that is not here any more.
+            UserError: not so far.
+
+        """
+        digest, start = request.query_params.get("digest"), request.query_params.get("from", "0")
+        if not start.isdigit():
+            raise UserError(f"'from' is a number of bytes, not {start!r}")
+        turn = self._begin(digest)
+        try:
+            copy = await asyncio.to_thread(self._find, digest, int(start))
+        except BaseException:
+            self._end(turn)
+            raise
+        how = wanted_in(request.headers)
+        log.info("gives a copy", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
+        return StreamingResponse(
+            iterate_in_threadpool(self._chunks(copy, int(start), turn, how)),
+            headers=copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE},
+        )
+
+    def _begin(self, digest: str | None) -> object:
+        """Whoever knows the copy that is given is its taker, and was cut off."""
+        with self._lock:
+            knows = self._copy is not None and digest == self._copy.label.digest
+            if not knows and time.monotonic() < self._busy_until:
+                raise Unavailable(
+                    "this worker gives a copy to another one: ask another worker", retry_after=RETRY_S
+                )
+            self._busy_until = time.monotonic() + PATIENCE_S
+            self._turn = object()
+            return self._turn
+
+    def _goes_on(self, turn: object) -> bool:
+        """Whether nobody else has come since, for want of any sign of life."""
+        with self._lock:
+            if self._turn is turn:
+                self._busy_until = time.monotonic() + PATIENCE_S
+            return self._turn is turn
+
+    def _end(self, turn: object) -> None:
+        with self._lock:
+            if self._turn is turn:
+                self._busy_until = 0.0
+
+    def _find(self, digest: str | None, start: int) -> Copy:
+        if digest is None:
+            self._copy = None
+            self._copy = self._make()
+        copy = self._copy
+        if copy is None or digest not in {None, copy.label.digest}:
+            raise NoSuchCopy("that copy is not here any more: begin again")
+        if start > copy.label.size:
+            raise UserError(f"this copy has {copy.label.size} bytes, and is asked for from {start} on")
+        return copy
+
+    def _make(self) -> Copy:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        try:
+            self._directory.mkdir(parents=True)
+            path = self._directory / "store"
+            applied = self._store.copy(path)
+            files = path / FILES
+            label = label_of(files, signature=render(applied.signature), quads=applied.quads)
+        except OSError as error:
+            raise Unavailable(f"no copy can be made: {error}") from error
+        return Copy(files=files, label=label, applied=applied, reserved=self._store.reserved)
+
+    def _chunks(self, copy: Copy, start: int, turn: object, how: Compression) -> Iterator[bytes]:
+        """Not faster than is allowed.  It is kept until the next one is asked for: the last bytes may be lost."""
+        began, sent = time.monotonic(), 0
+        try:
+            for chunk in packed(pieces_of(copy.files, start=start), how):
+                if not self._goes_on(turn):
+                    return
+                yield chunk
+                sent += len(chunk)
+                time.sleep(max(0.0, began + sent / self._bandwidth - time.monotonic()))
+        finally:
+            self._end(turn)
+
+
+def wanted_in(headers: Mapping[str, str]) -> Compression:
+    """What the one who asks for a copy wants; none where it says nothing that we speak."""
+    with suppress(ValueError):
+        return Compression(headers.get(COMPRESSION, Compression.NONE))
+    return Compression.NONE
