@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 
@@ -25,8 +27,11 @@ from quadlog.envelope import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, Row, SparkSession
+
+    from consumers.stretches import Piece
 
 RUN: Final = 1024
 """Records that are a run.  A fence makes so many be heard one by one, and each run is a line in memory."""
@@ -44,6 +49,13 @@ ALL: Final = 1 << 30
 _EFFECT: Final = frozenset(
     {"index", "term", "attempt", "signature_before", "signature_after", "chunk", "chunks"}
 )
+RECORD: Final = ("offset", "timestamp", "key", "value", "headers")
+"""Columns of a record as it is."""
+_ARCHIVED: Final = (
+    "offset long, timestamp timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>,"
+    " index long, id string"
+)
+"""And of which entry it is."""
 _ENTRY: Final = frozenset({"index", "kind", "previous", "chain", "epoch", "chunk", "chunks"})
 
 
@@ -54,8 +66,16 @@ class Topic:
     kafka: str
     name: str
     beginning: int
+    """Offset of the first record that there is, in Kafka or archived."""
     end: int
     """Offset behind its last record."""
+    archived: tuple[Piece, ...] = ()
+    """What Kafka does not have any more; in order, without a gap."""
+
+    @property
+    def in_kafka(self) -> int:
+        """Offset of the first record that is read from there."""
+        return self.archived[-1].end if self.archived else self.beginning
 
 
 class Surveyor:
@@ -147,7 +167,24 @@ class Surveyor:
         return sorted(found.filter(is_run).collect(), key=lambda row: row["place"])
 
     def records(self, topic: Topic, start: int, end: int, *, headers: bool = False) -> DataFrame:
-        """The records between two offsets."""
+        """The records between two offsets: columns as `RECORD`, `headers` only where wanted."""
+        names = [name for name in RECORD if headers or name != "headers"]
+        pieces = [piece for piece in topic.archived if piece.end > start and piece.start < end]
+        parts = [
+            self.stretch(piece.path).filter(f"offset < {piece.end}") for piece in pieces if not piece.is_whole
+        ]
+        if whole := [piece.path for piece in pieces if piece.is_whole]:
+            parts.append(self.stretch(*whole))
+        parts = [part.filter(f"offset >= {start} and offset < {end}") for part in parts]
+        if end > topic.in_kafka or not parts:
+            parts.append(self._in_kafka(topic, max(start, topic.in_kafka), end, headers=headers))
+        return reduce(DataFrame.union, (part.select(*names) for part in parts))
+
+    def stretch(self, *paths: Path) -> DataFrame:
+        """What is archived in these directories: columns as `RECORD`, index and id."""
+        return self._spark.read.schema(_ARCHIVED).parquet(*map(str, paths))
+
+    def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
         tasks = max(self.tasks, -(-(end - start) // TASK))
         options = {
             "kafka.bootstrap.servers": topic.kafka,

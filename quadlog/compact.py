@@ -7,21 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-
+from consumers.archive import reader
 from consumers.replay import Compaction, Range, Source
-from consumers.survey import Topic
-from quadlog.broker import beginning_of, end_of, ranges
-from quadlog.errors import SparkFailed
+from consumers.stretches import Stretches
+from consumers.survey import Surveyor, Topic
+from quadlog.broker import Admin, beginning_of, end_of, ranges
+from quadlog.errors import SetupError
 from quadlog.seed.progress import Phases
-from quadlog.spark import SparkSettings, session
+from quadlog.spark import SparkSettings, session, shown, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
-
-    from pyspark import SparkContext
 
     from quadlog.bundle import Manifest
     from quadlog.topics import Topics
@@ -36,38 +33,53 @@ class Wanted:
     target: Path
     range: Range
     spark: SparkSettings
+    archive: Path | None = None
+    """Directory with what the topics do not have any more."""
 
 
 @contextmanager
-def source(kafka: str, name: str) -> Generator[Source]:
-    """A topic as far as it goes now."""
+def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = None) -> Generator[Source]:
+    """A topic as far as it goes now, and what is archived of it.
+
+    Raises:
+        SetupError: there is no such topic.
+
+    """
     end, _ = end_of(kafka, name, count=0)
-    topic = Topic(kafka=kafka, name=name, beginning=beginning_of(kafka, name), end=end)
+    beginning = beginning_of(kafka, name)
+    archived = stretches_of(archive, kafka, name).before(beginning) if archive is not None else []
+    start = archived[0].start if archived else beginning
+    topic = Topic(kafka=kafka, name=name, beginning=start, end=end, archived=tuple(archived))
     with ranges(kafka, name) as between:
-        yield Source(topic=topic, between=between)
+        yield Source(topic=topic, between=reader(surveyor, topic, between))
+
+
+def stretches_of(archive: Path, kafka: str, name: str) -> Stretches:
+    """Where a topic is archived.
+
+    Raises:
+        SetupError: there is no such topic.
+
+    """
+    identity = Admin(kafka).ids([name]).get(name)
+    if identity is None:
+        raise SetupError(f"there is no topic {name} at {kafka}")
+    return Stretches(archive, name, identity)
 
 
 def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
     """Make one bundle."""
     phases = Phases()
     kafka, began = wanted.kafka, time.monotonic()
-    with (
-        session(wanted.spark, phases.say) as spark,
-        source(kafka, wanted.topics.effects) as effects,
-        source(kafka, wanted.topics.agreed) as agreed,  # behind it: each effect has its entry there
-    ):
-        start_s = time.monotonic() - began
-
-        @contextmanager
-        def phase(name: str) -> Generator[None]:
-            tasks = _Tasks(spark.sparkContext)
-            with phases.phase(name, 1.0, tasks.look):
-                yield
-
-        try:
-            manifest = Compaction(spark, effects, agreed, phase).write(wanted.range, wanted.target)
-        except (PySparkException, Py4JError) as error:
-            raise SparkFailed(f"a job of Spark failed, and there is no bundle: {error}") from error
+    with session(wanted.spark, phases.say) as spark, told("there is no bundle"):
+        surveyor = Surveyor(spark)
+        with (
+            source(surveyor, kafka, wanted.topics.effects, wanted.archive) as effects,
+            source(surveyor, kafka, wanted.topics.agreed, wanted.archive) as agreed,
+        ):  # the latter behind the former: each effect has its entry there
+            start_s = time.monotonic() - began
+            compaction = Compaction(spark, effects, agreed, lambda name: shown(phases, spark, name))
+            manifest = compaction.write(wanted.range, wanted.target)
     took = sum(phases.seconds.values())
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.seconds.items())
     lines = ", ".join(
@@ -81,21 +93,3 @@ def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
     say(f"signature {manifest.after.signature:064x}, proven")
     say(f"{manifest.effects / took:,.0f} effects/s (start of Spark {start_s:.1f} s, {parts})")
     return manifest
-
-
-class _Tasks:
-    """How many of the tasks are done that Spark knows of since."""
-
-    def __init__(self, context: SparkContext) -> None:
-        self._tracker = context.statusTracker()
-        self._stages: dict[int, tuple[int, int]] = {}
-
-    def look(self) -> tuple[float, int]:
-        """The share that is done; of quads nothing is known."""
-        for stage in self._tracker.getActiveStageIds():
-            if info := self._tracker.getStageInfo(stage):
-                self._stages[stage] = info.numCompletedTasks, info.numTasks
-        done, known = (
-            (sum(column) for column in zip(*self._stages.values(), strict=True)) if self._stages else (0, 1)
-        )
-        return done / known, 0

@@ -128,6 +128,10 @@ class NodeSettings(BaseSettings):
     """Bootstrap servers of this data centre's own Kafka."""
     max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
     """Bytes of one update's text (above it: 413), and of all that one update LOADs."""
+    spark_master: str = "local[2]"
+    """Where Spark makes a worker's bundles, and a master's archive."""
+    spark_memory: Annotated[int, Field(ge=576)] = 640
+    """MB of heap, of its driver and of each executor."""
     log_level: str = "info"
     failpoint: str = ""
     """Where a test lets this process die, see `quadlog.failpoints`."""
@@ -221,6 +225,8 @@ class MasterSettings(NodeSettings):
     """Entries above which no worker is waited for that lacks the oldest: it copies another one's store."""
     log_trim_every: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at these limits."""
+    log_archive: Path | None = None
+    """Directory to which the log goes before it goes from Kafka, the same one for all masters of a data centre."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
 
@@ -238,6 +244,9 @@ class MasterSettings(NodeSettings):
         is_any = size is not None or self.log_max_depth is not None
         if is_any and self.role is Role.MUTED:
             message = "a muted master's topics are not shortened: take log-max-size and log-max-depth out"
+            raise ValueError(message)
+        if self.log_archive is not None and not is_any:
+            message = "log-archive says where the log goes: set log-max-size or log-max-depth, too"
             raise ValueError(message)
         if hard is not None and not is_any:
             message = "log-hard-max-size says how long workers are waited for: set log-max-size or log-max-depth, too"
@@ -365,10 +374,6 @@ class WorkerSettings(NodeSettings):
     """Of the network to other workers, until a copy of theirs has come through it."""
     full_replication_time_factor: Annotated[float, Field(gt=0)] = FACTOR
     """How many times as long that has to take as the other way."""
-    spark_master: str = "local[2]"
-    """Where Spark makes bundles."""
-    spark_memory: Annotated[int, Field(ge=576)] = 640
-    """MB of heap, of its driver and of each executor."""
     query_timeout: Annotated[float, Field(gt=0)] = 60.0
     """Seconds that a client may wait for a query's work; a query's own `timeout` may only be lower."""
     query_memory: Annotated[int, Field(ge=128 * MIB)] = 1024 * MIB

@@ -11,14 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from quadlog.errors import SetupError
+from quadlog.errors import SetupError, SparkFailed
 from quadlog.kafka.jars import cache_directory, resolve
 from quadlog.kafka.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+
+    from pyspark import SparkContext
+
+    from quadlog.seed.progress import Phases
 
 CORES: Final = 2
 YOUNG: Final = 0.55
@@ -120,3 +126,43 @@ def _as_zip(file: str, directory: Path) -> str:
         return str(shutil.copyfile(path, directory / f"{path.stem}.zip"))
     except OSError as error:
         raise SetupError(f"the wheel {file} cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def told(outcome: str) -> Generator[None]:
+    """Whatever Spark fails at is one message; `outcome` says what comes of it.
+
+    Raises:
+        SparkFailed: a job failed.
+
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(f"a job of Spark failed, and {outcome}: {error}") from error
+
+
+@contextmanager
+def shown(phases: Phases, spark: SparkSession, name: str) -> Generator[None]:
+    """A phase whose progress is that of Spark's tasks."""
+    tasks = _Tasks(spark.sparkContext)
+    with phases.phase(name, 1.0, tasks.look):
+        yield
+
+
+class _Tasks:
+    """How many of the tasks are done that Spark knows of since."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._tracker = context.statusTracker()
+        self._stages: dict[int, tuple[int, int]] = {}
+
+    def look(self) -> tuple[float, int]:
+        """The share that is done; of quads nothing is known."""
+        for stage in self._tracker.getActiveStageIds():
+            if info := self._tracker.getStageInfo(stage):
+                self._stages[stage] = info.numCompletedTasks, info.numTasks
+        done, known = (
+            (sum(column) for column in zip(*self._stages.values(), strict=True)) if self._stages else (0, 1)
+        )
+        return done / known, 0

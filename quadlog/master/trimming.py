@@ -12,29 +12,28 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from quadlog import codec
+from consumers.places import Places, index_of_effect, index_of_entry
 from quadlog.broker import Admin, beginning_of, end_of, offset_at, ranges
 from quadlog.clock import wall
 from quadlog.core.limits import LogLimits, Needs, cutoff
-from quadlog.core.records import Effect, LoggedEntry
-from quadlog.errors import ForeignRecord, QuadlogError
+from quadlog.errors import QuadlogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from quadlog.core.agreement import Agreement
+    from quadlog.master.archiver import Archiver
     from quadlog.master.crew import Crew
     from quadlog.master.decided import Decided
-    from quadlog.ports import Record
     from quadlog.store import MasterStore
     from quadlog.topics import Topics
 
 log = structlog.get_logger()
 
-STEP: Final = 64
-"""Records that are read at once where one with an index is looked for."""
 LEAST: Final = 100
 """Entries that are worth shortening the topics for."""
+ARCHIVED: Final = 10_000
+"""And a start of Spark: at the most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +60,7 @@ class Trimming:
         *,
         every_s: float,
         begin: Callable[[Callable[[], None]], None],
+        archiver: Archiver | None = None,
     ) -> None:
         """Nothing is looked at before the first `every_s` seconds have passed.
 
@@ -70,10 +70,14 @@ class Trimming:
             limits: of its log.
             every_s: seconds between two looks.
             begin: runs something in another thread.
+            archiver: has the archive to which goes what goes; None: there is none.
 
         """
         self._kafka, self._topics, self._limits = kafka, topics, limits
         self._every_ms, self._begin = every_s * 1000, begin
+        self._archiver = archiver
+        worth = min(ARCHIVED, (limits.size or ARCHIVED) // 10) if archiver is not None else 0
+        self._least: Final = max(LEAST, worth)
         if limits.is_any:
             log.warning(
                 "a master that loses its disk cannot come back behind a shortened log", limits=str(limits)
@@ -101,7 +105,7 @@ class Trimming:
     def _shorten(self, stock: Stock) -> None:
         try:
             index, kept_by = self._cutoff(stock)
-            if index - self._index >= LEAST:
+            if index - self._index >= self._least:
                 self._delete(index, stock, kept_by)
         except QuadlogError as error:
             log.warning("the log is not shortened now", reason=str(error))
@@ -119,18 +123,19 @@ class Trimming:
         topic = self._topics.effects
         offset = offset_at(self._kafka, topic, wall() - round(self._limits.depth_s * 1000))
         with ranges(self._kafka, topic) as between:
-            return Places(between, _index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
+            return Places(between, index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
 
     def _delete(self, index: int, stock: Stock, kept_by: tuple[str, ...]) -> None:
+        archived = self._archiver.extend(index) if self._archiver is not None else {}
         offsets: dict[str, int] = {}
         for topic, index_of, saved in (
-            (self._topics.effects, _index_of_effect, stock.effects_offset),
-            (self._topics.agreed, _index_of_entry, stock.agreed_offset),
+            (self._topics.effects, index_of_effect, stock.effects_offset),
+            (self._topics.agreed, index_of_entry, stock.agreed_offset),
         ):
             beginning, (end, _) = beginning_of(self._kafka, topic), end_of(self._kafka, topic, count=0)
             with ranges(self._kafka, topic) as between:
                 offset = Places(between, index_of, beginning).behind(index, min(saved, end))
-            offsets[topic] = max(beginning, min(offset, saved))
+            offsets[topic] = max(beginning, min(offset, saved, archived.get(topic, end)))
         Admin(self._kafka).delete_before(offsets)
         self._index = index
         log.info("shortened the log", until=index, kept_by=",".join(kept_by), **_short(offsets))
@@ -138,76 +143,6 @@ class Trimming:
 
 def _short(offsets: dict[str, int]) -> dict[str, int]:
     return {topic.rpartition(".")[2]: offset for topic, offset in offsets.items()}
-
-
-class Places:
-    """Where entries, or their effects, stand in a topic."""
-
-    def __init__(
-        self,
-        between: Callable[[int, int], Iterable[Record]],
-        index_of: Callable[[Record], int | None],
-        beginning: int,
-    ) -> None:
-        """`between` reads it, `index_of` says what a record is of; it begins at an offset."""
-        self._between, self._index_of, self._beginning = between, index_of, beginning
-
-    def behind(self, index: int, end: int) -> int:
-        """Offset behind a record of that index, with which it is whole, where only greater ones follow.
-
-        Where it goes back and forth any such place is as good: nobody needs what is before it.
-        """
-        low, high = self._beginning, end
-        while high - low > STEP:
-            middle = (low + high) // 2
-            found = self._first_from(middle, high)
-            if found is None or found > index:
-                high = middle
-            else:
-                low = middle
-        behind = self._beginning
-        for record in self._between(low, end):
-            found = self._index_of(record)
-            if found is not None and found > index:
-                break
-            if found is not None:
-                behind = record.offset + 1
-        return behind
-
-    def last_before(self, offset: int) -> int:
-        """Index of the last one that stands before an offset; 0: there is none."""
-        at = offset
-        while at > self._beginning:
-            start = max(self._beginning, at - STEP)
-            found = [
-                index for record in self._between(start, at) if (index := self._index_of(record)) is not None
-            ]
-            if found:
-                return found[-1]
-            at = start
-        return 0
-
-    def _first_from(self, offset: int, end: int) -> int | None:
-        for record in self._between(offset, end):
-            if (index := self._index_of(record)) is not None:
-                return index
-        return None
-
-
-def _index_of_effect(record: Record) -> int | None:
-    return _index(record, Effect)
-
-
-def _index_of_entry(record: Record) -> int | None:
-    return _index(record, LoggedEntry)
-
-
-def _index(record: Record, kind: type[Effect | LoggedEntry]) -> int | None:
-    try:
-        said, _, _ = codec.decode_chunk(record.value)
-    except ForeignRecord:
-        return None
-    return said.index if isinstance(said, kind) else None
 
 
 def stock_of(

@@ -26,6 +26,7 @@ from quadlog.failpoints import Failpoint, visit
 from quadlog.master import joining
 from quadlog.master.acquiring import Acquiring
 from quadlog.master.admission import Admission
+from quadlog.master.archiver import Archiver
 from quadlog.master.bodies import Bodies
 from quadlog.master.chores import Chores
 from quadlog.master.copying import Copying, Reach
@@ -156,7 +157,11 @@ def _trimming(world: World) -> Trimming:
         depth_s=settings.log_max_depth,
         hard_size=settings.log_hard_max_size,
     )
-    return Trimming(settings.kafka, world.sites.own, limits, every_s=settings.log_trim_every, begin=begin)
+    own, directory = world.sites.own, settings.log_archive
+    archiver = Archiver(directory, settings, own) if directory is not None else None
+    return Trimming(
+        settings.kafka, own, limits, every_s=settings.log_trim_every, begin=begin, archiver=archiver
+    )
 
 
 def _duties(world: World) -> tuple[Handover, Handover]:

@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx
 from confluent_kafka import Producer
@@ -34,7 +35,7 @@ from quadlog.topics import Topics
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 TERM: Final = hash_of(b"term")
 BODY: Final = b"DELETE WHERE { <urn:s> <urn:p> ?o } ; INSERT DATA { <urn:s> <urn:p> 1 }"
@@ -97,31 +98,35 @@ def log_of(effects: int, subjects: int) -> Iterator[tuple[LoggedEntry, Effect]]:
         )
 
 
-def produce(kafka: str, topics: Topics, effects: int, subjects: int) -> None:
-    """Make both topics, and all others that a worker asks for."""
+def make_topics(kafka: str, topics: Topics) -> None:
+    """All that a worker asks for; its evaluator has begun."""
     admin = AdminClient({"bootstrap.servers": kafka})
     names = [*topics.followed, topics.status]
     for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         made.result()
+    produce(kafka, {topics.effects: [codec.encode_fence(Fence(term=TERM, attempt=1, worker="w"))]})
+
+
+def produce_log(kafka: str, topics: Topics, log: Iterable[tuple[LoggedEntry, Effect]]) -> None:
+    """The next entries, with their effects."""
+    while some := list(islice(log, 10_000)):
+        entries = [value for entry, _ in some for value in codec.encode_entry(entry)]
+        effects = [value for _, effect in some for value in codec.encode_effect(effect)]
+        produce(kafka, {topics.agreed: entries, topics.effects: effects})
+
+
+def produce(kafka: str, values: dict[str, list[bytes]]) -> None:
+    """Records of some topics, in order."""
     producer = Producer(
         {"bootstrap.servers": kafka, "linger.ms": 50, "batch.size": 1_000_000, "enable.idempotence": True}
     )
-
-    def say(topic: str, key: bytes, values: list[bytes]) -> None:
-        for value in values:
+    for topic, some in values.items():
+        for value in some:
             while True:
                 with suppress(BufferError):
-                    producer.produce(topic, key=key, value=value)
+                    producer.produce(topic, key=b"1", value=value)
                     break
                 producer.poll(0.1)
-
-    say(topics.effects, b"fence", [codec.encode_fence(Fence(term=TERM, attempt=1, worker="w"))])
-    for entry, effect in log_of(effects, subjects):
-        key = str(entry.index).encode()
-        say(topics.agreed, key, codec.encode_entry(entry))
-        say(topics.effects, key, codec.encode_effect(effect))
-        if entry.index % 1000 == 0:
-            producer.poll(0)
     producer.flush()
 
 
@@ -143,37 +148,55 @@ def memory_of(pid: int) -> int:
     return total * 1024
 
 
+class Caught(NamedTuple):
+    """A worker that came to the end of its log."""
+
+    url: str
+    seconds: float
+    """From its start."""
+    memory: int
+    """Bytes at the most, until then."""
+
+
 @contextmanager
-def catching_up(
-    kafka: str, repository: str, directory: Path, way: str, until: int
-) -> Iterator[tuple[float, int]]:
-    """A worker: seconds from its start until it has applied all, and its bytes of memory at the most until then."""
+def running(
+    kafka: str, repository: str, directory: Path, **settings: str | float
+) -> Iterator[tuple[str, int]]:
+    """A worker process: its URL and its process id.  Its data-dir is the `data` in its directory."""
     [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}"
-    settings = {
-        "node-id": f"dc1-{way}",
+    said = {
+        "node-id": f"dc1-{directory.name}",
         "dc": "dc1",
         "repository": repository,
         "data-dir": str(directory / "data"),
         "port": port,
         "kafka": kafka,
         "worker-url": url,
-        "catch-up": way,
-    }
-    directory.mkdir(parents=True)
+    } | {name.replace("_", "-"): value for name, value in settings.items()}
+    directory.mkdir(parents=True, exist_ok=True)
     file = directory / "worker.toml"
-    file.write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()))
+    file.write_text("".join(f"{name} = {value!r}\n" for name, value in said.items()))
     command = leashed([sys.executable, "-m", "quadlog", "worker", "--config", str(file)])
-    began, most = time.monotonic(), 0
     with (directory / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            while not has_applied(url, until):
-                assert process.poll() is None, (directory / "log").read_text()
-                most = max(most, memory_of(process.pid))
-                time.sleep(0.5)
-            yield time.monotonic() - began, most
+            yield url, process.pid
         finally:
             process.terminate()
+
+
+@contextmanager
+def catching_up(
+    kafka: str, repository: str, directory: Path, until: int, **settings: str | float
+) -> Iterator[Caught]:
+    """A worker that goes on when it has caught up."""
+    began, most = time.monotonic(), 0
+    with running(kafka, repository, directory, **settings) as (url, pid):
+        while not has_applied(url, until):
+            assert Path(f"/proc/{pid}/smaps_rollup").exists(), (directory / "log").read_text()
+            most = max(most, memory_of(pid))
+            time.sleep(0.5)
+        yield Caught(url, time.monotonic() - began, most)
 
 
 def has_applied(url: str, index: int) -> bool:
@@ -197,23 +220,26 @@ def main() -> None:
                 repository = f"r{effects}-{subjects}"
                 topics = Topics(repository, "dc1")
                 began = time.monotonic()
-                produce(broker.bootstrap, topics, effects, subjects)
+                make_topics(broker.bootstrap, topics)
+                produce_log(broker.bootstrap, topics, log_of(effects, subjects))
                 print(
                     f"{effects:>10,} effects on {subjects:>10,} subjects, made in {time.monotonic() - began:.0f} s"
                 )
                 with ExitStack() as stack:
                     for way in chosen.ways:
                         directory = Path(name) / repository / way
-                        worker = catching_up(broker.bootstrap, repository, directory, way, effects)
+                        worker = catching_up(broker.bootstrap, repository, directory, effects, catch_up=way)
                         # The first one stays, and gives the copies.
                         with (
                             nullcontext(stack.enter_context(worker))
                             if way == chosen.ways[0]
                             else worker as found
                         ):
-                            seconds, most = found
-                        rate = f"{effects / seconds:9,.0f} effects/s, {most / 1e6:6,.0f} MB"
-                        print(f"{way:>12}: {seconds:7.1f} s, {rate}", flush=True)
+                            rate = f"{effects / found.seconds:9,.0f} effects/s"
+                            print(
+                                f"{way:>12}: {found.seconds:7.1f} s, {rate}, {found.memory / 1e6:6,.0f} MB",
+                                flush=True,
+                            )
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.broker import beginning_of
+from quadlog.bundle import Manifest
 from quadlog.topics import Topics
 from tests.e2e.cluster import Cluster, evaluating, recount, until
 from tests.e2e.trouble import logged
@@ -99,3 +102,35 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
             lab.kill(f"{dc}-m1")
             lab.start(f"{dc}-m1")
             check_one_state(cluster)
+
+
+def test_what_goes_is_in_the_archive_before(tmp_path: Path) -> None:
+    """A bundle of archive and topics is the whole log; where the archive cannot be written, nothing goes."""
+    archive = tmp_path / "archive"
+    archive.write_text("in the way")
+    limits = {
+        "QUADLOG_LOG_MAX_SIZE": "1000",
+        "QUADLOG_LOG_TRIM_EVERY": "0.5",
+        "QUADLOG_LOG_ARCHIVE": str(archive),
+    }
+    with running_lab(tmp_path / "lab", dcs=1, workers=1, environment=limits) as lab:
+        cluster = Cluster(lab)
+        write(cluster, 1, 1300)
+        until(lambda: logged(cluster, "quadlog archive ended with") >= 1, 60)
+        assert beginnings(lab) == [0, 0]
+        archive.unlink()
+        until(lambda: min(beginnings(lab)) > 200, 90)
+        write(cluster, 1301, 1800)
+        until(lambda: min(beginnings(lab)) > 700, 90)
+        [dc] = lab.dcs
+        command = [sys.executable, "-m", "quadlog", "compact", str(tmp_path / "bundle")]
+        options = ["--kafka", dc["kafka"], "--dc", dc["name"]]
+        without = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
+        assert "lacks effect 1" in without.stderr
+        subprocess.run([*command, *options, "--archive", str(archive)], check=True)
+        manifest = Manifest.read(tmp_path / "bundle")
+        cluster.wait_until_equal()
+        [url] = cluster.workers.values()
+        signature, lines = recount(url)
+        assert (manifest.after.index, manifest.before.index) == (1800, 0)
+        assert (f"{manifest.after.signature:064x}", manifest.after.quads) == (signature, len(lines))

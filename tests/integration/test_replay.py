@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import gzip
 import random
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyoxigraph import Store
 
 from consumers import survey
 from consumers.effects import Run
-from consumers.replay import Compaction, Range
+from consumers.replay import Range
 from consumers.survey import Surveyor
 from quadlog import codec, taking
 from quadlog.applied import Applied
+from quadlog.broker import end_of, ranges
 from quadlog.bundle import MANIFEST, Manifest, Word, lines_of
 from quadlog.codec import transactions
 from quadlog.commit import Net, UpdateText, net_of
 from quadlog.compact import source
 from quadlog.core import control
 from quadlog.core.lines import graph_of, quads_of
-from quadlog.core.model import START, Kind, Point
 from quadlog.core.signature import as_bytes, empty_graph_line
 from quadlog.errors import StateError, UserError
 from quadlog.ports import Record
@@ -43,8 +42,9 @@ from tests.core.random_effects import (
     random_topic,
     with_small_chunks,
 )
-from tests.core.random_entries import ASK, entry, heard_from, random_agreed
+from tests.core.random_entries import heard_from, random_agreed
 from tests.core.test_agreed_lineage import runs_of
+from tests.integration.replayed import agreed_for, compaction, log_of, produced, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TOPICS = 2
-_numbers = count()
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -76,49 +75,6 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "CHUNK", 600)
 
 
-def produced(kafka: str, records: Iterable[Record], name: str = "") -> str:
-    """A topic with these records."""
-    name = name or f"replayed-{next(_numbers)}"
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for made in admin.create_topics([NewTopic(name, 1, 1)]).values():
-        made.result()
-    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 20})
-    for record in records:
-        producer.produce(name, key=record.key, value=record.value, headers=list(record.headers))
-    producer.flush()
-    return name
-
-
-def log_of(effects: Mapping[int, Effect]) -> list[LoggedEntry]:
-    """Entries that have these effects; some set a control."""
-    log: list[LoggedEntry] = []
-    last = START
-    for index, effect in sorted(effects.items()):
-        kind, name = (Kind.CONFIG, f"control{index % 3}") if index % 7 == 0 else (Kind.TX, "")
-        body = ASK if name else b"-" * (2000 if index % 31 == 0 else 20)
-        log.append(entry(last, 1, kind=kind, name=name, body=body, chain=effect.entry_chain))
-        last = Point(index, effect.entry_chain)
-    return log
-
-
-def agreed_for(kafka: str, effects: Mapping[int, Effect], name: str = "") -> str:
-    values = (codec.encode_entry(one) for one in log_of(effects))
-    return produced(kafka, (Record("", 0, b"1", value, []) for some in values for value in some), name)
-
-
-@contextmanager
-def compaction(spark: SparkSession, kafka: str, name: str, agreed: str) -> Iterator[Compaction]:
-    with source(kafka, name) as effects, source(kafka, agreed) as entries:
-        yield Compaction(spark, effects, entries, lambda _: nullcontext())
-
-
-def said(bundle: Path, manifest: Manifest) -> dict[Word, list[str]]:
-    lines: dict[Word, list[str]] = {word: [] for word in Word}
-    for file in manifest.files:
-        lines[file.word] += [line.decode() for some in lines_of(bundle / file.name) for line in some]
-    return lines
-
-
 def net_in(lines: dict[Word, list[str]]) -> Net:
     """As a worker makes it."""
     quads = dict.fromkeys(lines[Word.DELETED], False)
@@ -130,8 +86,8 @@ def net_in(lines: dict[Word, list[str]]) -> Net:
 def heard_on(kafka: str, agreed: str, state: Applied) -> list[LoggedEntry]:
     """What a worker hears that goes on from there."""
     place = state.in_agreed
-    with source(kafka, agreed) as found:
-        return heard_from(list(found.between(place.offset, found.topic.end)), place.last, place.epoch)
+    with ranges(kafka, agreed) as between:
+        return heard_from(list(between(place.offset, end_of(kafka, agreed)[0])), place.last, place.epoch)
 
 
 def store_of(world: World) -> Store:
@@ -300,8 +256,10 @@ def test_spark_finds_the_runs_of_effects(spark: SparkSession, kafka: str) -> Non
     ):
         effects[at] = replace(effects[at], **change)
     values = [value for effect in effects for value in codec.encode_effect(effect)]
-    with source(kafka, produced(kafka, (Record("", 0, b"1", value, []) for value in values))) as found:
-        [run] = Surveyor(spark).effects(found.topic, 0, knows_epochs=False)
+    surveyor = Surveyor(spark)
+    records = (Record("", 0, b"1", value, []) for value in values)
+    with source(surveyor, kafka, produced(kafka, records)) as found:
+        [run] = surveyor.effects(found.topic, 0, knows_epochs=False)
     assert run == Run(
         offset=0,
         first=1,
@@ -316,9 +274,10 @@ def test_spark_finds_the_runs_of_effects(spark: SparkSession, kafka: str) -> Non
 
 def test_spark_finds_the_runs_of_entries(spark: SparkSession, kafka: str) -> None:
     topic = random_agreed(random.Random(5), steps=60)
-    with source(kafka, produced(kafka, topic.records)) as found:
+    surveyor = Surveyor(spark)
+    with source(surveyor, kafka, produced(kafka, topic.records)) as found:
         for start in (0, 100):
-            runs = Surveyor(spark).entries(found.topic, start)
+            runs = surveyor.entries(found.topic, start)
             assert runs == list(runs_of(topic.records, survey.RUN, start))
             assert len(runs) > 3
 

@@ -25,7 +25,7 @@ from quadlog.spark import SparkSettings, session
 from quadlog.topics import Topics
 from tests.core.random_effects import RandomTopic
 from tests.e2e.cluster import until
-from tests.integration.test_replay import agreed_for, produced
+from tests.integration.replayed import agreed_for, produced
 from tests.lab_helpers import quadlog
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from consumers import places
+from consumers.places import Places
 from quadlog.broker import Admin, beginning_of, offset_at, records_between
 from quadlog.core.limits import Needs
 from quadlog.core.model import Held, Point
 from quadlog.core.records import Reached
 from quadlog.errors import Unavailable
-from quadlog.master import trimming
-from quadlog.master.trimming import Places, Stock, stock_of
+from quadlog.master.trimming import Stock, stock_of
 from quadlog.ports import Record
 from quadlog.topics import Topics
 
@@ -46,7 +47,7 @@ def index_of(record: Record) -> int | None:
 def test_the_place_behind_an_entry(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of a greater one is before it, and nothing but of smaller ones stands between."""
     rng = random.Random(seed)
-    monkeypatch.setattr(trimming, "STEP", rng.choice([1, 4, 64]))
+    monkeypatch.setattr(places, "STEP", rng.choice([1, 4, 64]))
     records = topic_of(rng, rng.choice([1, 5, 200]))
     first, end = records[0].offset, records[-1].offset + 1
     read = 0
@@ -57,18 +58,18 @@ def test_the_place_behind_an_entry(seed: int, monkeypatch: pytest.MonkeyPatch) -
             read += 1
             yield record
 
-    places = Places(between, index_of, first)
+    found_in = Places(between, index_of, first)
     last = int(next(record.value for record in reversed(records) if record.value))
     for index in {0, 1, last, last + 5, *(rng.randrange(last + 1) for _ in range(20))}:
-        found = places.behind(index, end)
+        found = found_in.behind(index, end)
         own = [record.offset for record in records if record.value and int(record.value) <= index]
         assert found == (own[-1] + 1 if own else first), index
     for offset in (first, end, *(rng.randrange(first, end) for _ in range(20))):
         before = [int(record.value) for record in records if record.value and record.offset < offset]
-        assert places.last_before(offset) == (before[-1] if before else 0)
+        assert found_in.last_before(offset) == (before[-1] if before else 0)
     if len(records) > 2000:
         read = 0
-        places.behind(last // 2, end)
+        found_in.behind(last // 2, end)
         assert read < len(records) / 2
 
 

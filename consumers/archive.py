@@ -1,0 +1,113 @@
+"""Archiving: the oldest records of a topic go to Parquet, by PySpark, before they go from Kafka.
+
+A record is archived as it is, with offset, timestamp and headers, and with the index and the id of its entry for
+whoever looks for one.  So `Surveyor` and `reader` give archive and topic as one, and all that reads topics reads both.
+What is written is read once more as it stands on disk before it counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as f
+
+from consumers.stretches import Stretch
+from consumers.survey import RECORD, decoded
+from quadlog.errors import StateError
+from quadlog.ports import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from consumers.lineage import Between
+    from consumers.stretches import Stretches
+    from consumers.survey import Surveyor, Topic
+
+_WINDOW: Final = 1024
+"""Offsets whose records are fetched at once, where they are wanted one by one."""
+_BLOCK: Final = 16 * 1024 * 1024
+"""Bytes of a row group: a task has one in memory."""
+_ABOUT: Final = frozenset({"index", "id"})
+
+
+def archive(surveyor: Surveyor, topic: Topic, stretches: Stretches, subject: str) -> Stretch:
+    """Archive all records of a topic, from its beginning to its end.
+
+    Args:
+        surveyor: reads them.
+        topic: what of it is to be archived.
+        stretches: where.
+        subject: what has an index there, as `schemas.record_name` has it.
+
+    Raises:
+        StateError: what stands on the disk is not what was read.
+
+    """
+    making = stretches.making(topic.beginning, topic.end)
+    shutil.rmtree(making, ignore_errors=True)
+    try:
+        records = surveyor.records(topic, topic.beginning, topic.end, headers=True)
+        known = records.select(*RECORD, decoded(subject, _ABOUT).alias("about")).select(
+            *RECORD,
+            f.col("about.index").alias("index"),
+            f.lower(f.hex("about.id")).alias("id"),
+        )
+        seen = Observation()
+        known.observe(seen, *_digest()).write.option("parquet.block.size", _BLOCK).option(
+            "compression", "zstd"
+        ).parquet(str(making))
+        _check(surveyor.stretch(making), seen.get, making)
+        stretch = Stretch(topic=topic.name, start=topic.beginning, end=topic.end, **seen.get)
+        stretches.keep(making, stretch)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return stretch
+
+
+def _digest() -> list[Column]:
+    hashed = f.xxhash64("offset", "timestamp", "key", "value", "headers")
+    return [
+        f.count("*").alias("records"),
+        f.bit_xor(hashed).alias("digest"),
+        f.min("index").alias("first"),
+        f.max("index").alias("last"),
+    ]
+
+
+def _check(written: DataFrame, seen: dict[str, Any], path: Path) -> None:
+    found = written.agg(*_digest()).first()
+    if found is None or found.asDict() != seen:
+        raise StateError(f"{path} holds {found}, and {seen} was written: is its disk right?")
+
+
+def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
+    """Reads some records of a topic by themselves, of the archive what Kafka does not have any more.
+
+    Args:
+        surveyor: reads the archive.
+        topic: with what is archived of it.
+        between: reads Kafka's part.
+
+    """
+
+    def read(start: int, end: int) -> Iterator[Record]:
+        boundary = min(end, topic.in_kafka)
+        for first in range(start, boundary, _WINDOW):
+            rows = surveyor.records(topic, first, min(first + _WINDOW, boundary), headers=True)
+            for row in rows.orderBy("offset").collect():
+                yield _record(topic.name, row)
+        if end > topic.in_kafka:
+            yield from between(max(start, topic.in_kafka), end)
+
+    return read
+
+
+def _record(topic: str, row: Row) -> Record:
+    found: list[Any] = row["headers"] or []
+    headers = [(str(one["key"]), bytes(one["value"] or b"")) for one in found]
+    return Record(topic, row["offset"], bytes(row["key"] or b""), bytes(row["value"] or b""), headers)

@@ -1,0 +1,179 @@
+"""The archive on a real broker and a real Spark: what is read of archive and topic is what the topic had."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from consumers import archive as archiving
+from consumers import survey
+from consumers.archive import archive
+from consumers.replay import Range
+from consumers.survey import Surveyor
+from quadlog.applied import Applied
+from quadlog.broker import records_between
+from quadlog.codec import transactions
+from quadlog.compact import source, stretches_of
+from quadlog.errors import StateError
+from quadlog.spark import SparkSettings, session
+from tests.core.random_effects import counting_effects, random_topic, with_small_chunks
+from tests.integration.replayed import agreed_for, compaction, produced, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from consumers.stretches import Stretch
+
+# PySpark leaves the sockets to the collector that it talks to Java by.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with session(SparkSettings(), print) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many runs, many chunks, many windows."""
+    with_small_chunks(monkeypatch)
+    monkeypatch.setattr(survey, "RUN", 16)
+    monkeypatch.setattr(transactions, "CHUNK", 600)
+    monkeypatch.setattr(archiving, "_WINDOW", 37)
+
+
+def archived(
+    spark: SparkSession,
+    kafka: str,
+    name: str,
+    directory: Path,
+    *,
+    start: int = 0,
+    end: int,
+    entries: bool = False,
+) -> Stretch:
+    surveyor = Surveyor(spark)
+    with source(surveyor, kafka, name) as found:
+        topic = replace(found.topic, beginning=start, end=end)
+        stretches = stretches_of(directory, kafka, name)
+        return archive(surveyor, topic, stretches, "quadlog.Entry" if entries else "quadlog.Effect")
+
+
+def shorten(kafka: str, name: str, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for cut in admin.delete_records([TopicPartition(name, 0, offset)]).values():
+        cut.result()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_archive_and_topic_are_read_as_one(
+    seed: int, spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    """Histories with fences, chunks, rewinds and strangers, archived in stretches of which some overlap."""
+    rng = random.Random(seed)
+    topic = random_topic(rng, steps=80)
+    consumer, effects = counting_effects(topic.records, Applied())
+    name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
+    with compaction(spark, kafka, name, agreed) as job:
+        whole = job.write(Range(), tmp_path / "whole")
+    before = {one: list(records_between(kafka, one, 0, len(topic.records) + 1000)) for one in (name, agreed)}
+    for one in (name, agreed):
+        end = rng.choice([len(before[one]), rng.randrange(60, len(before[one]))])
+        first, second = sorted(rng.sample(range(1, end), 2))
+        for start, until in ((0, second), (first, second), (first, end)):
+            directory = tmp_path / "archive"
+            archived(spark, kafka, one, directory, start=start, end=until, entries=one == agreed)
+        shorten(kafka, one, rng.randrange(second, end + 1))
+    surveyor = Surveyor(spark)
+    for one in (name, agreed):
+        with source(surveyor, kafka, one, tmp_path / "archive") as found:
+            assert found.topic.beginning == 0 < found.topic.in_kafka
+            assert list(found.between(0, found.topic.end)) == before[one]
+            some = rng.randrange(len(before[one]))
+            assert list(found.between(some, some + 50)) == before[one][some : some + 50]
+    with compaction(spark, kafka, name, agreed, tmp_path / "archive") as job:
+        assert job.follow(Applied()).index == consumer.index
+        again = job.write(Range(), tmp_path / "again")
+    assert replace(again, files=()) == replace(whole, files=())
+    lines = [
+        {word: sorted(some) for word, some in said(path, manifest).items()}
+        for path, manifest in ((tmp_path / "whole", whole), (tmp_path / "again", again))
+    ]
+    assert lines[0] == lines[1]
+
+
+def test_what_is_archived_is_found_by_its_index(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    topic = random_topic(random.Random(9), steps=40)
+    name = produced(kafka, topic.records)
+    stretch = archived(spark, kafka, name, tmp_path, end=len(topic.records))
+    _, effects = counting_effects(topic.records, Applied())
+    [path] = stretches_of(tmp_path, kafka, name).all()
+    found = spark.read.parquet(str(path))
+    index = max(effects)
+    ids = {row["id"] for row in found.filter(f"index = {index}").collect()}
+    assert effects[index].id.hex() in ids
+    assert (stretch.first, stretch.records) == (1, len(topic.records))
+    assert stretch.last is not None
+    assert stretch.last >= index
+
+
+def test_a_gap_between_archive_and_topic_is_told(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """And what of a topic was archived is not of one that was made anew under its name."""
+    topic = random_topic(random.Random(4), steps=40)
+    _, effects = counting_effects(topic.records, Applied())
+    name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
+    archived(spark, kafka, name, tmp_path / "archive", end=30)
+    shorten(kafka, name, 31)
+    with (
+        compaction(spark, kafka, name, agreed, tmp_path / "archive") as job,
+        pytest.raises(StateError, match=r"lacks effect 1, .* it begins at offset 31"),
+    ):
+        job.write(Range(), tmp_path / "bundle")
+    admin = AdminClient({"bootstrap.servers": kafka})
+    before = stretches_of(tmp_path / "archive", kafka, name)
+    assert before.end == 30
+    for gone in admin.delete_topics([name]).values():
+        gone.result()
+    produced(kafka, topic.records, name)
+    assert stretches_of(tmp_path / "archive", kafka, name).end == 0
+
+
+def test_what_the_disk_does_not_hold_is_not_archived(
+    spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = random_topic(random.Random(4), steps=40)
+    name = produced(kafka, topic.records)
+    read = Surveyor.stretch
+
+    def losing(surveyor: Surveyor, *paths: Path) -> DataFrame:
+        return read(surveyor, *paths).filter("offset != 7")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Surveyor, "stretch", losing)
+        with pytest.raises(StateError, match="is its disk right"):
+            archived(spark, kafka, name, tmp_path, end=30)
+    stretches = stretches_of(tmp_path, kafka, name)
+    assert (stretches.end, stretches.all()) == (0, {})
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    left = stretches.making(0, 9).with_name(f"making.{socket.gethostname()}.{dead.pid}.0-9")
+    left.mkdir(parents=True)
+    archived(spark, kafka, name, tmp_path, end=30)
+    [path] = stretches.all()
+    assert [one.name for one in path.parent.iterdir()] == ["0-30"]
+    said_of = path / "stretch.json"
+    said_of.write_text(json.dumps({"topic": name}))
+    with pytest.raises(StateError, match=r"stretch.json is damaged: .*; take .*0-30 out of the archive"):
+        stretches.before(30)
