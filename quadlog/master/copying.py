@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -61,6 +62,8 @@ class Source:
     part: Part
     epoch: int
     """Of the view installed here."""
+    term: bytes
+    """The view's: another branch may have a view of the same epoch."""
     start: int = 0
     """Offset behind which a term begins there."""
 
@@ -193,18 +196,19 @@ class Copying:
     ) -> Source | None:
         if not view.home:
             return None  # this master lost its disk, and is in no view yet
+        source = partial(Source, epoch=view.epoch, term=view.id)
         if view.home != self._dc:
             for way in ways.get(view.home, ()):
                 if any(follows(there, view) for there in others.get(way, ())):
-                    return Source(dc=way, part=Part.COPY, epoch=view.epoch)
-            return Source(dc=view.home, part=Part.HOME, epoch=view.epoch)
+                    return source(dc=way, part=Part.COPY)
+            return source(dc=view.home, part=Part.HOME)
         duty = self._ledger.duty
         if not is_of(duty.terms, view):
             more = furthest(duty.terms, self._ledger.index, others)
-            return None if more is None else Source(dc=more[0], part=Part.REST, epoch=view.epoch)
+            return None if more is None else source(dc=more[0], part=Part.REST)
         if duty.dc == self._dc:
             return None
-        return Source(dc=duty.dc, part=Part.DUTY, epoch=view.epoch, start=duty.start)
+        return source(dc=duty.dc, part=Part.DUTY, start=duty.start)
 
     def stop(self) -> None:
         """Another master leads."""

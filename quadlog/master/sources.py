@@ -114,10 +114,12 @@ class Sources:
         is_handed_over = is_one_history(wanted)
         if start is not None and is_handed_over:
             return self._found_at(source, start)
-        if start is not None or is_handed_over or source.part is Part.REST:
+        if is_handed_over or source.part is Part.REST:
             return self._found_by_index(wanted, start)
         if end > wanted.heard:
             return Found(source=source, offset=None)  # the own topic was not heard to its end
+        if start is not None and not is_of_a_branch(wanted):
+            return self._found_by_index(wanted, start)
         return self._found_by_terms(wanted)
 
     async def fork(
@@ -195,7 +197,7 @@ class Sources:
         source, count = wanted.source, WINDOW
         while True:
             marks, handovers, is_all = self._look_back(source.dc, count)
-            theirs = _terms_in(handovers, source.epoch)
+            theirs = _terms_in(handovers, source.term)
             if theirs is not None:
                 last = fork(wanted.terms, wanted.index, theirs)
                 if (offset := begins(marks, last, is_all=is_all)) is not None:
@@ -217,7 +219,12 @@ class Sources:
 
 def is_one_history(wanted: Wanted) -> bool:
     """Whether the view's handover is here: all effects at the source go on from those here, or are the same."""
-    return (wanted.terms[-1].epoch if wanted.terms else 1) == wanted.source.epoch
+    return wanted.terms[-1].id == wanted.source.term if wanted.terms else wanted.source.epoch == 1
+
+
+def is_of_a_branch(wanted: Wanted) -> bool:
+    """Whether another view that is no older has the duty in the own topic: this master was in that, and forgot it."""
+    return bool(wanted.terms) and wanted.terms[-1].epoch >= wanted.source.epoch
 
 
 class _Seen:
@@ -267,10 +274,10 @@ def _view_handed_over(record: Record) -> Handover | None:
     return None
 
 
-def _terms_in(handovers: Iterable[Handover], epoch: int) -> tuple[Term, ...] | None:
-    """The terms that led to the view of this epoch, if it was handed the duty."""
+def _terms_in(handovers: Iterable[Handover], view: bytes) -> tuple[Term, ...] | None:
+    """The terms that led to the view of this id, if it was handed the duty."""
     for handover in handovers:
-        if handover.terms and handover.terms[-1].epoch == epoch:
+        if handover.terms and handover.terms[-1].id == view:
             return handover.terms
     return None
 

@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 KAFKAS = {"dc1": "k1", "dc2": "k2", "dc3": "k3"}
 
 
+def view_of(epoch: int) -> bytes:
+    """Id of the view of this epoch that is not a branch's."""
+    return bytes([epoch]) * 32
+
+
+def source_of(dc: str, part: Part, *, epoch: int) -> Source:
+    return Source(dc=dc, part=part, epoch=epoch, term=view_of(epoch))
+
+
 class World:
     """Three data centres' effects; dc2 asks where to begin."""
 
@@ -68,8 +77,10 @@ class World:
             mirror.copy(record, origin=of, epoch=epoch)
 
     def find(self, dc: str, part: Part, *, index: int, epoch: int = 1, terms: tuple[Term, ...] = ()) -> Found:
-        source = Source(dc=dc, part=part, epoch=epoch)
-        return self.sources._find(Wanted(source=source, terms=terms, index=index, heard=0))
+        heard = len(self.topics["dc2"].records)
+        return self.sources._find(
+            Wanted(source=source_of(dc, part, epoch=epoch), terms=terms, index=index, heard=heard)
+        )
 
     def decided(self, dc: str) -> list[int]:
         """What counts there."""
@@ -87,7 +98,7 @@ def test_a_copy_goes_on_where_it_ended(world: World) -> None:
     world.evaluate("dc1", 1, 2, 3)
     world.copy("dc1", "dc2", count=3)
     assert world.find("dc1", Part.HOME, index=2) == Found(
-        source=Source(dc="dc1", part=Part.HOME, epoch=1), offset=3
+        source=source_of("dc1", Part.HOME, epoch=1), offset=3
     )
 
 
@@ -167,7 +178,7 @@ def test_before_anything_was_decided_all_is_copied(world: World) -> None:
 
 def test_in_a_view_whose_handover_is_here_another_way_is_found_by_index(world: World) -> None:
     """Else terms tell, and the own topic goes back first."""
-    known = (Term(4, b"4" * 32, 1),)
+    known = (Term(4, view_of(4), 1),)
     world.evaluate("dc1", 1, 2, 3)
     world.copy("dc1", "dc3", epoch=4)
     world.copy("dc1", "dc2", epoch=4, count=3)
@@ -198,15 +209,37 @@ def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int)
     world.evaluate("dc1", 1, 2, 3, 4, 5)
     mirror = EffectsMirror(world.topics["dc1"], "effects", "m")
     mirror.rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0), at=0)
-    terms = (Term(3, b"3" * 32, 3),)
+    terms = (Term(3, view_of(3), 3),)
     mirror.hand_over(Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0)
     world.copy("dc1", "dc2", count=2)
     world.copy("dc1", "dc2", 2, count=copied, epoch=3)
-    source = Source(dc="dc1", part=Part.HOME, epoch=3)
+    source = source_of("dc1", Part.HOME, epoch=3)
     found = world.sources._find(
         Wanted(source=source, terms=(), index=1, heard=len(world.topics["dc2"].records))
     )
     assert found == Found(source=source, offset=2 + copied, fork=None if copied else 1, void=((4, 6),))
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["evaluated here alone", "and copied"])
+def test_a_view_of_a_branch_with_the_same_epoch_is_another_one(world: World, *, is_copied: bool) -> None:
+    """dc2's master was in a view of epoch 3, lost that with its disk, and is in another one of epoch 3 now."""
+    world.evaluate("dc1", 1, 2, 3)
+    terms = (Term(3, view_of(3), 2),)
+    EffectsMirror(world.topics["dc1"], "effects", "m").hand_over(
+        Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0
+    )
+    world.copy("dc1", "dc2", count=3)
+    if is_copied:
+        world.copy("dc1", "dc2", 3, count=1, epoch=3)
+    of_a_branch = (Term(3, b"another one, of the branch".ljust(32), 2),)
+    EffectsMirror(world.topics["dc2"], "effects", "m").hand_over(
+        Handover(index=0, term=of_a_branch[0].id, dc="dc2", epoch=3, terms=of_a_branch), at=0
+    )
+    found = world.find("dc1", Part.HOME, index=3, epoch=3, terms=of_a_branch)
+    assert (found.offset, found.fork) == (3, 2), "it goes back to what both have, and says so"
+    assert world.find("dc1", Part.HOME, index=3, epoch=4, terms=terms).offset is None, (
+        "4 was not handed over there"
+    )
 
 
 def test_what_another_program_wrote_is_passed_over(world: World) -> None:
@@ -243,7 +276,7 @@ def test_whatever_goes_wrong_is_answered(monkeypatch: pytest.MonkeyPatch, error:
     monkeypatch.setattr(sources, "end_of", fail)
     monkeypatch.setattr(sources, "last_records", fail)
     those, told = Sources("main", dc="dc2", kafka_of=KAFKAS), Answers()
-    wanted = Wanted(source=Source(dc="dc1", part=Part.HOME, epoch=1), terms=(), index=0, heard=0)
+    wanted = Wanted(source=source_of("dc1", Part.HOME, epoch=1), terms=(), index=0, heard=0)
     joined = Joined(view=first_view({"m1": "dc1"}), own=START, dc="dc1")
     asyncio.run(those.find(wanted, told.found.append))
     asyncio.run(those.fork(joined, lambda _: None, told.forked.append))
