@@ -162,8 +162,21 @@ class Compaction:
             with self._phase("survey"):
                 runs = self._surveyor.effects(topic, lineage.offset, knows_epochs=lineage.is_rewound)
             with self._phase("lineage"):
-                is_whole = lineage.follow(runs, topic.end, knows_epochs=lineage.is_rewound)
+                try:
+                    is_whole = lineage.follow(runs, topic.end, knows_epochs=lineage.is_rewound)
+                except StateError as error:
+                    raise (
+                        self._lacks(lineage) if topic.beginning > applied.effects_offset else error
+                    ) from None
         return lineage
+
+    def _lacks(self, lineage: Lineage) -> StateError:
+        name, beginning = self._topic.name, self._topic.beginning
+        return StateError(
+            f"{name} lacks effect {lineage.index + 1}, or what says whose effects count; it begins at offset"
+            f" {beginning}, and {lineage.gaps} effects stand there that need it: compact from a state that is newer,"
+            " give the archive that has what is before, or copy a store instead"
+        )
 
     def _entries(
         self, applied: Applied, after: Applied, until: Applied
@@ -189,11 +202,7 @@ class Compaction:
         name, beginning = self._topic.name, self._topic.beginning
         is_short = until > lineage.index or lineage.index == first
         if is_short and (lineage.gaps or beginning > wanted.applied.effects_offset):
-            raise StateError(
-                f"{name} lacks effect {lineage.index + 1}, or what says whose effects count; it begins at offset"
-                f" {beginning}, and {lineage.gaps} effects stand there that need it: compact from a state that is"
-                " newer, or copy a store instead"
-            )
+            raise self._lacks(lineage)
         if until > lineage.index:
             raise UserError(f"{name} goes up to effect {lineage.index} now: there is no {until}")
         if not first <= after < until:

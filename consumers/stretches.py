@@ -1,6 +1,6 @@
 """The archive's directory: stretches of topics, each whole and proven before it has its name.
 
-    <archive>/<topic>.<its id>/<first offset>-<offset behind>/   stretch.json, part-….parquet
+    <archive>/<topic>.<its id>/<first offset>-<offset behind>/   _stretch.json, part-….parquet
 
 A topic that was made anew has another id, and none of its offsets means what it meant before.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-_SAID: Final = "stretch.json"
+_SAID: Final = "_stretch.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

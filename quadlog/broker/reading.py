@@ -170,22 +170,26 @@ def records_between(
 def ranges(
     bootstrap: str, topic: str, *, timeout: float = 15.0
 ) -> Generator[Callable[[int, int], Generator[Record]]]:
-    """Reads the records of a topic from one offset on and before another one, again and again, by one client.
+    """Reads the records of a topic from one offset on and before another one, again and again, by few clients.
+
+    One that is read while another one is read, too, has a client of its own.
 
     What it gives raises Unavailable where nothing came within `timeout` seconds.
     """
     with ExitStack() as stack:
-        clients: list[Consumer] = []
+        idle: list[Consumer] = []
+
+        def client() -> Consumer:
+            # An assignment waits for a fetch's end.
+            return stack.enter_context(reading(bootstrap, "quadlog-ranges", wait_ms=10))
 
         def between(start: int, end: int) -> Generator[Record]:
-            if (
-                not clients
-            ):  # not before: the first assignment of one that was idle for long takes up to a second
-                client = reading(
-                    bootstrap, "quadlog-ranges", wait_ms=10
-                )  # an assignment waits for a fetch's end
-                clients.append(stack.enter_context(client))
-            return _passing_by(clients[0], topic, start, end, timeout)
+            # Not made before: the first assignment of one that was idle for long takes up to a second.
+            consumer = idle.pop() if idle else client()
+            try:
+                yield from _passing_by(consumer, topic, start, end, timeout)
+            finally:
+                idle.append(consumer)
 
         yield between
 

@@ -14,8 +14,20 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from quadlog.broker import BEGINNING, END, Admin, KafkaOutlet, KafkaTail, backwards, end_of, last, reading
+from quadlog.broker import (
+    BEGINNING,
+    END,
+    Admin,
+    KafkaOutlet,
+    KafkaTail,
+    backwards,
+    end_of,
+    last,
+    ranges,
+    reading,
+)
 from quadlog.broker.outlet import HELD
+from quadlog.broker.reading import BATCH
 from quadlog.errors import StateError, Unavailable
 from quadlog.kafka.ports import free_ports
 
@@ -342,6 +354,19 @@ def test_a_topic_is_read_backwards_in_windows(
     assert windows[1] < reading.WINDOW < max(windows)
     delete_before(kafka, topic, 800)
     assert [record.offset for record in backwards(kafka, topic, 900)] == list(range(899, 799, -1))
+
+
+def test_ranges_are_read_one_within_another(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
+    """Who reads on from a record may have to look at an earlier one before it goes on."""
+    fill(outlet, topic, 5 * BATCH)
+    with ranges(kafka, topic, timeout=5) as between:
+        for record in between(0, 5 * BATCH):
+            if record.offset % 100 == 0:
+                assert [inner.offset for inner in between(record.offset // 2, record.offset // 2 + 3)] == [
+                    record.offset // 2 + at for at in range(3)
+                ]
+        assert record.offset == 5 * BATCH - 1
+        assert [record.offset for record in between(7, 9)] == [7, 8]
 
 
 def test_no_broker_is_said_so() -> None:
