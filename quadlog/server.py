@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,7 +18,7 @@ import uvicorn
 from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Sequence
     from types import FrameType
 
 Beside: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
@@ -75,6 +75,22 @@ class Server:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
                 runner.run(self._serve(self._uvicorn, beside))
         return 0 if self._reason is None else 1
+
+    @contextmanager
+    def early(self, app: Any) -> Generator[None]:  # noqa: ANN401 - any ASGI application
+        """Have a thread serve something else, before `run`."""
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off"
+        )
+        server = uvicorn.Server(config)
+        taken = self._socket.dup()  # it is closed with that server
+        thread = threading.Thread(target=server.run, args=([taken],), name="early", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()
 
     async def _serve(self, server: uvicorn.Server, beside: Sequence[Beside]) -> None:
         with self._lock:

@@ -32,6 +32,7 @@ IDS: Final = {
     18: "heartbeat_3",
     19: "post_peers",
     20: "rewind_2",
+    21: "heartbeat_4",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import CUT, FENCE, HANDOVER, HEARTBEAT, POST, REWIND, SEED, write
+from quadlog.codec.wire import CUT, FENCE, HANDOVER, HEARTBEAT, HEARTBEAT_4, POST, REWIND, SEED, write
 from quadlog.core.model import NOWHERE, Ask, Held, Pair, Peer, Point, Post, Rank, Returned, View
-from quadlog.core.records import Cut, Fence, Handover, Heartbeat, Rewind, Scrub, Seed, Term, WorkerState
+from quadlog.core.records import (
+    CatchingUp,
+    Cut,
+    Fence,
+    Handover,
+    Heartbeat,
+    Rewind,
+    Scrub,
+    Seed,
+    Term,
+    WorkerState,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -148,28 +159,28 @@ def rewind_of(record: dict[str, Any]) -> Rewind:
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
-    """The record of one heartbeat."""
-    return write(
-        HEARTBEAT,
-        {
-            "worker": beat.worker,
-            "dc": beat.dc,
-            "url": beat.url,
-            "state": beat.state.value,
-            "evaluating": beat.evaluating,
-            "attempt": beat.attempt,
-            "applied_index": beat.applied.index,
-            "applied_chain": beat.applied.chain,
-            "signature": beat.signature,
-            "quads": beat.quads,
-            "sent": beat.sent,
-            "store": beat.store,
-            "scrub": beat.scrub and _scrub_record(beat.scrub),
-            "scrub_failure": beat.scrub_failure,
-            "mend": beat.mend,
-            "epoch": beat.epoch,
-        },
-    )
+    """The record of one heartbeat.  Masters of before the last schema hear those of all workers that serve."""
+    record: dict[str, Any] = {
+        "worker": beat.worker,
+        "dc": beat.dc,
+        "url": beat.url,
+        "state": beat.state.value,
+        "evaluating": beat.evaluating,
+        "attempt": beat.attempt,
+        "applied_index": beat.applied.index,
+        "applied_chain": beat.applied.chain,
+        "signature": beat.signature,
+        "quads": beat.quads,
+        "sent": beat.sent,
+        "store": beat.store,
+        "scrub": beat.scrub and _scrub_record(beat.scrub),
+        "scrub_failure": beat.scrub_failure,
+        "mend": beat.mend,
+        "epoch": beat.epoch,
+    }
+    if beat.catching_up is None:
+        return write(HEARTBEAT, record)
+    return write(HEARTBEAT_4, record | {"catching_up": asdict(beat.catching_up)})
 
 
 def _scrub_record(scrub: Scrub) -> dict[str, Any]:
@@ -188,6 +199,8 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
     record["state"] = WorkerState(record["state"])
     if record.get("scrub"):
         record["scrub"] = Scrub(**record["scrub"])
+    if record.get("catching_up"):
+        record["catching_up"] = CatchingUp(**record["catching_up"])
     return Heartbeat(applied=applied, **record)
 
 

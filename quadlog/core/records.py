@@ -191,7 +191,7 @@ class WorkerState(StrEnum):
     """What a worker says of itself."""
 
     STARTING = "STARTING"
-    """It lacks the seed that the log begins with, and does not serve before it has it."""
+    """It lacks the seed that the log begins with, or catches up, and does not serve before it has it."""
     SERVING = "SERVING"
     STOPPING = "STOPPING"
 
@@ -225,6 +225,29 @@ class Scrub:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CatchingUp:
+    """How far a worker is that takes a bundle or a copy before it serves."""
+
+    way: str
+    """As `core.catchup.Way` has it."""
+    behind: int
+    """Effects that it lacked when it began; 0: the log does not go back to its store."""
+    percent: int
+    """Of the way, about."""
+    left_s: int | None
+    """Seconds to go, about; None: nobody knows."""
+    obstacle: str = ""
+    """What keeps it from going on now."""
+
+    def __str__(self) -> str:
+        """For a sentence."""
+        if self.obstacle:
+            return f"{self.way}, but {self.obstacle}"
+        left = "" if self.left_s is None else f", about {self.left_s} s to go"
+        return f"{self.way}, {self.percent} %{left}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """What a worker says of itself, after every applied batch and each second otherwise."""
 
@@ -247,3 +270,5 @@ class Heartbeat:
     """Why it was not rebuilt when it was asked to be."""
     epoch: int = 0
     """Of the newest rewind that it went back for; 0: none."""
+    catching_up: CatchingUp | None = None
+    """What it does before it serves."""

@@ -54,7 +54,7 @@ WHAT_TO_DO: Final = {
     AlarmName.UNHEARD: "look whether it reaches the Kafka of this data centre",
     AlarmName.STOPPED: "start it again when what it was stopped for is done",
     AlarmName.UNSEEDED: "nothing if another worker anywhere has the seed: it is brought; else import the same again",
-    AlarmName.LAGGING: "look at its CPU and disk; wait where it was just started or takes in a large update",
+    AlarmName.LAGGING: "look at its CPU and disk; wait where it just started, catches up or takes in a large update",
     AlarmName.UNSCRUBBED: "read the reason; free space on the disk of its data-dir",
     AlarmName.UNDECIDED: "start a worker in the evaluating data centre; look at the way to its Kafka",
     AlarmName.UNFOLLOWED: "look at the way to that Kafka; it goes on by itself where it was",

@@ -122,10 +122,17 @@ class Crew:
 
     def is_starting(self, worker: Worker, now: float) -> bool:
         """Is it there, and waits for the seed?"""
-        return self.lacks_seed(worker.beat) and now - worker.heard_at <= self._timeout
+        beat = worker.beat
+        return self.lacks_seed(beat) and beat.catching_up is None and now - worker.heard_at <= self._timeout
+
+    def is_catching_up(self, worker: Worker, now: float) -> bool:
+        """Is it there, and takes a bundle or a copy before it serves?"""
+        return worker.beat.catching_up is not None and now - worker.heard_at <= self._timeout
 
     def state(self, worker: Worker, now: float) -> str:
         """How it is, in one word."""
+        if self.is_catching_up(worker, now):
+            return "catching up"
         if self.is_starting(worker, now):
             return "starting"
         if self.is_going_back(worker, now):
@@ -177,7 +184,8 @@ class Crew:
         if self.goes_back(worker.beat):
             return "goes back to where its data centre's history parts from the one it joined"
         if worker.beat.state is not WorkerState.SERVING:
-            return f"is {worker.beat.state.value.lower()}"
+            doing = worker.beat.catching_up
+            return f"is {worker.beat.state.value.lower()}" if doing is None else f"catches up ({doing})"
         if not self.is_live(worker, now):
             return f"is down: last heard of {(now - worker.heard_at) / 1000:.1f} s ago"
         return f"is at index {worker.beat.applied.index}, behind {at_least}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
@@ -61,6 +62,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
                 "applied_chain": worker.beat.applied.chain.hex(),
                 "signature": worker.beat.signature.hex(),
                 "quads": worker.beat.quads,
+                "catching_up": worker.beat.catching_up and asdict(worker.beat.catching_up),
                 "reads": worker.reading,
                 "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
             }

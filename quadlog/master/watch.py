@@ -210,21 +210,29 @@ class Watch:
             return
         if self._waits_for_seed(worker, now):
             yield Trouble(name=AlarmName.UNSEEDED, worker=beat.worker, index=0, reason=beat.mend)
+        elif self._crew.is_catching_up(worker, now):
+            yield from self._lag(beat, now)
         elif not self._crew.is_live(worker, now) and not self._crew.is_going_back(worker, now):
             yield from self._absence(worker, now)
-        elif beat.applied.index < self._past_at(now)[1]:
-            yield Trouble(
-                name=AlarmName.LAGGING,
-                worker=beat.worker,
-                index=beat.applied.index,
-                reason=f"{self._ledger.index} is decided; it lacks what was {self._max_lag / 1000:g} s ago",
-            )
+        else:
+            yield from self._lag(beat, now)
         if beat.scrub_failure:
             yield Trouble(
                 name=AlarmName.UNSCRUBBED,
                 worker=beat.worker,
                 index=beat.scrub.index if beat.scrub else 0,
                 reason=beat.scrub_failure,
+            )
+
+    def _lag(self, beat: Heartbeat, now: float) -> Iterator[Trouble]:
+        if beat.applied.index < self._past_at(now)[1]:
+            way = beat.catching_up
+            yield Trouble(
+                name=AlarmName.LAGGING,
+                worker=beat.worker,
+                index=beat.applied.index,
+                reason=f"{self._ledger.index} is decided; it lacks what was {self._max_lag / 1000:g} s ago"
+                + (f"; it catches up: {way}" if way is not None else ""),
             )
 
     def _absence(self, worker: Worker, now: float) -> Iterator[Trouble]:

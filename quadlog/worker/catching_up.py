@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -18,6 +19,7 @@ from quadlog import codec
 from quadlog.applied import Applied
 from quadlog.broker import backwards, beginning_of, end_of
 from quadlog.core.catchup import Choice, Way, choose
+from quadlog.core.records import CatchingUp as Progress
 from quadlog.core.records import Effect
 from quadlog.errors import ForeignRecord, QuadlogError
 from quadlog.kafka.leash import leashed
@@ -28,6 +30,8 @@ from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import LEAST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadlog.bundle import Manifest
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
@@ -50,11 +54,28 @@ _LOOKED_AT: Final = 10_000
 class CatchingUp:
     """At a worker's start, by its main thread; nobody else has the store open, and nothing is served."""
 
-    def __init__(self, settings: WorkerSettings, topics: Topics, store: QuadStore, rates: RatesFile) -> None:
-        """Nothing is looked at yet."""
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topics: Topics,
+        store: QuadStore,
+        rates: RatesFile,
+        tell: Callable[[Callable[[], Progress]], None],
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            settings: of this worker.
+            topics: of its data centre.
+            store: as it is.
+            rates: of each way.
+            tell: has what a function gives be said of this worker from now on.
+
+        """
         self._settings, self._topics, self._store = settings, topics, store
         self._bundle: Final = settings.data_dir / BUNDLE
-        self._rates, self._copying = rates, Copying(settings, topics)
+        self._rates, self._copying, self._tell = rates, Copying(settings, topics), tell
+        self._behind, self._obstacle = 0, ""
 
     def run(self) -> QuadStore:
         """Take a bundle or a copy, if that is the better way, or the only one.  Returns the store to go on with."""
@@ -63,11 +84,13 @@ class CatchingUp:
             self._come_into_the_log()
             behind = self._newest() - self._store.applied.index
             if behind > 0:
+                self._behind = behind
                 self._catch_up(behind)
         except (QuadlogError, OSError) as error:
             log.warning("the log is heard from where the store is", reason=str(error))
         finally:
             self._tidy()
+            self._copying.forget()
         return self._store
 
     def _come_into_the_log(self) -> None:
@@ -79,6 +102,7 @@ class CatchingUp:
                 self._copy()
                 words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
             except (QuadlogError, OSError) as error:
+                self._obstacle = str(error)
                 log.warning(
                     "no copy is to be had, and there is no other way", reason=str(error), again_in_s=AGAIN_S
                 )
@@ -118,6 +142,7 @@ class CatchingUp:
     def _copy(self) -> None:
         """Whatever becomes of it, there is a store: the old one, or the copy."""
         began, before = time.monotonic(), self._store.applied.index
+        self._tell(self._copied)
         self._store.close()
         try:
             copied = self._copying.fetch(before)
@@ -129,6 +154,11 @@ class CatchingUp:
         log.info(
             "took a copy", index=copied.applied.index, before=before, size=copied.size, took_s=round(took, 1)
         )
+
+    def _copied(self) -> Progress:
+        percent, left = self._copying.progress
+        obstacle = "" if percent else self._obstacle
+        return Progress(way=Way.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle)
 
     def _is_in_log(self) -> bool:
         """Whether the topics still have all that is behind the store."""
@@ -156,6 +186,7 @@ class CatchingUp:
 
     def _take(self, behind: int) -> None:
         began = time.monotonic()
+        self._tell(partial(self._taken, behind, began))
         self._compact()
         made = time.monotonic()
         manifest = take(self._store, self._bundle)
@@ -169,6 +200,17 @@ class CatchingUp:
             lines=sum(file.lines for file in manifest.files),
             made_s=round(made - began, 1),
             taken_s=round(taken - made, 1),
+        )
+
+    def _taken(self, behind: int, began: float) -> Progress:
+        """By what it took the last time: Spark does not say how far it is."""
+        rates, gone = self._rates.read(), time.monotonic() - began
+        whole = rates.start_s + behind / rates.compacted
+        return Progress(
+            way=Way.COMPACTED,
+            behind=behind,
+            percent=min(99, int(100 * gone / whole)),
+            left_s=round(whole - gone) if gone < whole else None,
         )
 
     def _compact(self) -> None:

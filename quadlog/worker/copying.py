@@ -110,6 +110,8 @@ class Copying:
         self._settings, self._topics = settings, topics
         self._directory: Final = settings.data_dir / _COMING
         self._copied: Final = settings.data_dir / _COPIED
+        self.progress: tuple[int, int | None] = 0, None
+        """Percent of what is coming, and seconds to go; None: nobody knows."""
 
     def offer(self, index: int) -> Offer | None:
         """Of the worker that is furthest in the log, if any is further than this."""
@@ -148,28 +150,42 @@ class Copying:
     def fetch(self, index: int) -> Copied:
         """Have a store in the place of the one that is here, which nobody has open; each donor is tried.
 
+        Where none gives all of it, what is here of the last one's stays: tried again, it goes on there.
+
         Raises:
             Unavailable: nobody gives one that is at `index` or further.
 
         """
         shutil.rmtree(self._copied, ignore_errors=True)
         coming = Coming.load(self._directory)
-        begun = [coming.donor] if coming is not None and Applied.decode(coming.applied).index >= index else []
+        is_worth_it = coming is not None and self._size() and Applied.decode(coming.applied).index >= index
+        begun = [coming.donor] if coming is not None and is_worth_it else []
         reasons: list[str] = []
         for donor in dict.fromkeys(begun + self.donors(index)):
             if donor not in begun:
-                self._forget()
+                self._begin_anew()
+            self.progress = 0, None
             try:
-                coming = self._take(donor)
-                return Copied(self._unpack(coming), coming.label.size)
+                return self._whole(donor)
             except (QuadlogError, httpx.HTTPError, OSError) as error:
                 reasons.append(f"{donor}: {error}")
                 log.warning("no copy from this worker", donor=donor, reason=str(error))
             shutil.rmtree(self._copied, ignore_errors=True)
-        shutil.rmtree(self._directory, ignore_errors=True)
         raise Unavailable(
             "no worker of this data centre gives a copy: " + ("; ".join(reasons) or "none is there")
         )
+
+    def _whole(self, donor: str) -> Copied:
+        coming = self._take(donor)
+        try:
+            return Copied(self._unpack(coming), coming.label.size)
+        except (QuadlogError, OSError):
+            self.forget()  # nobody knows what of it is wrong
+            raise
+
+    def forget(self) -> None:
+        """What is here of a copy is not needed any more."""
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     # --- the stream ---------------------------------------------------------------------------------
 
@@ -181,7 +197,7 @@ class Copying:
             try:
                 coming = self._ask(donor, Coming.load(self._directory))
             except NoSuchCopy:
-                self._forget()
+                self._begin_anew()
                 reason = "it keeps that copy no more"
             except (httpx.TransportError, Unavailable, DamagedChunk) as error:
                 reason = str(error)
@@ -195,8 +211,8 @@ class Copying:
             time.sleep(PAUSE_S)
         raise Unavailable(f"{reason}, {TRIES} times")
 
-    def _forget(self) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
+    def _begin_anew(self) -> None:
+        self.forget()
         self._directory.mkdir()
 
     def _size(self) -> int:
@@ -250,15 +266,13 @@ class Copying:
         for piece in pieces:
             yield piece
             at += len(piece)
-            if (now := time.monotonic()) >= said + SAY_S:
-                said, rate = now, (at - first) / (now - began)
-                log.info(
-                    "copies",
-                    donor=coming.donor,
-                    percent=100 * at // size,
-                    rate=round(rate),
-                    eta_s=round((size - at) / rate),
-                )
+            elapsed = (now := time.monotonic()) - began
+            rate = (at - first) / elapsed if elapsed else 0.0
+            self.progress = 100 * at // size, round((size - at) / rate) if rate else None
+            if now >= said + SAY_S:
+                said = now
+                percent, left = self.progress
+                log.info("copies", donor=coming.donor, percent=percent, rate=round(rate), eta_s=left)
 
     # --- what came ----------------------------------------------------------------------------------
 

@@ -1,23 +1,26 @@
 """The donor: a worker gives a copy of its whole store to one that cannot, or need not, hear all of the log.
 
-A copy is made by hard links at a moment when nothing is anticipated, and stays until it was taken, or until another
-worker asks: so whoever was cut off goes on where it was.  One is given at a time, and the donor serves meanwhile.
+A copy is made by hard links at a moment when nothing is anticipated, and stays until another worker asks, or until
+nobody has asked for ten minutes: so whoever was cut off goes on where it was, also where the donor was begun again.
+One is given at a time, and the donor serves meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from quadlog.applied import Applied
 from quadlog.core.signature import render
 from quadlog.errors import Unavailable, UserError
 from quadlog.packing import Compression, packed
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from quadlog.applied import Applied
     from quadlog.quadstore import QuadStore
 
 log = structlog.get_logger()
@@ -46,6 +48,10 @@ MEDIA_TYPE: Final = "application/x-quadlog-copy"
 RETRY_S: Final = 5
 PATIENCE_S: Final = 30.0
 """After which one that takes nothing any more is not waited for."""
+KEPT_S: Final = 600.0
+"""How long a copy stays after its last byte was sent: it holds files that the store does not need any more."""
+_SAID: Final = "copy.json"
+_STORE: Final = "store"
 
 
 class NoSuchCopy(UserError):
@@ -67,6 +73,23 @@ class Copy:
         """As it is sent."""
         return self.label.headers() | {APPLIED: self.applied.encode(), RESERVED: self.reserved}
 
+    def save(self, directory: Path) -> None:
+        """Beside its files."""
+        said = {"label": asdict(self.label), "applied": self.applied.encode(), "reserved": self.reserved}
+        (directory / _SAID).write_text(json.dumps(said))
+
+    @staticmethod
+    def load(directory: Path) -> Copy | None:
+        """What a process before this one gave, if that was not long ago."""
+        file = directory / _SAID
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            if time.time() - file.stat().st_mtime < KEPT_S:
+                said: dict[str, Any] = json.loads(file.read_text())
+                label, applied = Label(**said["label"]), Applied.decode(said["applied"])
+                files = directory / _STORE / FILES
+                return Copy(files=files, label=label, applied=applied, reserved=said["reserved"])
+        return None
+
 
 class Donor:
     """`GET /copy/offer`, `GET /copy`, and `GET /copy?digest=…&from=…` to go on.  Used by the server's threads."""
@@ -76,15 +99,18 @@ class Donor:
 
         Args:
             store: the one that is served.
-            directory: for copies; is removed.
+            directory: for copies.
             bandwidth: bytes/s at the most.
 
         """
         self._store, self._directory, self._bandwidth = store, directory, bandwidth
         self._lock = threading.Lock()
         self._busy_until, self._turn = 0.0, object()
-        self._copy: Copy | None = None
-        shutil.rmtree(directory, ignore_errors=True)
+        self._copy = Copy.load(directory)
+        if self._copy is None:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            self._keep(self._turn)
 
     async def offer(self, _: Request) -> Response:
         """What a copy would be: `index`, `quads`, and `size`, bytes of the files of the store as they are now."""
@@ -137,8 +163,26 @@ class Donor:
 
     def _end(self, turn: object) -> None:
         with self._lock:
+            if self._turn is not turn:
+                return
+            self._busy_until = 0.0
+            copy = self._copy
+        if copy is not None:
+            with suppress(FileNotFoundError):
+                copy.save(self._directory)  # it was asked for now
+            self._keep(turn)
+
+    def _keep(self, turn: object) -> None:
+        """For some time, if nobody else comes."""
+        timer = threading.Timer(KEPT_S, self._drop, (turn,))
+        timer.daemon = True
+        timer.start()
+
+    def _drop(self, turn: object) -> None:
+        with self._lock:
             if self._turn is turn:
-                self._busy_until = 0.0
+                self._copy = None
+                shutil.rmtree(self._directory, ignore_errors=True)
 
     def _find(self, digest: str | None, start: int) -> Copy:
         if digest is None:
@@ -155,16 +199,18 @@ class Donor:
         shutil.rmtree(self._directory, ignore_errors=True)
         try:
             self._directory.mkdir(parents=True)
-            path = self._directory / "store"
+            path = self._directory / _STORE
             applied = self._store.copy(path)
             files = path / FILES
             label = label_of(files, signature=render(applied.signature), quads=applied.quads)
         except OSError as error:
             raise Unavailable(f"no copy can be made: {error}") from error
-        return Copy(files=files, label=label, applied=applied, reserved=self._store.reserved)
+        copy = Copy(files=files, label=label, applied=applied, reserved=self._store.reserved)
+        copy.save(self._directory)
+        return copy
 
     def _chunks(self, copy: Copy, start: int, turn: object, how: Compression) -> Iterator[bytes]:
-        """Not faster than is allowed.  It is kept until the next one is asked for: the last bytes may be lost."""
+        """Not faster than is allowed.  All of it is kept: the last bytes may be lost."""
         began, sent = time.monotonic(), 0
         try:
             for chunk in packed(pieces_of(copy.files, start=start), how):

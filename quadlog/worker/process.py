@@ -21,6 +21,7 @@ from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.copying import Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.dryrun import DryRuns
+from quadlog.worker.early import Early
 from quadlog.worker.fed import Fed
 from quadlog.worker.feed import Feed
 from quadlog.worker.health import Health
@@ -56,8 +57,10 @@ class WorkerProcess:
         store = QuadStore.open(settings.data_dir / QUADS)
         self._topics: Final = Topics(settings.repository, settings.dc)
         self._rates: Final = RatesFile(settings.data_dir / RATES, speed=settings.net_speed_bits_per_sec)
-        self._store: Final = CatchingUp(settings, self._topics, store, self._rates).run()
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
+        self._status: Final = StatusProducer(self._outlet, self._topics.status)
+        with Early(settings, store, self._server, self._status.say) as early:
+            self._store: Final = CatchingUp(settings, self._topics, store, self._rates, early.tell).run()
         self._health: Final = Health()
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
@@ -90,7 +93,7 @@ class WorkerProcess:
             feed=self._feed,
             mouths=Mouths(
                 effects=EffectsProducer(outlet, self._topics.effects, settings.node_id, settings.dc),
-                status=StatusProducer(outlet, self._topics.status),
+                status=self._status,
                 settle=outlet.flush,
                 together=outlet.together,
             ),

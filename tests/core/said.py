@@ -25,6 +25,7 @@ from quadlog.core.model import (
     View,
 )
 from quadlog.core.records import (
+    CatchingUp,
     Cut,
     Effect,
     Fence,
@@ -170,6 +171,15 @@ heartbeats = st.builds(
     scrub_failure=names,
     mend=names,
     epoch=longs,
+    catching_up=st.none()
+    | st.builds(
+        CatchingUp,
+        way=names,
+        behind=longs,
+        percent=st.integers(0, 100),
+        left_s=st.none() | longs,
+        obstacle=names,
+    ),
 )
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
 rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=st.none() | longs)

@@ -10,7 +10,7 @@ import pytest
 from consumers.effects_ledger import EffectsLedger
 from quadlog.core.messages import Now
 from quadlog.core.model import GENESIS, Point
-from quadlog.core.records import Effect, Heartbeat, Outcome, Scrub, WorkerState
+from quadlog.core.records import CatchingUp, Effect, Heartbeat, Outcome, Scrub, WorkerState
 from quadlog.envelope import text_id
 from quadlog.master.crew import Crew, Door, Worker, Wrong
 from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, SOW_MS, Hands, Watch
@@ -294,6 +294,38 @@ def test_entries_without_effects_are_told() -> None:
     assert cluster.run(1, beat("a", 1)) == ["entries-undecided None 2"]
     cluster.hear(effect(2), effect(3))
     assert cluster.run(1, beat("a", 3)) == []
+
+
+def catching_up(worker: str, index: int, way: CatchingUp) -> Heartbeat:
+    return replace(beat(worker, index), state=WorkerState.STARTING, catching_up=way)
+
+
+def test_who_catches_up_before_it_serves_is_there_and_behind() -> None:
+    """Neither dead nor hung, as long as it says so; no read goes to it."""
+    cluster = Cluster(effect(1), effect(2), effect(3))
+    way = CatchingUp(way="full", behind=2, percent=40, left_s=90)
+    found = cluster.run(2 * LAG / 1000, beat("a", 3), catching_up("b", 1, way))
+    assert found == ["worker-lagging b 1"]
+    assert cluster.watch.alarms.all()[0].trouble.reason.endswith(
+        "it catches up: full, 40 %, about 90 s to go"
+    )
+    assert [worker.beat.worker for worker in cluster.crew.for_read(cluster.now, 0)] == ["a"]
+    [_, one] = cluster.crew.all()
+    assert cluster.crew.state(one, cluster.now) == "catching up"
+    assert cluster.crew.why_not(one, cluster.now, 0) == "catches up (full, 40 %, about 90 s to go)"
+    assert not cluster.knocked
+    cluster.run(TIMEOUT / 1000 + 1, beat("a", 3))
+    assert set(cluster.knocked) == {"b"}
+    assert cluster.crew.state(one, cluster.now) == "down"
+
+
+def test_who_catches_up_without_anything_does_not_wait_for_the_seed() -> None:
+    cluster = sown(replace(effect(1), signature_before=state(9)))
+    way = CatchingUp(way="full", behind=1, percent=0, left_s=None, obstacle="nobody gives a copy")
+    found = cluster.run(2 * LAG / 1000, beat("a", 1), catching_up("b", 0, way))
+    assert found == ["worker-lagging b 0"]
+    assert "full, but nobody gives a copy" in cluster.watch.alarms.all()[0].trouble.reason
+    assert not cluster.sown
 
 
 # --- seeds ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -32,6 +32,8 @@ AWAY = 200
 
 
 TAKEN = {"incremental": "worker serves", "compacted": "took a bundle", "full": "took a copy"}
+HUNG_S = 3.0
+"""After which a worker that says nothing and does not answer is told to hang: `worker-timeout`, and a knock."""
 UPDATES_S, READS_S = 50, 20
 """That go on meanwhile."""
 
@@ -189,6 +191,12 @@ def test_a_worker_that_is_wrong_is_rebuilt_by_a_copy(tmp_path: Path) -> None:
         assert logged(cluster, "worker-damaged") == 2
 
 
+def told_of(cluster: Cluster, name: str) -> dict[str, Any]:
+    """What a master knows of a worker."""
+    told: dict[str, Any] = next(one for one in cluster.status()["workers"] if one["id"] == name)
+    return told
+
+
 def test_where_nobody_can_give_a_copy_it_waits(tmp_path: Path) -> None:
     """The only worker that has the log is not there: the other one says so, waits for it, and has it afterwards."""
     with running_lab(tmp_path / "lab", dcs=1, workers=2) as lab:
@@ -201,6 +209,14 @@ def test_where_nobody_can_give_a_copy_it_waits(tmp_path: Path) -> None:
         starting = threading.Thread(target=lab.start, args=(away,))
         starting.start()
         until(lambda: logged(cluster, "no worker of this data centre gives a copy", away))
+        until(lambda: told_of(cluster, away)["state"] == "catching up")
+        assert "gives a copy: none is there" in told_of(cluster, away)["catching_up"]["obstacle"]
+        answer = HTTP.get(f"{cluster.workers[away]}/status")
+        assert (answer.status_code, answer.json()["state"]) == (503, "catching up")
+        time.sleep(2 * HUNG_S)
+        assert {
+            alarm["worker"] for alarm in cluster.status()["alarms"] if alarm["name"] == "worker-hung"
+        } == set()
         lab.start(evaluator)
         starting.join()
         assert logged(cluster, "took a copy", away) == 1

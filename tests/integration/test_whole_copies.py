@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
@@ -25,6 +26,7 @@ from quadlog.core.control import Control, ControlChange, ControlKind
 from quadlog.core.effect import Change
 from quadlog.core.lines import lines_of, signature_after
 from quadlog.core.model import Point
+from quadlog.core.records import CatchingUp as Progress
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
 from quadlog.parcel import pieces_of
@@ -32,18 +34,21 @@ from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
 from quadlog.worker import catching_up, copying
+from quadlog.worker import donor as donating
 from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.copying import Copied, Copying
-from quadlog.worker.donor import Donor
+from quadlog.worker.donor import Donor, NoSuchCopy
 from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import RatesFile
 from tests.e2e.cluster import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from quadlog.parcel import Label
 
 
 SMALL = 10_000
@@ -104,14 +109,14 @@ class Giver:
 
 @contextmanager
 def giving(
-    store: QuadStore, directory: Path, bandwidth: float = inf, *, offers: bool = True
+    store: QuadStore, directory: Path, bandwidth: float = inf, *, offers: bool = True, port: int = 0
 ) -> Iterator[Giver]:
     """A donor that serves; one that does not offer is of a version before that."""
     door = Donor(store, directory, bandwidth=bandwidth)
     routes = [Route("/copy", door.get), *([Route("/copy/offer", door.offer)] if offers else [])]
     app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
     giver = Giver(app, door)
-    [port] = free_ports(1)
+    port = port or free_ports(1)[0]
     server = uvicorn.Server(uvicorn.Config(giver, port=port, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -283,6 +288,68 @@ def test_where_nobody_gives_one_the_old_store_stays(
     old.close()
 
 
+def test_what_came_whole_and_is_wrong_is_asked_for_anew(
+    taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 500)
+
+    def wrong(*said: Any, **more: Any) -> Label:  # noqa: ANN401
+        return replace(parcel.label_of(*said, **more), digest="0" * 64)
+
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        with monkeypatch.context() as patched:
+            patched.setattr(donating, "label_of", wrong)
+            with pytest.raises(Unavailable, match="announced: nothing of it is kept"):
+                taker.copying.fetch(3)
+        check(taker, store, taker.copying.fetch(3))
+        assert giver.asked == ["", ""]
+
+
+def test_a_donor_that_was_begun_again_goes_on(
+    taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its taker tries as long as it may, and again later; another store is at its door meanwhile."""
+    store, later = filled(tmp_path / "store", 20_000), filled(tmp_path / "later", 5, index=9)
+    monkeypatch.setattr(copying, "TRIES", 2)
+    [port] = free_ports(1)
+    with giving(store, tmp_path / "out", port=port) as giver:
+        given_by(monkeypatch, giver.url)
+        giver.cut_after = [40_000, 0, 0]
+        with pytest.raises(Unavailable, match="2 times"):
+            taker.copying.fetch(3)
+    with giving(later, tmp_path / "out", port=port) as giver:
+        check(taker, store, taker.copying.fetch(3))
+        assert len(giver.asked) == 1
+        assert int(giver.asked[0].rpartition("=")[2]) > 0
+
+
+def test_a_copy_that_nobody_asks_for_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this process and of the one before; and one that is asked for does not."""
+    monkeypatch.setattr(donating, "KEPT_S", 0.5)
+    store, out = filled(tmp_path / "store", 5), tmp_path / "out"
+    door = Donor(store, out, bandwidth=inf)
+    turn = door._begin(None)
+    copy = door._find(None, 0)
+    door._end(turn)
+    time.sleep(0.3)
+    again = door._begin(copy.label.digest)
+    assert door._find(copy.label.digest, 0) == copy
+    time.sleep(0.4)
+    assert out.exists(), "it is being given"
+    door._end(again)
+    until(lambda: not out.exists(), 5)
+    with pytest.raises(NoSuchCopy):
+        door._find(copy.label.digest, 0)
+    door._find(None, 0)
+    assert Donor(store, out, bandwidth=inf)._copy is not None
+    until(lambda: not out.exists(), 5)
+    door._find(None, 0)
+    time.sleep(0.6)
+    Donor(store, out, bandwidth=inf)
+    assert not out.exists()
+
+
 def test_one_copy_at_a_time(tmp_path: Path) -> None:
     """Until it was taken, or its taker is not heard of any more."""
     store = filled(tmp_path / "store", 5)
@@ -327,6 +394,8 @@ class Starting:
     """Index of the newest effect."""
     beginnings: list[int] = field(default_factory=list)
     """Where the effects topic begins, each time it is asked; at 0 behind these."""
+    looks: list[Callable[[], Progress]] = field(default_factory=list)
+    """What it has said of itself, each by the next one."""
 
     def run(self, **settings: float | str) -> tuple[int, list[str]]:
         """The index that it begins to hear the log at, and what it said."""
@@ -342,7 +411,9 @@ class Starting:
         chosen = self.taker.settings.model_copy(update=settings)
         rates = RatesFile(self.taker.directory / "rates.json", speed=chosen.net_speed_bits_per_sec)
         with capture_logs() as said:
-            store = CatchingUp(chosen, Topics("main", "dc1"), self.taker.opened(), rates).run()
+            store = CatchingUp(
+                chosen, Topics("main", "dc1"), self.taker.opened(), rates, self.looks.append
+            ).run()
         index = store.applied.index
         store.close()
         return index, [str(one["event"]) for one in said if one["event"] != "gives a copy"]
@@ -406,6 +477,55 @@ def test_out_of_the_log(starting: Starting, tmp_path: Path, monkeypatch: pytest.
         starting.beginnings = [100, 100]
         out, took = "Replicating (out of sync)", "took a copy"
         assert starting.run() == (7, [out, took, f"{out}, forced", took])
+
+
+def test_it_says_how_far_it_is(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Progress] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            if starting.looks:
+                said.append(starting.looks[-1]())
+
+    store = filled(tmp_path / "store", 20_000)
+    with giving(store, tmp_path / "out", bandwidth=1_000_000.0) as giver, ThreadPoolExecutor() as pool:
+        given_by(monkeypatch, giver.url)
+        looking = pool.submit(look)
+        starting.run(**HURRIED)
+        ended.set()
+        looking.result()
+    assert {(one.way, one.behind, one.obstacle) for one in said} == {("full", 4, "")}
+    percents = [one.percent for one in said]
+    assert percents == sorted(percents)
+    assert len(set(percents)) > 5
+    assert percents[-1] == 100
+    half = next(one for one in said if one.percent >= 50)
+    assert half.left_s is not None
+    assert str(half).startswith(f"full, {half.percent} %, about ")
+
+
+def test_it_says_what_it_waits_for(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_by(monkeypatch)
+    starting.beginnings = [100, 100]
+    starting.run()
+    [_, second] = starting.looks
+    assert (second().way, second().behind, second().percent) == ("full", 4, 0)
+    assert str(second()) == "full, but no worker of this data centre gives a copy: none is there"
+
+
+def test_what_a_bundle_takes_is_told_by_what_it_took(
+    starting: Starting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = [0.0]
+    monkeypatch.setattr(catching_up, "time", SimpleNamespace(monotonic=lambda: moment[0]))
+    (starting.taker.directory / "rates.json").write_text('{"compacted": 0.1, "start_s": 20}')
+    given_by(monkeypatch)
+    starting.run(catch_up="compacted")
+    [look] = starting.looks
+    for now, percent, left_s in ((0.0, 0, 60), (30.0, 50, 30), (70.0, 99, None)):
+        moment[0] = now
+        assert look() == Progress(way="compacted", behind=4, percent=percent, left_s=left_s)
 
 
 def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

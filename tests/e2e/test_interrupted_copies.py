@@ -1,0 +1,100 @@
+"""A worker is copied over a slow link, and everything on the way is lost once: it goes on where it was."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.worker.copying import Coming
+from tests.e2e.cluster import Cluster, counted, evaluating, recount, until
+from tests.e2e.test_catching_up import delete_records, one_goes_away
+from tests.e2e.trouble import logged
+from tests.integration.relay import running_relay
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.lab_helpers import RunningLab
+
+pytestmark = pytest.mark.alone
+
+QUADS = 40_000
+RATE_MBIT = 10.0
+"""Of the link: a copy takes some twenty seconds."""
+CUT_S = 12.0
+"""Longer than a reader of a silent connection should wait, and than a taker tries in a row."""
+
+
+def filled(cluster: Cluster, quads: int) -> None:
+    """Of some 300 bytes each."""
+    for first in range(0, quads, 5_000):
+        lines = " . ".join(
+            f'<urn:s{number}> <urn:p> "{number:0250}"' for number in range(first, first + 5_000)
+        )
+        assert cluster.update(f"INSERT DATA {{ {lines} }}").status_code == 204
+
+
+def begin(lab: RunningLab, node_id: str) -> None:
+    """Have it started; it may die meanwhile."""
+
+    def start() -> None:
+        with suppress(Exception):
+            lab.start(node_id, QUADLOG_COPY_COMPRESSION="none")
+
+    threading.Thread(target=start, daemon=True).start()
+
+
+def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
+    """The donor is killed, then the receiver, then the link is cut."""
+    with running_lab(tmp_path / "lab", dcs=1, workers=2) as lab:
+        cluster = Cluster(lab)
+        away, donor = one_goes_away(cluster), evaluating(cluster)
+        filled(cluster, QUADS)
+        until(lambda: counted(cluster.workers[donor], "?s <urn:p> ?o") >= QUADS, 60)
+        coming = lab.directory / "nodes" / away / "data" / "copy.coming"
+        shutil.rmtree(coming.parent / "quads")
+        delete_records(lab.dcs[0]["kafka"], "main.dc1.agreed", "main.dc1.effects")
+        port = int(cluster.workers[donor].rpartition(":")[2])
+
+        def percent() -> float:
+            said, stream = Coming.load(coming), coming / "stream"
+            return 100 * stream.stat().st_size / said.label.size if said and stream.exists() else 0.0
+
+        with running_relay(port, port) as relay:
+            door = {"QUADLOG_WORKER_URL": f"http://127.0.0.1:{relay.doors['dc1'].port}"}
+            relay.slow(rate_mbit=RATE_MBIT)
+            lab.kill(donor)
+            lab.start(donor, **door)
+            began = time.monotonic()
+            begin(lab, away)
+            until(lambda: percent() > 15, 60)
+            lab.kill(donor)
+            lab.start(donor, **door)
+            until(lambda: percent() > 40, 60)
+            lab.kill(away)
+            at = percent()
+            begin(lab, away)
+            until(lambda: percent() > at + 5, 60)
+            relay.set(lambda state: state.cut("dc1", "dc2"))
+            at = percent()
+            time.sleep(CUT_S)
+            assert percent() < at + 5, "nothing comes through"
+            assert cluster.update("INSERT DATA { <urn:s> <urn:q> 1 }").status_code == 204
+            relay.set(lambda state: state.heal("dc1", "dc2"))
+            until(lambda: logged(cluster, "took a copy", away), 90)
+            print(f"in service {time.monotonic() - began:.1f} s after it was begun")
+            cluster.wait_until_equal()
+        assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
+        said = (lab.directory / "logs" / f"{donor}.log").read_text()
+        starts = [int(found) for found in re.findall(r'event="gives a copy".* start=(\d+)', said)]
+        print(f"asked for from {starts}")
+        assert starts[0] == 0
+        assert len(starts) >= 4
+        assert starts == sorted(starts), "nothing came twice"
