@@ -26,7 +26,7 @@ from quadlog.packing import Compression, DamagedChunk, Unpacked
 from quadlog.parcel import PIECE, Label, Unpacker
 from quadlog.quaddir import FILES, new_reserved_graph
 from quadlog.quadstore import QuadStore
-from quadlog.worker.donor import APPLIED, COMPRESSION, RESERVED, NoSuchCopy
+from quadlog.worker.donor import APPLIED, COMPRESSION, RESERVED, STORE, STORE_HERE, NoSuchCopy
 from quadlog.worker.mend import QUADS, put_aside
 
 if TYPE_CHECKING:
@@ -246,7 +246,9 @@ class Copying:
         return coming
 
     def _begin(self, donor: str, answer: httpx.Response) -> Coming:
-        label = Label.of(answer.headers)
+        label, store = Label.of(answer.headers), answer.headers.get(STORE, STORE_HERE)
+        if store != STORE_HERE:
+            raise QuadlogError(f"its store is of {store}, and here is {STORE_HERE}: have both of one version")
         free = shutil.disk_usage(self._directory).free
         if free < label.size * SPARE:
             raise QuadlogError(

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import pyoxigraph
 import structlog
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -41,6 +42,9 @@ APPLIED: Final = "Quadlog-Applied"
 """What is applied in a copy, as a store says it."""
 RESERVED: Final = "Quadlog-Reserved-Graph"
 """The name of its reserved graph."""
+STORE: Final = "Quadlog-Store"
+"""What made its files, and can read them."""
+STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
 COMPRESSION: Final = "Quadlog-Compression"
 """What is wanted, and what comes: `zstd`, `snappy` or `none`."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
@@ -71,7 +75,8 @@ class Copy:
 
     def headers(self) -> dict[str, str]:
         """As it is sent."""
-        return self.label.headers() | {APPLIED: self.applied.encode(), RESERVED: self.reserved}
+        applied = self.applied.encode()
+        return self.label.headers() | {APPLIED: applied, RESERVED: self.reserved, STORE: STORE_HERE}
 
     def save(self, directory: Path) -> None:
         """Beside its files."""

@@ -37,7 +37,7 @@ from quadlog.worker import catching_up, copying
 from quadlog.worker import donor as donating
 from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.copying import Copied, Copying
-from quadlog.worker.donor import Donor, NoSuchCopy
+from quadlog.worker.donor import Copy, Donor, NoSuchCopy
 from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import RatesFile
 from tests.e2e.cluster import until
@@ -286,6 +286,24 @@ def test_where_nobody_gives_one_the_old_store_stays(
     old = taker.opened()
     assert (old.applied.index, old.recount()[1]) == (3, 3)
     old.close()
+
+
+def test_a_store_of_another_version_is_not_taken(
+    taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor a byte of it; another donor is asked."""
+    store = filled(tmp_path / "store", 500)
+    with giving(store, tmp_path / "out") as giver, giving(store, tmp_path / "out2") as other:
+        given_by(monkeypatch, giver.url, other.url)
+        make = Copy.headers
+        with monkeypatch.context() as patched:
+            patched.setattr(Copy, "headers", lambda copy: make(copy) | {"Quadlog-Store": "oxigraph 0.4"})
+            with pytest.raises(
+                Unavailable, match=r"its store is of oxigraph 0\.4, and here is oxigraph \d+\.\d+: have both"
+            ):
+                taker.copying.fetch(3)
+        assert (giver.asked, other.asked) == ([""], [""])
+        check(taker, store, taker.copying.fetch(3))
 
 
 def test_what_came_whole_and_is_wrong_is_asked_for_anew(
