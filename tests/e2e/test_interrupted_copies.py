@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
+from quadlog.kafka.leash import leashed
 from quadlog.worker.copying import Coming
 from tests.e2e.cluster import Cluster, counted, evaluating, recount, until
 from tests.e2e.test_catching_up import delete_records, one_goes_away
@@ -19,6 +23,7 @@ from tests.integration.relay import running_relay
 from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.lab_helpers import RunningLab
@@ -51,6 +56,30 @@ def begin(lab: RunningLab, node_id: str) -> None:
     threading.Thread(target=start, daemon=True).start()
 
 
+@contextmanager
+def behind(door: int, settings: Path, directory: Path) -> Iterator[None]:
+    """The worker of these settings, killed in the end; the others reach it by another port."""
+    text = settings.read_text()
+    port = int(re.findall(r"(?m)^port = (\d+)$", text)[0])
+    text = re.sub(r"(?m)^worker-url = .*$", f'worker-url = "http://127.0.0.1:{door}"', text)
+    file = directory / "worker.toml"
+    file.write_text(text)
+    command = leashed([sys.executable, "-m", "quadlog", "worker", "--config", str(file)])
+    with (directory / "log").open("a") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            until(lambda: is_up(f"http://127.0.0.1:{port}/status"))
+            yield
+        finally:
+            process.kill()
+
+
+def is_up(url: str) -> bool:
+    """Whether a worker serves there."""
+    with suppress(httpx.TransportError):
+        return httpx.get(url).is_success
+    return False
+
+
 def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
     """The donor is killed, then the receiver, then the link is cut."""
     with running_lab(tmp_path / "lab", dcs=1, workers=2) as lab:
@@ -62,39 +91,39 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
         shutil.rmtree(coming.parent / "quads")
         delete_records(lab.dcs[0]["kafka"], "main.dc1.agreed", "main.dc1.effects")
         port = int(cluster.workers[donor].rpartition(":")[2])
+        settings = lab.directory / "nodes" / donor / "worker.toml"
+        lab.kill(donor)
 
         def percent() -> float:
             said, stream = Coming.load(coming), coming / "stream"
             return 100 * stream.stat().st_size / said.label.size if said and stream.exists() else 0.0
 
         with running_relay(port, port) as relay:
-            door = {"QUADLOG_WORKER_URL": f"http://127.0.0.1:{relay.doors['dc1'].port}"}
             relay.slow(rate_mbit=RATE_MBIT)
-            lab.kill(donor)
-            lab.start(donor, **door)
+            door = relay.doors["dc1"].port
             began = time.monotonic()
-            begin(lab, away)
-            until(lambda: percent() > 15, 60)
-            lab.kill(donor)
-            lab.start(donor, **door)
-            until(lambda: percent() > 40, 60)
-            lab.kill(away)
-            at = percent()
-            begin(lab, away)
-            until(lambda: percent() > at + 5, 60)
-            relay.set(lambda state: state.cut("dc1", "dc2"))
-            at = percent()
-            time.sleep(CUT_S)
-            assert percent() < at + 5, "nothing comes through"
-            assert cluster.update("INSERT DATA { <urn:s> <urn:q> 1 }").status_code == 204
-            relay.set(lambda state: state.heal("dc1", "dc2"))
-            until(lambda: logged(cluster, "took a copy", away), 90)
-            print(f"in service {time.monotonic() - began:.1f} s after it was begun")
-            cluster.wait_until_equal()
-        assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
-        said = (lab.directory / "logs" / f"{donor}.log").read_text()
-        starts = [int(found) for found in re.findall(r'event="gives a copy".* start=(\d+)', said)]
+            with behind(door, settings, tmp_path):
+                begin(lab, away)
+                until(lambda: percent() > 15, 60)
+            with behind(door, settings, tmp_path):
+                until(lambda: percent() > 40, 60)
+                lab.kill(away)
+                at = percent()
+                begin(lab, away)
+                until(lambda: percent() > at + 5, 60)
+                relay.set(lambda state: state.cut("dc1", "dc2"))
+                at = percent()
+                time.sleep(CUT_S)
+                assert percent() < at + 5, "nothing comes through"
+                assert cluster.update("INSERT DATA { <urn:s> <urn:q> 1 }").status_code == 204
+                relay.set(lambda state: state.heal("dc1", "dc2"))
+                until(lambda: logged(cluster, "took a copy", away), 90)
+                print(f"in service {time.monotonic() - began:.1f} s after it was begun")
+                cluster.wait_until_equal()
+                assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
+        said = re.sub(r"\x1b\[[0-9;]*m", "", (tmp_path / "log").read_text())
+        starts = [int(found) for found in re.findall(r"gives a copy.* start=(\d+)", said)]
         print(f"asked for from {starts}")
         assert starts[0] == 0
-        assert len(starts) >= 4
-        assert starts == sorted(starts), "nothing came twice"
+        assert len(starts) >= 3
+        assert starts == sorted(set(starts)), "nothing came twice"

@@ -120,7 +120,9 @@ def test_a_worker_that_is_busy_for_seconds_is_not_replaced(cluster: Cluster) -> 
     quads = "\n".join(f'{subject} <urn:has> "{number} {"x" * 60}" .' for number in range(80_000))
     key = {"Idempotency-Key": str(uuid.uuid4())}
     answer = HTTP.post(
-        f"{cluster.masters[0]}/update", content=f"INSERT DATA {{ GRAPH {graph} {{ {quads} }} }}", headers=UPDATE | key
+        f"{cluster.masters[0]}/update",
+        content=f"INSERT DATA {{ GRAPH {graph} {{ {quads} }} }}",
+        headers=UPDATE | key,
     )
     assert answer.status_code in {204, 503}, answer.text  # it may take longer than request-timeout
     applied_key(cluster, key["Idempotency-Key"])
