@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 Colors: TypeAlias = dict[str, int]
 """Of every blank node; those of different colors are told apart by something."""
+Painted: TypeAlias = Counter[tuple[str, tuple[int, ...]]]
+"""Facts in colors in the place of labels."""
+Looks: TypeAlias = frozenset[tuple[tuple[str, tuple[int, ...]], int]]
+"""The same, as a key."""
 
 
 class _Fact(NamedTuple):
@@ -28,9 +32,55 @@ class _Fact(NamedTuple):
 
 
 def isomorphic(left: Iterable[ox.Quad], right: Iterable[ox.Quad]) -> bool:
-    """Is there a renaming of blank nodes that makes one the other?"""
-    facts, others = {_fact(quad) for quad in left}, {_fact(quad) for quad in right}
-    return _pair(facts, _plain(facts), others, _plain(others))
+    """Is there a renaming of blank nodes that makes one the other?
+
+    Quads without a common blank node do not matter to each other, so each cluster of one side is to be one of the
+    other side; which one of those that are the same is no matter.
+    """
+    ground, blank = _parted(left)
+    other_ground, other_blank = _parted(right)
+    if ground != other_ground:
+        return False
+    others = _clusters(other_blank)
+    for looks, clusters in _clusters(blank).items():
+        candidates = others.pop(looks, [])
+        for facts in clusters:
+            found = (other for other in candidates if _pair(facts, _plain(facts), other, _plain(other)))
+            if (same := next(found, None)) is None:
+                return False
+            candidates.remove(same)
+        if candidates:
+            return False
+    return not others
+
+
+def _parted(quads: Iterable[ox.Quad]) -> tuple[set[_Fact], set[_Fact]]:
+    """Those without blank nodes, and those with some."""
+    facts = {_fact(quad) for quad in quads}
+    blank = {fact for fact in facts if fact.nodes}
+    return facts - blank, blank
+
+
+def _clusters(facts: set[_Fact]) -> dict[Looks, list[set[_Fact]]]:
+    """What hangs together by blank nodes, by what can be seen of it without their labels."""
+    head: dict[str, str] = {}
+
+    def head_of(node: str) -> str:
+        while (above := head.setdefault(node, node)) != node:
+            head[node] = node = head[above]
+        return node
+
+    for fact in facts:
+        for node in fact.nodes[1:]:
+            head[head_of(node)] = head_of(fact.nodes[0])
+    together: defaultdict[str, set[_Fact]] = defaultdict(set)
+    for fact in facts:
+        together[head_of(fact.nodes[0])].add(fact)
+    clusters: defaultdict[Looks, list[set[_Fact]]] = defaultdict(list)
+    for cluster in together.values():
+        colors = _refined(cluster, _plain(cluster))
+        clusters[frozenset(_painted(cluster, colors).items())].append(cluster)
+    return clusters
 
 
 def _plain(facts: set[_Fact]) -> Colors:
@@ -74,7 +124,7 @@ def _refined(facts: set[_Fact], colors: Colors) -> Colors:
         colors = finer
 
 
-def _painted(facts: set[_Fact], colors: Colors) -> Counter[tuple[str, tuple[int, ...]]]:
+def _painted(facts: set[_Fact], colors: Colors) -> Painted:
     return Counter((shape, tuple(colors[node] for node in nodes)) for shape, nodes in facts)
 
 

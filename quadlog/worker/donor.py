@@ -29,10 +29,11 @@ from quadlog.parcel import Label, label_of, pieces_of
 from quadlog.quaddir import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterable, Callable, Iterator, Mapping
     from pathlib import Path
 
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from quadlog.quadstore import QuadStore
 
@@ -142,10 +143,9 @@ class Donor:
             raise
         how = wanted_in(request.headers)
         log.info("gives a copy", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
-        return StreamingResponse(
-            iterate_in_threadpool(self._chunks(copy, int(start), turn, how)),
-            headers=copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE},
-        )
+        chunks = iterate_in_threadpool(self._chunks(copy, int(start), turn, how))
+        headers = copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE}
+        return _Given(chunks, headers, lambda: self._end(turn))
 
     def _begin(self, digest: str | None) -> object:
         """Whoever knows the copy that is given is its taker, and was cut off."""
@@ -217,15 +217,30 @@ class Donor:
     def _chunks(self, copy: Copy, start: int, turn: object, how: Compression) -> Iterator[bytes]:
         """Not faster than is allowed.  All of it is kept: the last bytes may be lost."""
         began, sent = time.monotonic(), 0
+        for chunk in packed(pieces_of(copy.files, start=start), how):
+            if not self._goes_on(turn):
+                return
+            yield chunk
+            sent += len(chunk)
+            time.sleep(max(0.0, began + sent / self._bandwidth - time.monotonic()))
+
+
+class _Given(StreamingResponse):
+    """An answer that says when it is over, also where nobody stayed to hear its first byte."""
+
+    def __init__(
+        self, chunks: AsyncIterable[bytes], headers: Mapping[str, str], over: Callable[[], None]
+    ) -> None:
+        """Not begun."""
+        super().__init__(chunks, headers=headers)
+        self._over = over
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
         try:
-            for chunk in packed(pieces_of(copy.files, start=start), how):
-                if not self._goes_on(turn):
-                    return
-                yield chunk
-                sent += len(chunk)
-                time.sleep(max(0.0, began + sent / self._bandwidth - time.monotonic()))
+            await super().__call__(scope, receive, send)
         finally:
-            self._end(turn)
+            self._over()
 
 
 def wanted_in(headers: Mapping[str, str]) -> Compression:

@@ -28,6 +28,11 @@ SAME = {
     "labels": ("_:a <urn:p> _:b . _:b <urn:q> 1", "_:b <urn:p> _:a . _:a <urn:q> 1"),
     "rings": (ring(6, "a") + ring(3, "b"), ring(3, "x") + ring(6, "y")),
     "many alike": ("".join(f"_:a{n} <urn:p> 1 ." for n in range(20)), "[] <urn:p> 1 ." * 20),
+    "very many alike": ("[] <urn:p> 1 ." * 1000, "".join(f"_:a{n} <urn:p> 1 ." for n in range(1000))),
+    "many rings": (
+        "".join(ring(3 + n % 2, f"a{n}x") for n in range(100)),
+        "".join(ring(4 - n % 2, f"b{n}x") for n in range(100)),
+    ),
     "all to all": (all_to_all(14, "a"), all_to_all(14, "b")),
     "triple terms": ("_:a <urn:p> <<( _:a <urn:p> _:b )>>", "_:b <urn:p> <<( _:b <urn:p> _:a )>>"),
     "graphs": (
@@ -42,6 +47,10 @@ OTHER = {
     "one for two": ("_:a <urn:p> 1 . _:a <urn:q> 1", "_:a <urn:p> 1 . _:b <urn:q> 1"),
     "rings": (ring(6, "a"), ring(3, "a") + ring(3, "b")),
     "many alike": ("[] <urn:p> 1 ." * 19, "[] <urn:p> 1 ." * 20),
+    "how often which ring": (
+        "".join(ring(3 + (n < 7), f"a{n}x") for n in range(14)),
+        "".join(ring(3 + (n < 7), f"b{n}x") for n in range(12)) + ring(6, "b"),
+    ),
     "triple terms": ("_:a <urn:p> <<( _:a <urn:p> _:b )>>", "_:a <urn:p> <<( _:b <urn:p> _:a )>>"),
     "graphs": (
         "GRAPH <urn:g> { _:a <urn:p> 1 } _:a <urn:p> 2 .",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import threading
 import time
@@ -18,6 +19,7 @@ import uvicorn
 from pyoxigraph import Literal, NamedNode, Quad
 from starlette.applications import Starlette
 from starlette.routing import Route
+from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
 from quadlog import parcel
@@ -303,7 +305,26 @@ def test_a_store_of_another_version_is_not_taken(
             ):
                 taker.copying.fetch(3)
         assert (giver.asked, other.asked) == ([""], [""])
+        monkeypatch.setattr(copying, "PAUSE_S", 1.0)  # they may not have seen yet that nobody listens
         check(taker, store, taker.copying.fetch(3))
+
+
+def test_who_leaves_before_the_first_byte_keeps_nobody_waiting(tmp_path: Path) -> None:
+    door = Donor(filled(tmp_path / "store", 500), tmp_path / "out", bandwidth=inf)
+    app = Starlette(routes=[Route("/copy", door.get)], exception_handlers={QuadlogError: handle_error})
+    asked = {"type": "http", "method": "GET", "path": "/copy", "query_string": b"", "headers": []}
+
+    async def nothing() -> Message:
+        await asyncio.Event().wait()
+        return {}
+
+    async def gone(_: Message) -> None:
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(app(asked, nothing, gone))
+    with TestClient(app) as another:
+        assert another.get("/copy").is_success
 
 
 def test_what_came_whole_and_is_wrong_is_asked_for_anew(
