@@ -1,71 +1,156 @@
-"""Packing: a stream of bytes as chunks on their way, each compressed and checked by itself.
+"""Packing: a stream of bytes as chunks on their way, each checked by itself.
 
-A chunk is its length as it is sent, its length as it is, a digest of what is sent, and that.  So what was damaged is
-noticed before it is used, and whoever was cut off goes on behind the last chunk that came.
+A chunk is its length as it is sent, its length as it is, how it is compressed, a digest of what is sent, and that.  So
+what was damaged is noticed before it is used, and whoever was cut off goes on behind the last chunk that came.
+
+What zstd sends is one frame: a chunk may point back at any one before it, as far as the window goes.  In RocksDB's
+files the same terms stand under several keys, far from each other, and hardly anything else can be compressed.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import cramjam
 
 from quadlog.errors import UserError
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
+
+_T = TypeVar("_T")
 
 CHUNK: Final = 1024 * 1024
 """Bytes of one, at the most."""
+WINDOW: Final = 256 * CHUNK
+"""Bytes that zstd looks back: who unpacks lends so much memory, who packs half as much again."""
+LEAST_WINDOW: Final = CHUNK
+AHEAD: Final = 4
+"""Chunks that are made while one is sent."""
+
+PROBE: Final = 24
+"""Chunks that are sent as they are to find out what the way takes."""
+_SWALLOWED: Final = 16
+"""Of these, the first ones: buffers on the way take them at once."""
+COMPRESSED: Final = 50e6
+"""Bytes a second that one core compresses by zstd: a way that takes more is not made faster."""
 
 _DIGEST: Final = 16
-_HEAD: Final = struct.Struct(f">II{_DIGEST}s")
-_LEVEL: Final = 3
-"""Of zstd: what RocksDB has compressed becomes no smaller by a higher one."""
+_HEAD: Final = struct.Struct(f">IIc{_DIGEST}s")
+_TABLE: Final = 3
+"""A hash table has so many powers of two less entries than the window bytes, of 4 bytes each."""
 
 
 class Compression(StrEnum):
     """How."""
 
+    AUTO = "auto"
+    """By zstd, if the way is slow enough for that."""
     ZSTD = "zstd"
     SNAPPY = "snappy"
     NONE = "none"
+
+
+_SIGNS: Final = {Compression.ZSTD: b"z", Compression.SNAPPY: b"s", Compression.NONE: b"-"}
 
 
 class DamagedChunk(UserError):
     """What came is not what was sent: ask for it again."""
 
 
-def packed(pieces: Iterable[bytes], how: Compression) -> Iterator[bytes]:
+def packed(pieces: Iterable[bytes], how: Compression, *, window: int = WINDOW) -> Iterator[bytes]:
     """A chunk for each piece, which has no more than `CHUNK` bytes."""
+    pieces = iter(pieces)
+    packer = _Packer(window)
+    if how is Compression.AUTO:
+        sent, began = 0, 0.0
+        for number, piece in zip(range(PROBE), pieces, strict=False):
+            if number == _SWALLOWED:
+                sent, began = 0, time.monotonic()
+            yield packer.chunk(piece, Compression.NONE)
+            sent += len(piece)
+        is_slow = sent < COMPRESSED * (time.monotonic() - began)
+        how = Compression.ZSTD if is_slow else Compression.NONE
     for piece in pieces:
-        sent = _smaller(piece, how)
-        yield _HEAD.pack(len(sent), len(piece), _digest(sent)) + sent
+        yield packer.chunk(piece, how)
 
 
-def _smaller(piece: bytes, how: Compression) -> bytes:
-    match how:
-        case Compression.ZSTD:
-            return bytes(cramjam.zstd.compress(piece, level=_LEVEL))
-        case Compression.SNAPPY:
-            return bytes(cramjam.snappy.compress_raw(piece))
-        case Compression.NONE:
-            return piece
+def window_for(size: int, *most: int) -> int:
+    """Of a stream of so many bytes, where nobody lends more than that: a power of two."""
+    least = min(*most, 1 << max(0, size - 1).bit_length())
+    return max(LEAST_WINDOW, 1 << least.bit_length() - 1)
+
+
+class _Packer:
+    """Chunks of one stream."""
+
+    def __init__(self, window: int) -> None:
+        log = window.bit_length() - 1
+        parameter = zstd.CompressionParameter
+        self._frame: Final = zstd.ZstdCompressor(
+            options={
+                parameter.strategy: zstd.Strategy.fast,
+                parameter.window_log: log,
+                parameter.hash_log: log - _TABLE,
+                parameter.min_match: 7,
+            }
+        )
+
+    def chunk(self, piece: bytes, how: Compression) -> bytes:
+        sent = self._smaller(piece, how)
+        return _HEAD.pack(len(sent), len(piece), _SIGNS[how], _digest(sent)) + sent
+
+    def _smaller(self, piece: bytes, how: Compression) -> bytes:
+        match how:
+            case Compression.ZSTD:
+                return self._frame.compress(piece, zstd.ZstdCompressor.FLUSH_BLOCK)
+            case Compression.SNAPPY:
+                return bytes(cramjam.snappy.compress_raw(piece))
+            case _:
+                return piece
 
 
 def _digest(sent: bytes) -> bytes:
     return blake2b(sent, digest_size=_DIGEST).digest()
 
 
+def ahead(pieces: Iterator[_T], count: int = AHEAD) -> Generator[_T]:
+    """The same, made by a thread while the one before is used."""
+    executor = ThreadPoolExecutor(1)
+    try:
+        waiting = deque(executor.submit(next, pieces, None) for _ in range(count))
+        while (piece := waiting.popleft().result()) is not None:
+            waiting.append(executor.submit(next, pieces, None))
+            yield piece
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
 class Unpacked:
     """Takes chunks in pieces of any size."""
 
-    def __init__(self, how: Compression) -> None:
-        """Nothing came yet."""
-        self._how, self._held = how, bytearray()
+    def __init__(self, *, window: int = WINDOW) -> None:
+        """Nothing came yet.
+
+        Args:
+            window: that this side lends memory for.
+
+        """
+        self._held = bytearray()
+        self._window = window
+        self._frame: zstd.ZstdDecompressor | None = None
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """What the chunks are that are whole now.
@@ -76,7 +161,7 @@ class Unpacked:
         """
         self._held += piece
         while len(self._held) >= _HEAD.size:
-            sent, size, digest = _HEAD.unpack_from(self._held)
+            sent, size, sign, digest = _HEAD.unpack_from(self._held)
             if size > CHUNK or sent > 2 * CHUNK:
                 raise DamagedChunk(f"a chunk of {size} bytes is announced, and none has more than {CHUNK}")
             end = _HEAD.size + sent
@@ -86,20 +171,31 @@ class Unpacked:
             if _digest(found) != digest:
                 raise DamagedChunk("a chunk has not the digest that stands before it")
             del self._held[:end]
-            yield self._larger(found, size)
+            yield self._larger(found, size, sign)
 
-    def _larger(self, sent: bytes, size: int) -> bytes:
-        whole = bytearray(size)
+    def _larger(self, sent: bytes, size: int, sign: bytes) -> bytes:
+        how = next((how for how, known in _SIGNS.items() if known == sign), None)
         try:
-            match self._how:
+            match how:
                 case Compression.ZSTD:
-                    count: int = cramjam.zstd.decompress_into(sent, whole)
+                    whole = self._of_frame(sent, size)
                 case Compression.SNAPPY:
-                    count = cramjam.snappy.decompress_raw_into(sent, whole)
+                    room = bytearray(size)
+                    whole = bytes(room[: cramjam.snappy.decompress_raw_into(sent, room)])
                 case Compression.NONE:
-                    whole, count = bytearray(sent), len(sent)
-        except cramjam.DecompressionError as error:
-            raise DamagedChunk(f"a chunk is no {self._how}: {error}") from error
-        if count != size:
-            raise DamagedChunk(f"a chunk has {count} bytes, and {size} were announced")
-        return bytes(whole)
+                    whole = sent
+                case _:
+                    raise DamagedChunk(f"a chunk is compressed in a way that is not known: {sign!r}")
+        except (zstd.ZstdError, cramjam.DecompressionError) as error:
+            raise DamagedChunk(f"a chunk is no {how}: {error}") from error
+        if len(whole) != size:
+            raise DamagedChunk(f"a chunk has {len(whole)} bytes, and {size} were announced")
+        return whole
+
+    def _of_frame(self, sent: bytes, size: int) -> bytes:
+        if self._frame is None:
+            log = self._window.bit_length() - 1
+            self._frame = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: log})
+        if self._frame.eof:
+            raise DamagedChunk("a chunk comes behind the end of its frame")
+        return self._frame.decompress(sent, size + 1)

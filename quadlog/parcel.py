@@ -7,11 +7,12 @@ the same files always make the same bytes, and the same digest.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tarfile
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from quadlog.errors import StateError, UserError
 
@@ -166,19 +167,62 @@ async def gathered(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 class Unpacker:
     """Writes the files of a stream while it comes in, in pieces of any size."""
 
-    def __init__(self, directory: Path) -> None:
-        """`directory` is empty."""
+    def __init__(self, directory: Path, heads: Path | None = None) -> None:
+        """Begin, or go on behind what came before.
+
+        Args:
+            directory: for the files; empty if nothing came before.
+            heads: a file that says what these files are to be, for another one to go on; None: nobody will.
+
+        Raises:
+            UserError: what came before is damaged.
+            OSError: it cannot be read.
+
+        """
         self._directory = directory
         self._digest, self._size = blake2b(digest_size=32), 0
         self._held = b""
         self._file: BinaryIO | None = None
         self._left = self._padding = 0
         self._is_ended = False
+        self._heads: BinaryIO | None = None
+        if heads is not None:
+            heads.touch()
+            known = heads.read_bytes()
+            os.truncate(heads, len(known) // _BLOCK * _BLOCK)
+            try:
+                self._read_again(known)
+            except BaseException:
+                self._let_go()
+                raise
+            self._heads = heads.open("ab", buffering=0)
+
+    def _read_again(self, heads: bytes) -> None:
+        for at in range(0, len(heads) - _BLOCK + 1, _BLOCK):
+            if self._left:
+                raise UserError("a file that came before has lost its end")
+            head = heads[at : at + _BLOCK]
+            self._took(bytes(self._padding) + head)
+            file = self._begin(head, "a+b")
+            file.seek(0)
+            while piece := file.read(min(PIECE, self._left)):
+                self._took(piece)
+                self._left -= len(piece)
 
     @property
     def size(self) -> int:
-        """Bytes that came in."""
+        """Bytes that came in, and are kept."""
         return self._size
+
+    def _took(self, piece: bytes) -> None:
+        self._digest.update(piece)
+        self._size += len(piece)
+
+    def end_at(self, size: int) -> None:
+        """Nothing needs to come if all that is missing of a stream of this size is its end."""
+        rest = size - self._size
+        if not self._left and rest == self._padding + len(_END):
+            self.feed(bytes(rest))
 
     def feed(self, piece: bytes) -> None:
         """The next piece.
@@ -188,8 +232,7 @@ class Unpacker:
             OSError: it cannot be written.
 
         """
-        self._digest.update(piece)
-        self._size += len(piece)
+        self._took(piece)
         rest = memoryview(self._held + piece if self._held else piece)
         self._held = b""
         while rest:
@@ -204,23 +247,30 @@ class Unpacker:
                 self._held = bytes(rest)
                 return
             else:
-                self._begin(bytes(rest[:_BLOCK]))
+                self._block(bytes(rest[:_BLOCK]))
                 taken = _BLOCK
             rest = rest[taken:]
 
-    def _begin(self, block: bytes) -> None:
-        self._let_go()
+    def _block(self, block: bytes) -> None:
+        """Not of a file: the head of the next one, or what stands behind the last one."""
         if self._is_ended or not any(block):
             self._is_ended = True
-            return
+        else:
+            self._begin(block)
+
+    def _begin(self, block: bytes, mode: str = "xb") -> BinaryIO:
+        self._let_go()
         try:
             info = tarfile.TarInfo.frombuf(block, "ascii", "strict")
         except (tarfile.TarError, UnicodeError) as error:
             raise UserError(f"this is not the stream of a seed: {error}") from error
         if not info.isreg() or not _NAME.fullmatch(info.name) or info.name.startswith(_LEFT_OUT):
             raise UserError(f"a seed has plain files in one directory, not {info.name!r}")
+        if self._heads is not None:
+            self._heads.write(block)
         self._left, self._padding = info.size, -info.size % _BLOCK
-        self._file = (self._directory / info.name).open("xb", buffering=0)
+        self._file = cast("BinaryIO", (self._directory / info.name).open(mode, buffering=0))
+        return self._file
 
     def _let_go(self) -> None:
         if self._file is not None:
@@ -245,3 +295,5 @@ class Unpacker:
     def close(self) -> None:
         """However it ended."""
         self._let_go()
+        if self._heads is not None:
+            self._heads.close()

@@ -366,8 +366,10 @@ class WorkerSettings(NodeSettings):
     """How it comes to the end of the log at its start: effect by effect, by a bundle, by a copy, or as seems best."""
     copy_bandwidth: Annotated[float, Field(gt=0)] = inf
     """Bytes/s at the most of a copy that this worker gives to another one."""
-    copy_compression: Literal["zstd", "snappy", "none"] = "zstd"
-    """Of a copy that this worker takes, if the one that gives it speaks that."""
+    copy_compression: Literal["auto", "zstd", "snappy", "none"] = "auto"
+    """Of a copy that this worker takes; auto: by zstd, unless the way is faster than a core compresses."""
+    copy_window: Annotated[int, Field(ge=MIB, le=1024 * MIB)] = 256 * MIB
+    """Bytes that zstd looks back in a copy: who takes it lends so much memory, who gives it half as much again."""
     min_time_to_consider_full_replication: Annotated[float, Field(ge=0)] = MIN_S
     """Seconds that it has to take effect by effect before another way is considered."""
     net_speed_bits_per_sec: Annotated[float, Field(gt=0)] = SPEED

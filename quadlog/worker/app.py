@@ -73,6 +73,7 @@ def make_app(
             Route("/seed", seeds.put, methods=["PUT"]),
             Route("/seed/near", seeds.near, methods=["GET"]),
             Route("/copy", donor.get, methods=["GET"]),
+            Route("/copy", donor.post, methods=["POST"]),
             Route("/copy/offer", donor.offer, methods=["GET"]),
             Route("/rebuild", duty.rebuild, methods=["POST"]),
             Route("/{path:path}", _refuse, methods=_WRITES),

@@ -14,22 +14,25 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import pyoxigraph
 import structlog
+from anyio import CancelScope, to_thread
 from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from quadlog import packing
 from quadlog.applied import Applied
 from quadlog.core.signature import render
 from quadlog.errors import Unavailable, UserError
-from quadlog.packing import Compression, packed
+from quadlog.packing import LEAST_WINDOW, Compression, ahead, packed, window_for
 from quadlog.parcel import Label, label_of, pieces_of
 from quadlog.quaddir import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
     from starlette.requests import Request
@@ -44,10 +47,12 @@ APPLIED: Final = "Quadlog-Applied"
 RESERVED: Final = "Quadlog-Reserved-Graph"
 """The name of its reserved graph."""
 STORE: Final = "Quadlog-Store"
-"""What made its files, and can read them."""
+"""What the one who asks for a copy can read."""
 STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
 COMPRESSION: Final = "Quadlog-Compression"
-"""What is wanted, and what comes: `zstd`, `snappy` or `none`."""
+"""What is wanted, and what comes: `auto`, `zstd`, `snappy` or `none`."""
+WINDOW: Final = "Quadlog-Window"
+"""Bytes of memory that the one who takes a copy lends for zstd's window."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
 """Chunks (`packing.py`) of a parcel."""
 RETRY_S: Final = 5
@@ -77,7 +82,7 @@ class Copy:
     def headers(self) -> dict[str, str]:
         """As it is sent."""
         applied = self.applied.encode()
-        return self.label.headers() | {APPLIED: applied, RESERVED: self.reserved, STORE: STORE_HERE}
+        return self.label.headers() | {APPLIED: applied, RESERVED: self.reserved}
 
     def save(self, directory: Path) -> None:
         """Beside its files."""
@@ -98,18 +103,25 @@ class Copy:
 
 
 class Donor:
-    """`GET /copy/offer`, `GET /copy`, and `GET /copy?digest=…&from=…` to go on.  Used by the server's threads."""
+    """`GET /copy/offer`, `POST /copy` to have one made, `GET /copy?digest=…&from=…` for its bytes.
 
-    def __init__(self, store: QuadStore, directory: Path, *, bandwidth: float) -> None:
+    Used by the server's threads.
+    """
+
+    def __init__(
+        self, store: QuadStore, directory: Path, *, bandwidth: float = inf, window: int = packing.WINDOW
+    ) -> None:
         """Nothing is given.
 
         Args:
             store: the one that is served.
             directory: for copies.
             bandwidth: bytes/s at the most.
+            window: bytes that zstd may look back.
 
         """
-        self._store, self._directory, self._bandwidth = store, directory, bandwidth
+        self._store, self._directory = store, directory
+        self._bandwidth, self._window = bandwidth, window
         self._lock = threading.Lock()
         self._busy_until, self._turn = 0.0, object()
         self._copy = Copy.load(directory)
@@ -123,31 +135,55 @@ class Donor:
         applied, size = self._store.applied, await asyncio.to_thread(self._store.size)
         return JSONResponse({"index": applied.index, "quads": applied.quads, "size": size})
 
-    async def get(self, request: Request) -> Response:
-        """Begin to give a copy, or go on with one.
+    async def post(self, request: Request) -> Response:
+        """Make a copy, and say what it is: its bytes are to be asked for next.
 
         Raises:
+            UserError: who asks cannot read it.
             Unavailable: one is being given to another worker, or none can be made.
+
+        """
+        if (store := request.headers.get(STORE)) != STORE_HERE:
+            raise UserError(
+                f"the store here is of {STORE_HERE}, and who asks reads {store} ({STORE}): have both of one version"
+            )
+        turn = self._begin(None, until=inf)
+        try:
+            copy = await asyncio.to_thread(self._make)
+        except BaseException:
+            self._end(turn)
+            raise
+        self._goes_on(turn)
+        self._keep(turn)
+        return Response(status_code=201, headers=copy.headers())
+
+    async def get(self, request: Request) -> Response:
+        """Give a copy that was made, from some byte on.
+
+        Raises:
             NoSuchCopy: that is not here any more.
             UserError: not so far.
 
         """
         digest, start = request.query_params.get("digest"), request.query_params.get("from", "0")
-        if not start.isdigit():
-            raise UserError(f"'from' is a number of bytes, not {start!r}")
+        if digest is None or not start.isdigit():
+            raise UserError(
+                "a copy is asked for by its 'digest', which POST tells, 'from' a number of bytes on"
+            )
+        copy = self._copy
+        if copy is None or digest != copy.label.digest:
+            raise NoSuchCopy("that copy is not here any more: begin again")
+        if int(start) > copy.label.size:
+            raise UserError(f"this copy has {copy.label.size} bytes, and is asked for from {start} on")
         turn = self._begin(digest)
-        try:
-            copy = await asyncio.to_thread(self._find, digest, int(start))
-        except BaseException:
-            self._end(turn)
-            raise
         how = wanted_in(request.headers)
         log.info("gives a copy", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
-        chunks = iterate_in_threadpool(self._chunks(copy, int(start), turn, how))
+        window = window_for(copy.label.size - int(start), self._window, lent_in(request.headers))
+        chunks = packed(pieces_of(copy.files, start=int(start)), how, window=window)
         headers = copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE}
-        return _Given(chunks, headers, lambda: self._end(turn))
+        return _Given(self._paced(chunks, turn), headers, lambda: self._end(turn))
 
-    def _begin(self, digest: str | None) -> object:
+    def _begin(self, digest: str | None, *, until: float = 0.0) -> object:
         """Whoever knows the copy that is given is its taker, and was cut off."""
         with self._lock:
             knows = self._copy is not None and digest == self._copy.label.digest
@@ -155,7 +191,7 @@ class Donor:
                 raise Unavailable(
                     "this worker gives a copy to another one: ask another worker", retry_after=RETRY_S
                 )
-            self._busy_until = time.monotonic() + PATIENCE_S
+            self._busy_until = until or time.monotonic() + PATIENCE_S
             self._turn = object()
             return self._turn
 
@@ -189,18 +225,8 @@ class Donor:
                 self._copy = None
                 shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _find(self, digest: str | None, start: int) -> Copy:
-        if digest is None:
-            self._copy = None
-            self._copy = self._make()
-        copy = self._copy
-        if copy is None or digest not in {None, copy.label.digest}:
-            raise NoSuchCopy("that copy is not here any more: begin again")
-        if start > copy.label.size:
-            raise UserError(f"this copy has {copy.label.size} bytes, and is asked for from {start} on")
-        return copy
-
     def _make(self) -> Copy:
+        self._copy = None
         shutil.rmtree(self._directory, ignore_errors=True)
         try:
             self._directory.mkdir(parents=True)
@@ -212,12 +238,13 @@ class Donor:
             raise Unavailable(f"no copy can be made: {error}") from error
         copy = Copy(files=files, label=label, applied=applied, reserved=self._store.reserved)
         copy.save(self._directory)
+        self._copy = copy
         return copy
 
-    def _chunks(self, copy: Copy, start: int, turn: object, how: Compression) -> Iterator[bytes]:
-        """Not faster than is allowed.  All of it is kept: the last bytes may be lost."""
+    def _paced(self, chunks: Iterator[bytes], turn: object) -> Generator[bytes]:
+        """Not faster than is allowed."""
         began, sent = time.monotonic(), 0
-        for chunk in packed(pieces_of(copy.files, start=start), how):
+        for chunk in ahead(chunks):
             if not self._goes_on(turn):
                 return
             yield chunk
@@ -229,11 +256,11 @@ class _Given(StreamingResponse):
     """An answer that says when it is over, also where nobody stayed to hear its first byte."""
 
     def __init__(
-        self, chunks: AsyncIterable[bytes], headers: Mapping[str, str], over: Callable[[], None]
+        self, chunks: Generator[bytes], headers: Mapping[str, str], over: Callable[[], None]
     ) -> None:
         """Not begun."""
-        super().__init__(chunks, headers=headers)
-        self._over = over
+        super().__init__(iterate_in_threadpool(chunks), headers=headers)
+        self._chunks, self._over = chunks, over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -241,6 +268,15 @@ class _Given(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._over()
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self._chunks.close)
+
+
+def lent_in(headers: Mapping[str, str]) -> int:
+    """Bytes of memory that the one who asks for a copy lends."""
+    with suppress(ValueError):
+        return max(LEAST_WINDOW, int(headers.get(WINDOW, "")))
+    return LEAST_WINDOW
 
 
 def wanted_in(headers: Mapping[str, str]) -> Compression:

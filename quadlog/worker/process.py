@@ -137,7 +137,12 @@ class WorkerProcess:
             DryRuns(self._store, settings),
             settings,
             seeds=SeedDoor(self._seedbed),
-            donor=Donor(self._store, settings.data_dir / "copies-out", bandwidth=settings.copy_bandwidth),
+            donor=Donor(
+                self._store,
+                settings.data_dir / "copies-out",
+                bandwidth=settings.copy_bandwidth,
+                window=settings.copy_window,
+            ),
         )
         started = time.monotonic()
         self._begin()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CLOSE: Final = 1.1
 """Two ways that differ by less are as fast: so much lies between two runs of the same."""
-_SAYS: Final = re.compile(r"catches up +.*?way=(\w+)")
+_SAYS: Final = re.compile(r"catches up\"? .*?way=(\w+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

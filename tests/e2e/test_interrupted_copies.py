@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from quadlog.kafka.leash import leashed
-from quadlog.worker.copying import Coming
+from quadlog.quaddir import bytes_of
+from quadlog.worker.coming import COMING, Announced
 from tests.e2e.cluster import Cluster, counted, evaluating, recount, until
 from tests.e2e.test_catching_up import delete_records, one_goes_away
 from tests.e2e.trouble import logged
@@ -87,7 +88,7 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
         away, donor = one_goes_away(cluster), evaluating(cluster)
         filled(cluster, QUADS)
         until(lambda: counted(cluster.workers[donor], "?s <urn:p> ?o") >= QUADS, 60)
-        coming = lab.directory / "nodes" / away / "data" / "copy.coming"
+        coming = lab.directory / "nodes" / away / "data" / COMING
         shutil.rmtree(coming.parent / "quads")
         delete_records(lab.dcs[0]["kafka"], "main.dc1.agreed", "main.dc1.effects")
         port = int(cluster.workers[donor].rpartition(":")[2])
@@ -95,8 +96,10 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
         lab.kill(donor)
 
         def percent() -> float:
-            said, stream = Coming.load(coming), coming / "stream"
-            return 100 * stream.stat().st_size / said.label.size if said and stream.exists() else 0.0
+            with suppress(FileNotFoundError):
+                if said := Announced.load(coming):
+                    return 100 * bytes_of(coming / "store") / said.label.size
+            return 0.0
 
         with running_relay(port, port) as relay:
             relay.slow(rate_mbit=RATE_MBIT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import threading
 import time
@@ -14,6 +13,7 @@ from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 import uvicorn
 from pyoxigraph import Literal, NamedNode, Quad
@@ -31,6 +31,7 @@ from quadlog.core.model import Point
 from quadlog.core.records import CatchingUp as Progress
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
+from quadlog.packing import LEAST_WINDOW, WINDOW, Unpacked, packed, window_for
 from quadlog.parcel import pieces_of
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
@@ -39,7 +40,7 @@ from quadlog.worker import catching_up, copying
 from quadlog.worker import donor as donating
 from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.copying import Copied, Copying
-from quadlog.worker.donor import Copy, Donor, NoSuchCopy
+from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import RatesFile
 from tests.e2e.cluster import until
@@ -75,7 +76,7 @@ def filled(path: Path, quads: int, *, index: int = 7) -> QuadStore:
 
 @dataclass
 class Giver:
-    """A donor's door, with what may go wrong between it and who asks."""
+    """A donor's door, with what may go wrong between it and who asks for the bytes of a copy."""
 
     app: ASGIApp
     door: Donor
@@ -83,14 +84,18 @@ class Giver:
     """Of the next answers, so many bytes."""
     turned: int = -1
     """Of each answer, a byte that arrives as another one."""
-    asked: list[str] = field(default_factory=list)
+    made: int = 0
+    """Copies that it was asked to make."""
+    asked: list[int] = field(default_factory=list[int])
+    """Bytes, from which on a copy was asked for."""
     url: str = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] != "/copy" or scope["method"] != "GET":
+            self.made += scope["type"] == "http" and scope["method"] == "POST"
             await self.app(scope, receive, send)
             return
-        self.asked.append(scope["query_string"].decode())
+        self.asked.append(int(scope["query_string"].decode().rpartition("=")[2]))
         left = self.cut_after.pop(0) if self.cut_after else inf
         sent = 0
 
@@ -111,11 +116,18 @@ class Giver:
 
 @contextmanager
 def giving(
-    store: QuadStore, directory: Path, bandwidth: float = inf, *, offers: bool = True, port: int = 0
+    store: QuadStore,
+    directory: Path,
+    bandwidth: float = inf,
+    *,
+    offers: bool = True,
+    port: int = 0,
+    window: int = WINDOW,
 ) -> Iterator[Giver]:
     """A donor that serves; one that does not offer is of a version before that."""
-    door = Donor(store, directory, bandwidth=bandwidth)
-    routes = [Route("/copy", door.get), *([Route("/copy/offer", door.offer)] if offers else [])]
+    door = Donor(store, directory, bandwidth=bandwidth, window=window)
+    offer = [Route("/copy/offer", door.offer)] if offers else []
+    routes = [*offer, Route("/copy", door.get), Route("/copy", door.post, methods=["POST"])]
     app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
     giver = Giver(app, door)
     port = port or free_ports(1)[0]
@@ -186,10 +198,10 @@ def test_a_copy_is_the_whole_store(taker: Taker, tmp_path: Path, monkeypatch: py
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
         check(taker, store, taker.copying.fetch(3))
-        assert giver.asked == [""]
+        assert (giver.made, giver.asked) == (1, [0])
 
 
-@pytest.mark.parametrize("how", ["zstd", "snappy", "none", "brotli"])
+@pytest.mark.parametrize("how", ["auto", "zstd", "snappy", "none", "brotli"])
 def test_what_is_wanted_comes_or_nothing_is_compressed(
     how: str, taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,10 +223,10 @@ def test_it_is_taken_up_where_it_was_cut_off(
         given_by(monkeypatch, giver.url)
         giver.cut_after = [30_000, 0, 50_001]
         check(taker, store, taker.copying.fetch(3))
-    places = [int(query.rpartition("=")[2] or 0) for query in giver.asked]
-    assert len(places) == 4
-    assert places == sorted(places)
-    assert places[-1] > places[1] > 0, "it went on from what was there"
+    assert giver.made == 1
+    assert len(giver.asked) == 4
+    assert giver.asked == sorted(giver.asked)
+    assert giver.asked[-1] > giver.asked[1] > 0, "it went on from what was there"
 
 
 def test_a_chunk_that_is_damaged_is_asked_for_again(
@@ -226,9 +238,9 @@ def test_a_chunk_that_is_damaged_is_asked_for_again(
         given_by(monkeypatch, giver.url)
         giver.turned = 5 * SMALL
         check(taker, store, taker.copying.fetch(3))
-        places = [int(query.rpartition("=")[2] or 0) for query in giver.asked]
-        assert len(places) > 5
-        assert all(later > place for place, later in pairwise(places))
+        assert giver.made == 1
+        assert len(giver.asked) > 5
+        assert all(later > place for place, later in pairwise(giver.asked))
 
 
 def test_whoever_dies_goes_on_afterwards(
@@ -251,7 +263,8 @@ def test_whoever_dies_goes_on_afterwards(
                 taker.copying.fetch(3)
         given_by(monkeypatch)  # it says nothing for a moment: it is asked all the same
         check(taker, store, taker.copying.fetch(3))
-        assert int(giver.asked[-1].rpartition("=")[2]) > 0
+        assert giver.made == 1
+        assert giver.asked[-1] > 0
 
 
 def test_another_one_is_asked(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +280,8 @@ def test_another_one_is_asked(taker: Taker, tmp_path: Path, monkeypatch: pytest.
         busy.door._busy_until = inf
         given_by(monkeypatch, damaged.url, "http://127.0.0.1:1", busy.url, good.url)
         check(taker, store, taker.copying.fetch(3))
-        assert [len(one.asked) for one in (damaged, busy, good)] == [2, 2, 1]
+        assert [len(one.asked) for one in (damaged, busy, good)] == [2, 0, 1]
+        assert [one.made for one in (damaged, busy, good)] == [1, 2, 1]
 
 
 def test_where_nobody_gives_one_the_old_store_stays(
@@ -283,6 +297,9 @@ def test_where_nobody_gives_one_the_old_store_stays(
         ):
             taker.copying.fetch(3)
     given_by(monkeypatch)
+    with pytest.raises(Unavailable, match=f"{giver.url}: .* refused, 5 times"):
+        taker.copying.fetch(3)
+    taker.copying.forget()
     with pytest.raises(Unavailable, match="none is there"):
         taker.copying.fetch(3)
     old = taker.opened()
@@ -293,38 +310,89 @@ def test_where_nobody_gives_one_the_old_store_stays(
 def test_a_store_of_another_version_is_not_taken(
     taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor a byte of it; another donor is asked."""
+    """It is not even made; another donor is asked."""
     store = filled(tmp_path / "store", 500)
     with giving(store, tmp_path / "out") as giver, giving(store, tmp_path / "out2") as other:
         given_by(monkeypatch, giver.url, other.url)
-        make = Copy.headers
         with monkeypatch.context() as patched:
-            patched.setattr(Copy, "headers", lambda copy: make(copy) | {"Quadlog-Store": "oxigraph 0.4"})
+            patched.setattr(copying, "STORE_HERE", "oxigraph 0.4")
             with pytest.raises(
-                Unavailable, match=r"its store is of oxigraph 0\.4, and here is oxigraph \d+\.\d+: have both"
+                Unavailable,
+                match=r"the store here is of oxigraph \d+\.\d+, and who asks reads oxigraph 0\.4",
             ):
                 taker.copying.fetch(3)
-        assert (giver.asked, other.asked) == ([""], [""])
-        monkeypatch.setattr(copying, "PAUSE_S", 1.0)  # they may not have seen yet that nobody listens
+        assert (giver.made, other.made) == (1, 1)
+        assert (giver.door._copy, other.door._copy) == (None, None)
         check(taker, store, taker.copying.fetch(3))
 
 
+@contextmanager
+def asking(door: Donor) -> Iterator[TestClient]:
+    """Who asks this donor."""
+    routes = [Route("/copy", door.get), Route("/copy", door.post, methods=["POST"])]
+    app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
+    with TestClient(app, headers={donating.STORE: donating.STORE_HERE}) as client:
+        yield client
+
+
 def test_who_leaves_before_the_first_byte_keeps_nobody_waiting(tmp_path: Path) -> None:
-    door = Donor(filled(tmp_path / "store", 500), tmp_path / "out", bandwidth=inf)
-    app = Starlette(routes=[Route("/copy", door.get)], exception_handlers={QuadlogError: handle_error})
-    asked = {"type": "http", "method": "GET", "path": "/copy", "query_string": b"", "headers": []}
+    with asking(Donor(filled(tmp_path / "store", 500), tmp_path / "out")) as another:
+        digest = another.post("/copy").headers[parcel.DIGEST]
+        query = f"digest={digest}&from=0".encode()
+        asked = {"type": "http", "method": "GET", "path": "/copy", "query_string": query, "headers": []}
 
-    async def nothing() -> Message:
-        await asyncio.Event().wait()
-        return {}
+        async def nothing() -> Message:
+            await anyio.sleep_forever()
+            return {}
 
-    async def gone(_: Message) -> None:
-        raise ConnectionResetError
+        async def gone(_: Message) -> None:
+            raise ConnectionResetError
 
-    with pytest.raises(ConnectionResetError):
-        asyncio.run(app(asked, nothing, gone))
-    with TestClient(app) as another:
-        assert another.get("/copy").is_success
+        assert another.post("/copy").status_code == 503, "it is waited for"
+        with pytest.raises(ConnectionResetError):
+            anyio.run(another.app, asked, nothing, gone)
+        assert another.post("/copy").status_code == 201
+
+
+def test_who_asks_for_what_it_cannot_have_is_told_so(tmp_path: Path) -> None:
+    door = Donor(filled(tmp_path / "store", 500), tmp_path / "out")
+    with asking(door) as client:
+        label = door._make().label
+        url = f"/copy?digest={label.digest}"
+        for query, status, why in (
+            ("/copy", 400, "asked for by its 'digest', which POST tells"),
+            (f"{url}&from=-1", 400, "asked for by its 'digest', which POST tells"),
+            (f"{url}&from={label.size + 1}", 400, f"this copy has {label.size} bytes"),
+            ("/copy?digest=none", 404, "not here any more"),
+        ):
+            answer = client.get(query)
+            assert (answer.status_code, why in answer.text) == (status, True), query
+        refused = client.post("/copy", headers={donating.STORE: "other 1"})
+        assert refused.status_code == 400
+        assert client.get(url, headers={donating.WINDOW: "many", donating.COMPRESSION: "zstd"}).is_success
+        whole = client.get(url, headers={donating.WINDOW: "-1", donating.COMPRESSION: "zstd"}).content
+        assert sum(map(len, Unpacked(window=LEAST_WINDOW).feed(whole))) == label.size
+
+
+def test_no_more_memory_than_is_lent(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By either side."""
+    windows: list[int] = []
+
+    def counting(*said: Any, window: int, **more: Any) -> Iterator[bytes]:  # noqa: ANN401
+        windows.append(window)
+        return packed(*said, window=window, **more)
+
+    monkeypatch.setattr(donating, "packed", counting)
+    monkeypatch.setattr(donating, "window_for", lambda _, *most: window_for(1 << 40, *most))
+    store = filled(tmp_path / "store", 500)
+    for number, (ours, theirs) in enumerate(((8, 4), (4, 8), (5, 300))):
+        settings = taker.settings.model_copy(
+            update={"copy_compression": "zstd", "copy_window": ours * LEAST_WINDOW}
+        )
+        with giving(store, tmp_path / f"out{number}", window=theirs * LEAST_WINDOW) as giver:
+            given_by(monkeypatch, giver.url)
+            Copying(settings, Topics("main", "dc1")).fetch(3)
+    assert windows == [4 * LEAST_WINDOW] * 3
 
 
 def test_what_came_whole_and_is_wrong_is_asked_for_anew(
@@ -342,7 +410,7 @@ def test_what_came_whole_and_is_wrong_is_asked_for_anew(
             with pytest.raises(Unavailable, match="announced: nothing of it is kept"):
                 taker.copying.fetch(3)
         check(taker, store, taker.copying.fetch(3))
-        assert giver.asked == ["", ""]
+        assert (giver.made, giver.asked) == (2, [0, 0])
 
 
 def test_a_donor_that_was_begun_again_goes_on(
@@ -359,40 +427,39 @@ def test_a_donor_that_was_begun_again_goes_on(
             taker.copying.fetch(3)
     with giving(later, tmp_path / "out", port=port) as giver:
         check(taker, store, taker.copying.fetch(3))
+        assert giver.made == 0
         assert len(giver.asked) == 1
-        assert int(giver.asked[0].rpartition("=")[2]) > 0
+        assert giver.asked[0] > 0
 
 
 def test_a_copy_that_nobody_asks_for_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of this process and of the one before; and one that is asked for does not."""
     monkeypatch.setattr(donating, "KEPT_S", 0.5)
     store, out = filled(tmp_path / "store", 5), tmp_path / "out"
-    door = Donor(store, out, bandwidth=inf)
-    turn = door._begin(None)
-    copy = door._find(None, 0)
-    door._end(turn)
-    time.sleep(0.3)
-    again = door._begin(copy.label.digest)
-    assert door._find(copy.label.digest, 0) == copy
-    time.sleep(0.4)
-    assert out.exists(), "it is being given"
-    door._end(again)
+    door = Donor(store, out)
+    with asking(door) as client:
+        url = f"/copy?digest={client.post('/copy').headers[parcel.DIGEST]}"
+        time.sleep(0.3)
+        turn = door._begin(url.rpartition("=")[2])
+        time.sleep(0.4)
+        assert out.exists(), "it is being given"
+        door._end(turn)
+        assert client.get(url).is_success
+        until(lambda: not out.exists(), 5)
+        assert client.get(url).status_code == 404
+    door._make()
+    assert Donor(store, out)._copy is not None
     until(lambda: not out.exists(), 5)
-    with pytest.raises(NoSuchCopy):
-        door._find(copy.label.digest, 0)
-    door._find(None, 0)
-    assert Donor(store, out, bandwidth=inf)._copy is not None
-    until(lambda: not out.exists(), 5)
-    door._find(None, 0)
+    door._make()
     time.sleep(0.6)
-    Donor(store, out, bandwidth=inf)
+    Donor(store, out)
     assert not out.exists()
 
 
 def test_one_copy_at_a_time(tmp_path: Path) -> None:
     """Until it was taken, or its taker is not heard of any more."""
     store = filled(tmp_path / "store", 5)
-    door = Donor(store, tmp_path / "out", bandwidth=inf)
+    door = Donor(store, tmp_path / "out")
     first = door._begin(None)
     for digest in (None, "another"):
         with pytest.raises(Unavailable, match="gives a copy to another one"):
@@ -403,8 +470,7 @@ def test_one_copy_at_a_time(tmp_path: Path) -> None:
     door._end(first)
     with pytest.raises(Unavailable):
         door._begin(None)
-    copy = door._find(None, 0)
-    third = door._begin(copy.label.digest)
+    third = door._begin(door._make().label.digest)
     assert not door._goes_on(second), "its taker was cut off, and is here again"
     door._end(third)
     assert door._begin(None) is not third
@@ -484,7 +550,7 @@ def test_the_chooser_takes_a_copy_where_that_is_faster(
         assert starting.run(**slow) == (3, ["catches up", HEARD]), "a bundle, which nobody makes here"
         assert starting.run(**HURRIED) == (7, ["catches up", "Replicating (catch up)", "took a copy"])
         assert starting.run(**HURRIED) == (7, []), "nothing is missing"
-        assert giver.asked == [""] * 4, "an offer each time but the last, and one copy"
+        assert (giver.made, giver.asked) == (1, [0])
 
 
 def test_who_has_nothing_takes_a_copy_at_once(

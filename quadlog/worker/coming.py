@@ -1,0 +1,122 @@
+"""What is here of a copy that comes: its files are written in their place as they come, and are a store in the end.
+
+Whoever dies meanwhile goes on behind what is here.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.applied import Applied
+from quadlog.errors import QuadlogError
+from quadlog.parcel import Label, Unpacker
+from quadlog.quaddir import FILES, new_reserved_graph
+from quadlog.quadstore import QuadStore
+from quadlog.worker.mend import QUADS, put_aside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMING: Final = "copy.coming"
+"""In a worker's data-dir."""
+_SAID: Final = "copy.json"
+_HEADS: Final = "heads"
+_STORE: Final = "store"
+SPARE: Final = 1.1
+"""Of a copy's size, that has to be free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announced:
+    """What a copy is to be."""
+
+    donor: str
+    """URL of the worker that gives it."""
+    label: Label
+    applied: str
+    reserved: str
+
+    @staticmethod
+    def load(directory: Path) -> Announced | None:
+        """What is coming in this directory, if anything is."""
+        try:
+            said: dict[str, Any] = json.loads((directory / _SAID).read_text())
+            said["label"] = Label(**said["label"])
+            return Announced(**said)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+class Coming:
+    """A copy of which not all may be here."""
+
+    def __init__(self, directory: Path, announced: Announced) -> None:
+        """Go on where it was.
+
+        Raises:
+            UserError: what is here is damaged.
+            OSError: it cannot be read.
+
+        """
+        self._directory, self.announced = directory, announced
+        self._unpacker = Unpacker(directory / _STORE / FILES, directory / _HEADS)
+        self._unpacker.end_at(announced.label.size)
+
+    @staticmethod
+    def begin(directory: Path, announced: Announced) -> Coming:
+        """Nothing is here; the directory may be.
+
+        Raises:
+            QuadlogError: there is no room for it.
+            OSError: it cannot be written.
+
+        """
+        (directory / _STORE / FILES).mkdir(parents=True)
+        free, size = shutil.disk_usage(directory).free, announced.label.size
+        if free < size * SPARE:
+            raise QuadlogError(f"{free} bytes are free on the disk of {directory}, the copy has {size}")
+        (directory / _SAID).write_text(json.dumps(asdict(announced)))
+        return Coming(directory, announced)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are here."""
+        return self._unpacker.size
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is here that was announced."""
+        return self._unpacker.size == self.announced.label.size
+
+    def feed(self, piece: bytes) -> None:
+        """What comes next; raises as `Unpacker.feed`."""
+        self._unpacker.feed(piece)
+
+    def close(self) -> None:
+        """What is here stays."""
+        self._unpacker.close()
+
+    def put_into(self, data_dir: Path) -> Applied:
+        """Have it be the worker's store.  A death between any two steps leaves the old store, or the new one, or none.
+
+        Raises:
+            QuadlogError: it is not what was announced.
+            OSError: the disk.
+
+        """
+        self.close()
+        self._unpacker.end(self.announced.label)
+        new, applied = self._directory / _STORE, Applied.decode(self.announced.applied)
+        new_reserved_graph(new, self.announced.reserved)
+        store = QuadStore.open(new)
+        found = store.applied
+        store.close()
+        if found != applied:
+            raise QuadlogError(f"the copy is at effect {found.index}, and was said to be at {applied.index}")
+        put_aside(data_dir)
+        new.rename(data_dir / QUADS)
+        shutil.rmtree(self._directory)
+        return applied
