@@ -68,9 +68,9 @@ class Server:
         )
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.should_exit = self._is_left
-        # uvicorn raises the signal that ended it once more: the caller has to close what it opened first.
+        # Until uvicorn listens to signals; and it raises the one that ended it once more, where nothing is to happen.
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _ignore)
+            signal.signal(number, self._leave_by)
         if self._reason is None:
             with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
                 runner.run(self._serve(self._uvicorn, beside))
@@ -129,6 +129,10 @@ class Server:
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
 
+    def _leave_by(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.leave()
+
     def call_soon(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine on the server's loop, from any thread, once it serves; not after its end."""
         with self._lock:
@@ -178,7 +182,3 @@ def _name_threads() -> None:
         if thread is not threading.main_thread():
             with suppress(OSError):  # no /proc here: no names
                 Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name[:15])
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    del number, frame

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import threading
+from typing import TYPE_CHECKING
 
 import pytest
 from starlette.applications import Starlette
@@ -11,9 +14,13 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
+from quadlog import server as serving
 from quadlog.errors import SetupError
 from quadlog.kafka.ports import free_ports
 from quadlog.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_a_taken_port_is_said_before_anything_is_begun() -> None:
@@ -58,6 +65,29 @@ def test_what_fails_on_the_loop_is_told_and_ends_nothing() -> None:
         assert server.run(None) == 0
     assert done == ["served on"]
     assert [repr(line["exc_info"]) for line in logs] == ["KeyError('of nobody')"]
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    """Are handled as before."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_is_told_to_stop_before_it_serves_stops(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a moment when nobody but us can hear it."""
+    server = Server("127.0.0.1", 0)
+    monkeypatch.setattr(serving, "collect_seldom", lambda: signal.raise_signal(number))
+    served_on = threading.Timer(5.0, server.fail, ("it served on",))
+    served_on.start()
+    assert server.run(None) == 0
+    served_on.cancel()
 
 
 def test_a_connection_is_kept_for_longer_than_clients_keep_theirs() -> None:
