@@ -37,6 +37,8 @@ from tests.lab_helpers import running_broker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from quadlog.applied import Applied
+
 TERM: Final = hash_of(b"term")
 BODY: Final = b"DELETE WHERE { <urn:s> <urn:p> ?o } ; INSERT DATA { <urn:s> <urn:p> 1 }"
 
@@ -49,11 +51,14 @@ def line_of(subject: int, value: int) -> str:
     )
 
 
-def log_of(effects: int, subjects: int) -> Iterator[tuple[LoggedEntry, Effect]]:
-    """Entries with their effects."""
+def log_of(
+    effects: int, subjects: int, behind: Applied | None = None
+) -> Iterator[tuple[LoggedEntry, Effect]]:
+    """Entries with their effects, behind a store as it is before the first one."""
     chance = random.Random(subjects)
     held: dict[int, str] = {}
-    total, chain, last = 0, GENESIS, START
+    total, quads = (behind.signature, behind.quads) if behind is not None else (0, 0)
+    chain, last = GENESIS, START
     for index in range(1, effects + 1):
         subject = index if subjects == effects else chance.randrange(subjects)
         line, old = line_of(subject, index), held.get(subject)
@@ -90,7 +95,7 @@ def log_of(effects: int, subjects: int) -> Iterator[tuple[LoggedEntry, Effect]]:
                 outcome=Outcome.APPLIED,
                 deleted=() if old is None else (old,),
                 inserted=(line,),
-                quads=len(held),
+                quads=quads + len(held),
                 signature_before=signature.as_bytes(before),
                 signature_after=signature.as_bytes(total),
                 chain=chain,
@@ -163,7 +168,7 @@ def running(
     kafka: str, repository: str, directory: Path, **settings: str | float
 ) -> Iterator[tuple[str, int]]:
     """A worker process: its URL and its process id.  Its data-dir is the `data` in its directory."""
-    [port] = free_ports(1)
+    port = settings.get("port") or free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     said = {
         "node-id": f"dc1-{directory.name}",
