@@ -86,12 +86,8 @@ def built(directory: Path, quads: int) -> Applied:
     with source.open("w") as file:
         file.writelines(lines(quads))
     place = directory.parent / "seed"
-    label = build(
-        [Source(name=source.name, path=source, format=RdfFormat.N_QUADS)],
-        place,
-        phases,
-        keep_blank_nodes=True,
-    )
+    sources = [Source(name=source.name, path=source, format=RdfFormat.N_QUADS)]
+    label = build(sources, place, Phases(), keep_blank_nodes=True)
     source.unlink()
     quads_dir = directory / QUADS
     quads_dir.mkdir()
