@@ -26,6 +26,7 @@ from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quaddir import bytes_of
 from quadlog.quadstore import QuadStore
 from quadlog.seed.build import build
+from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source
 from quadlog.topics import Topics
 from quadlog.worker.mend import QUADS
