@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,10 +49,10 @@ def lines(quads: int) -> Iterator[str]:
     """N-Quads: 12 of each product, with its offers and its reviews; a graph of each hundred products."""
     chance = random.Random(7)
     words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(20_000)]
-    weights = [1 / (rank + 1) for rank in range(len(words))]
+    weights = list(accumulate(1 / (rank + 1) for rank in range(len(words))))
 
     def text(count: int) -> str:
-        return '"' + " ".join(chance.choices(words, weights, k=count)) + '"@en'
+        return '"' + " ".join(chance.choices(words, cum_weights=weights, k=count)) + '"@en'
 
     def day() -> str:
         return f'"20{chance.randint(10, 25)}-{chance.randint(1, 12):02}-{chance.randint(1, 28):02}"^^<{_XSD}date>'
