@@ -120,7 +120,7 @@ def main() -> None:
         place, kafka, topics = Path(name), broker.bootstrap, Topics("main", "dc1")
         applied = built(place / "donor" / "data", said.quads)
         print(
-            f"{applied.quads:,} quads, {bytes_of(place / 'donor' / 'data' / QUADS / STORE_FILES) / 1e9:.2f} GB",
+            f"{applied.quads:,} quads, {bytes_of(place / 'donor' / 'data' / QUADS) / 1e9:.2f} GB",
             flush=True,
         )
         make_topics(kafka, topics)
