@@ -1,6 +1,6 @@
 """Copying: how long a new worker takes until it serves a store of another one, over a slow link.
 
-    python -m tests.bench.copying [--quads 10000000] [--link 100 1000] [--how none auto] [--times 2]
+    python -m tests.bench.copying [--quads 3000000] [--link 100 1000] [--how none auto] [--times 2]
 
 A store of products, offers and reviews, as shops have them, made as `quadlog import` makes it; a worker process that
 has it, and another one with an empty directory that takes it through a relay with the link's rate (Mbit/s), as labs
@@ -111,7 +111,7 @@ def cpu_of(pid: int) -> float:
 def main() -> None:
     """Print a line for each copy."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quads", type=int, default=10_000_000)
+    parser.add_argument("--quads", type=int, default=3_000_000)
     parser.add_argument("--link", type=float, nargs="+", default=[100.0, 1000.0])
     parser.add_argument("--how", nargs="+", default=["none", "auto"])
     parser.add_argument("--times", type=int, default=2)
