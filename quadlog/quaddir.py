@@ -68,10 +68,15 @@ def copy_name(path: Path, copy: Path) -> None:
 
 
 def bytes_of(path: Path) -> int:
-    """Of pyoxigraph's files in the directory of a store; some may be gone while they are counted."""
+    """Of pyoxigraph's files in the directory of a store, but for what is written ahead of them.
+
+    Some may be gone while they are counted.
+    """
     size = 0
     with os.scandir(path / FILES) as entries:
         for entry in entries:
+            if entry.name.endswith(".log"):
+                continue
             with suppress(FileNotFoundError):
                 size += entry.stat().st_size
     return size

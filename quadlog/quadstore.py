@@ -144,7 +144,8 @@ class QuadStore(Stored):
         self._store.backup(str(path / FILES))
 
     def size(self) -> int:
-        """Bytes of its files."""
+        """Bytes of a copy of it: what is in memory is written, for nobody knows how small that becomes."""
+        self._store.flush()
         return bytes_of(self._path)
 
     def copy(self, path: Path) -> Applied:

@@ -329,7 +329,8 @@ def test_a_store_of_another_version_is_not_taken(
 @contextmanager
 def asking(door: Donor) -> Iterator[TestClient]:
     """Who asks this donor."""
-    routes = [Route("/copy", door.get), Route("/copy", door.post, methods=["POST"])]
+    routes = [Route("/copy/offer", door.offer), Route("/copy", door.get)]
+    routes.append(Route("/copy", door.post, methods=["POST"]))
     app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
     with TestClient(app, headers={donating.STORE: donating.STORE_HERE}) as client:
         yield client
@@ -650,3 +651,18 @@ def test_a_parcel_goes_on_from_any_byte(tmp_path: Path) -> None:
     whole = b"".join(pieces_of(tmp_path))
     for start in range(0, len(whole) + 2, 97):
         assert b"".join(pieces_of(tmp_path, start=start)) == whole[start:], start
+
+
+def test_the_size_that_is_offered_is_that_of_a_copy(tmp_path: Path) -> None:
+    """Not of what was written ahead: that stays long, and may be many times as much."""
+    store = filled(tmp_path / "store", 10)
+    for number in range(2_000):
+        text = f"DELETE WHERE {{ <urn:s> <urn:p> ?o }} ; INSERT DATA {{ <urn:s> <urn:p> '{number:05000}' }}"
+        store._store.update(text)
+    with asking(Donor(store, tmp_path / "out")) as client:
+        offered = client.get("/copy/offer").json()
+        size = int(client.post("/copy").headers[parcel.SIZE])
+        there = sum(path.stat().st_size for path in (tmp_path / "store" / "quads").iterdir())
+    assert offered["index"] == 7
+    assert there > 3 * size
+    assert 0.5 * size < offered["size"] < 2 * size
