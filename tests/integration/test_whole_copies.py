@@ -656,8 +656,8 @@ def test_a_parcel_goes_on_from_any_byte(tmp_path: Path) -> None:
 def test_the_size_that_is_offered_is_that_of_a_copy(tmp_path: Path) -> None:
     """Not of what was written ahead: that stays long, and may be many times as much."""
     store = filled(tmp_path / "store", 10)
-    for number in range(2_000):
-        text = f"DELETE WHERE {{ <urn:s> <urn:p> ?o }} ; INSERT DATA {{ <urn:s> <urn:p> '{number:05000}' }}"
+    for number in range(5_000):
+        text = f"DELETE WHERE {{ <urn:s> <urn:p> ?o }} ; INSERT DATA {{ <urn:s> <urn:p> {number} }}"
         store._store.update(text)
     with asking(Donor(store, tmp_path / "out")) as client:
         offered = client.get("/copy/offer").json()
