@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SAFE_REPLICATION: Final = 3
 NEEDED_MESSAGE_BYTES: Final = 1_000_000
-GONE_S: Final = 15.0
-"""How long a topic may stay that was deleted."""
+GONE_S: Final = 60.0
+"""How long a topic may stay that was deleted: a loaded broker has taken more than 15 s."""
 MADE_S: Final = 60.0
 """How long a topic is tried to be made."""
 _TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 - librdkafka's own code
@@ -97,7 +97,7 @@ class Admin:
         """Delete those of these topics that are there; returns when they are gone.
 
         Raises:
-            Unavailable: no broker answers, or not within 15 s.
+            Unavailable: no broker answers, or it is there for too long.
 
         """
         there = list(self.ids(topics))
