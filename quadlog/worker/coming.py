@@ -6,6 +6,7 @@ Whoever dies meanwhile goes on behind what is here.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -102,6 +103,8 @@ class Coming:
     def put_into(self, data_dir: Path) -> Applied:
         """Have it be the worker's store.  A death between any two steps leaves the old store, or the new one, or none.
 
+        All of it is on the disk before: RocksDB believes that of its files.
+
         Raises:
             QuadlogError: it is not what was announced.
             OSError: the disk.
@@ -116,7 +119,19 @@ class Coming:
         store.close()
         if found != applied:
             raise QuadlogError(f"the copy is at effect {found.index}, and was said to be at {applied.index}")
+        for path in (*(new / FILES).iterdir(), new / FILES, *new.iterdir(), new):
+            _sync(path)
         put_aside(data_dir)
         new.rename(data_dir / QUADS)
+        _sync(data_dir)
         shutil.rmtree(self._directory)
         return applied
+
+
+def _sync(path: Path) -> None:
+    """A file, or which files a directory has."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

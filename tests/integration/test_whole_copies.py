@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +49,6 @@ from tests.e2e.cluster import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -199,6 +200,30 @@ def test_a_copy_is_the_whole_store(taker: Taker, tmp_path: Path, monkeypatch: py
         given_by(monkeypatch, giver.url)
         check(taker, store, taker.copying.fetch(3))
         assert (giver.made, giver.asked) == (1, [0])
+
+
+def test_a_copy_is_on_the_disk_before_it_is_the_store(
+    taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 5000)
+    synced: list[str] = []
+    sync = os.fsync
+
+    def counting(opened: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{opened}").readlink()))
+        sync(opened)
+
+    monkeypatch.setattr(os, "fsync", counting)
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        copied = taker.copying.fetch(3)
+    there = {path.name for path in (taker.directory / QUADS / "quads").iterdir() if path.suffix == ".sst"}
+    check(taker, store, copied)
+    coming = taker.directory / copying.COMING / "store"
+    assert synced.pop() == str(taker.directory)
+    assert {str(coming), str(coming / "quads"), str(coming / "reserved-graph")} < set(synced)
+    assert there
+    assert there < {path.rpartition("/")[2] for path in synced}
 
 
 @pytest.mark.parametrize("how", ["auto", "zstd", "snappy", "none", "brotli"])
