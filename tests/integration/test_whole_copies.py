@@ -41,6 +41,7 @@ from quadlog.topics import Topics
 from quadlog.worker import catching_up, copying
 from quadlog.worker import donor as donating
 from quadlog.worker.catching_up import CatchingUp
+from quadlog.worker.coming import COMING
 from quadlog.worker.copying import Copied, Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
@@ -219,7 +220,7 @@ def test_a_copy_is_on_the_disk_before_it_is_the_store(
         copied = taker.copying.fetch(3)
     there = {path.name for path in (taker.directory / QUADS / "quads").iterdir() if path.suffix == ".sst"}
     check(taker, store, copied)
-    coming = taker.directory / copying.COMING / "store"
+    coming = taker.directory / COMING / "store"
     assert synced.pop() == str(taker.directory)
     assert {str(coming), str(coming / "quads"), str(coming / "reserved-graph")} < set(synced)
     assert there
