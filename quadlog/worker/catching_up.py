@@ -149,8 +149,8 @@ class CatchingUp:
         finally:
             self._store = QuadStore.open(self._settings.data_dir / QUADS)
         took = time.monotonic() - began
-        if copied.size >= _TELLING:
-            self._rates.keep(copied=copied.size * 8 / took)
+        if copied.came >= _TELLING:
+            self._rates.keep(copied=copied.came * 8 / took)
         log.info(
             "took a copy", index=copied.applied.index, before=before, size=copied.size, took_s=round(took, 1)
         )

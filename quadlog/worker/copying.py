@@ -68,7 +68,9 @@ class Copied(NamedTuple):
 
     applied: Applied
     size: int
-    """Bytes that were sent."""
+    """Bytes of it."""
+    came: int
+    """Bytes of it that were not here before: what the time that it took was taken for."""
 
 
 class Copying:
@@ -78,13 +80,20 @@ class Copying:
         """Nothing is asked yet."""
         self._settings, self._topics = settings, topics
         self._directory: Final = settings.data_dir / COMING
+        self._came = 0
+        """Bytes, by this fetch."""
         self.progress: tuple[int, int | None] = 0, None
         """Percent of what is coming, and seconds to go; None: nobody knows."""
 
     def offer(self, index: int) -> Offer | None:
         """Of the worker that is furthest in the log, if any is further than this."""
         for beat in self._living(index + 1):
-            return Offer(donor=beat.url, index=beat.applied.index, size=_size_at(beat.url))
+            size = None
+            try:
+                size = _size_at(beat.url)
+            except QuadlogError as error:
+                log.warning("Couldn't find storage size", donor=beat.url, reason=str(error))
+            return Offer(donor=beat.url, index=beat.applied.index, size=size)
         return None
 
     def donors(self, index: int) -> list[str]:
@@ -121,6 +130,7 @@ class Copying:
         begun = Announced.load(self._directory)
         first = [begun.donor] if begun is not None and Applied.decode(begun.applied).index >= index else []
         reasons: list[str] = []
+        self._came = 0
         for donor in dict.fromkeys(first + self.donors(index)):
             if donor not in first:
                 self.forget()
@@ -141,7 +151,7 @@ class Copying:
         except (QuadlogError, OSError):
             self.forget()  # nobody knows what of it is wrong
             raise
-        return Copied(applied, coming.size)
+        return Copied(applied, coming.size, self._came)
 
     def forget(self, coming: Coming | None = None) -> None:
         """What is here of a copy is not needed any more."""
@@ -188,7 +198,9 @@ class Copying:
 
     def _begin(self, donor: str) -> Coming:
         """Have it make one: it reads all its files for that."""
-        patience = SILENCE_S + (size / SLOW if (size := _size_at(donor)) is not None else UNKNOWN_S)
+        patience = SILENCE_S + UNKNOWN_S
+        with suppress(Unavailable):
+            patience = SILENCE_S + _size_at(donor) / SLOW
         answer = httpx.post(f"{donor}/copy", headers={STORE: STORE_HERE}, timeout=patience, trust_env=False)
         _check(answer)
         announced = Announced(
@@ -223,6 +235,7 @@ class Copying:
         began = said = time.monotonic()
         for piece in pieces:
             coming.feed(piece)
+            self._came += len(piece)
             elapsed = (now := time.monotonic()) - began
             rate = (coming.size - first) / elapsed if elapsed else 0.0
             left = round((size - coming.size) / rate) if rate else None
@@ -240,11 +253,15 @@ def _check(answer: httpx.Response) -> None:
         raise kinds.get(answer.status_code, QuadlogError)(answer.text.strip())
 
 
-def _size_at(donor: str) -> int | None:
-    """Bytes of a worker's store, if it says."""
+def _size_at(donor: str) -> int:
+    """Bytes of a worker's store.
+
+    Raises:
+        Unavailable: it does not say.
+
+    """
     try:
         answer = httpx.get(f"{donor}/copy/offer", timeout=OFFER_S, trust_env=False)
         return int(answer.raise_for_status().json()["size"])
     except (httpx.HTTPError, ValueError, TypeError, KeyError) as error:
-        log.warning("Couldn't find storage size", donor=donor, reason=str(error))
-        return None
+        raise Unavailable(str(error)) from error

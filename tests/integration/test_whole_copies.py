@@ -241,14 +241,17 @@ def test_what_is_wanted_comes_or_nothing_is_compressed(
     assert given["how"] == (how if how != "brotli" else "none")
 
 
+@pytest.mark.parametrize("how", ["none", "snappy", "zstd"])
 def test_it_is_taken_up_where_it_was_cut_off(
-    taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """However it is compressed: each answer begins anew with that."""
     store = filled(tmp_path / "store", 20_000)
+    settings = taker.settings.model_copy(update={"copy_compression": how})
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
         giver.cut_after = [30_000, 0, 50_001]
-        check(taker, store, taker.copying.fetch(3))
+        check(taker, store, Copying(settings, Topics("main", "dc1")).fetch(3))
     assert giver.made == 1
     assert len(giver.asked) == 4
     assert giver.asked == sorted(giver.asked)
@@ -288,9 +291,11 @@ def test_whoever_dies_goes_on_afterwards(
             with pytest.raises(_Dies):
                 taker.copying.fetch(3)
         given_by(monkeypatch)  # it says nothing for a moment: it is asked all the same
-        check(taker, store, taker.copying.fetch(3))
+        copied = taker.copying.fetch(3)
+        check(taker, store, copied)
         assert giver.made == 1
         assert giver.asked[-1] > 0
+        assert copied.came == copied.size - giver.asked[-1], "how fast the way is, is told by what came now"
 
 
 def test_another_one_is_asked(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
