@@ -129,7 +129,7 @@ class Beside:
                     f" entry {last.index} with {last.chain.hex()[:16]}; it was not taken"
                 )
                 raise StateError(message)
-            last, payload = Point(entry.index, entry.chain), _payload_of(entry)
+            last, payload = Point(entry.index, entry.chain), payload_of(entry)
             pair = Pair(entry.timestamp, *payload.transaction.key)
             batch.put(INDEX.pack(entry.index), LOGGED.pack(entry.chain, *pair), log)
             batch.put(entry.id, ID.pack(entry.index, body_hash(entry.body, entry.options)), ids)
@@ -257,7 +257,7 @@ class Beside:
         return found if (found := here(last)) is not None else there()
 
 
-def _payload_of(entry: LoggedEntry) -> Payload:
+def payload_of(entry: LoggedEntry) -> Payload:
     """The payload of an entry.  Where its client was, an agreed topic does not tell, and nobody asks again."""
     return Payload(
         transaction=Transaction(id=entry.id, digest=entry.digest, kind=entry.kind, options=entry.options),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from quadlog.core.model import Pair, Point
+from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,58 @@ LOGGED: Final = struct.Struct(">32sQ16s32s")
 """Chain hash and pair of an entry."""
 ID: Final = struct.Struct(">Q16s")
 """Index of a synchronised transaction, and the hash of its body."""
+LONGEST_REASON: Final = 60_000
+"""Bytes of it that are told."""
+
+
+ROW: Final = struct.Struct(">Q32sQ16s32s16sH")
+"""Index, chain hash and pair of an entry, the hash of its body, and the length of what follows."""
+
+
+class Row(NamedTuple):
+    """All that a master remembers of an entry for ever."""
+
+    point: Point
+    pair: Pair
+    body_hash: bytes
+    """16 bytes."""
+    reason: str | None
+    """Why it was rejected, if it was."""
+
+
+def pack_row(row: Row) -> bytes:
+    """The bytes of a row.
+
+    >>> row = Row(Point(7, bytes(32)), Pair(9, bytes(16), bytes(32)), bytes(16), "it breaks a rule")
+    >>> list(unpack_rows(pack_row(row) * 2)) == [row, row]
+    True
+    """
+    reason = b"" if row.reason is None else b"\0" + row.reason.encode()[:LONGEST_REASON]
+    return ROW.pack(row.point.index, row.point.chain, *row.pair, row.body_hash, len(reason)) + reason
+
+
+def unpack_rows(packed: bytes) -> Iterator[Row]:
+    """The rows in these bytes.
+
+    Raises:
+        StateError: they do not end with a row.
+
+    """
+    at = 0
+    while at < len(packed):
+        if len(packed) < at + ROW.size:
+            raise _cut_off()
+        index, chain, timestamp, name, digest, body_hash, length = ROW.unpack_from(packed, at)
+        at += ROW.size
+        if len(packed) < at + length:
+            raise _cut_off()
+        reason = packed[at + 1 : at + length].decode(errors="replace") if length else None
+        at += length
+        yield Row(Point(index, chain), Pair(timestamp, name, digest), body_hash, reason)
+
+
+def _cut_off() -> StateError:
+    return StateError("rows of a log that end in the middle of one: nothing of them was taken")
 
 
 def logged_at(log: Rdict, index: int) -> tuple[bytes, Pair] | None:

@@ -9,7 +9,8 @@
     ids         id -> index + hash of the body         for ever
     rejected    index -> reason
 
-What is read of another side's log stands beside: see `quadlog.beside`.
+What is read of another side's log stands beside: see `quadlog.beside`.  What is brought to a new store of the log:
+see `quadlog.brought`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
 
 from quadlog import beside, codec
+from quadlog.brought import Brought
 from quadlog.clock import wall
 from quadlog.core.incarnations import CHANCE_BYTES, new_incarnation
 from quadlog.core.messages import POST_LIMIT, Durable
@@ -31,7 +33,7 @@ from quadlog.core.model import HASH_SIZE, START, Pair, Point
 from quadlog.core.records import Cut, Handover, Reached, Seed, Term
 from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint, visit
-from quadlog.rows import ID, INDEX, LOGGED, PAIR, logged_from, newest
+from quadlog.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
 from quadlog.standing import pack_standing, unpack_standing
 
 if TYPE_CHECKING:
@@ -118,6 +120,8 @@ class MasterStore:
         self.incarnation: Final = self._incarnation(before)
         self.beside: Final = beside.Beside(self._families, self._handles, self._write)
         """What is read of a stronger side's log."""
+        self.brought: Final = Brought(self._families, self._handles, self._write)
+        """What is brought of the log to a master that begins without one."""
 
     @property
     def sequence(self) -> int:
@@ -170,7 +174,7 @@ class MasterStore:
         """
         batch = WriteBatch(raw_mode=True)
         self._put_agreement(batch, save, taken)
-        self._put_taken(batch, save, taken)
+        self._put_taken(batch, taken, kept=None if save.adopted is None else save.adopted.kept)
         queue, stored, log, ids = (self._handles[name] for name in ("queue", "payloads", "log", "ids"))
         for transaction in save.acquired:
             batch.put(b"".join(transaction.key), codec.pack_payload(payloads[transaction.key]), stored)
@@ -202,14 +206,11 @@ class MasterStore:
             batch.put(b"cut", codec.encode_cut(_cut_of(save, save.adopted, taken.reached.held)), meta)
             self.beside.adopt(batch, save.adopted)
 
-    def _put_taken(self, batch: WriteBatch, save: Save, taken: Taken) -> None:
-        """What was heard.  Rejections of entries that are cut with this batch are forgotten."""
+    def _put_taken(self, batch: WriteBatch, taken: Taken, *, kept: int | None = None) -> None:
+        """What was heard.  Rejections of entries that are cut with this batch, behind `kept`, are forgotten."""
         meta, rejected = self._handles["meta"], self._handles["rejected"]
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
-        reached = taken.reached
-        end = reached.end
-        packed = _REACHED.pack(reached.offset, reached.held, reached.epoch, end.index, end.chain)
-        batch.put(b"reached", packed, meta)
+        batch.put(b"reached", _packed_reached(taken.reached), meta)
         if taken.duty is not None:
             batch.put(b"duty", _packed(taken.duty), meta)
         if taken.seed is not None:
@@ -221,7 +222,7 @@ class MasterStore:
         if taken.back is not None:
             batch.delete_range(INDEX.pack(taken.back + 1), beside.BEHIND_ALL, rejected)
         for index, reason in taken.rejected.items():
-            if save.adopted is None or index <= save.adopted.kept:
+            if kept is None or index <= kept:
                 batch.put(INDEX.pack(index), reason.encode(), rejected)
 
     @property
@@ -231,6 +232,17 @@ class MasterStore:
         found = re.search(r"^rocksdb\.wal\.synced COUNT : (\d+)$", statistics, re.MULTILINE)
         assert found is not None, "RocksDB counts its syncs"
         return int(found[1])
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was saved yet, beside what was brought of the log."""
+        return self._families["meta"].get(b"reached") is None
+
+    def go_on(self, taken: Taken) -> None:
+        """The log was brought: what of the topics is not there any more is taken in so far."""
+        batch = WriteBatch(raw_mode=True)
+        self._put_taken(batch, taken)
+        self._write(batch)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -275,6 +287,22 @@ class MasterStore:
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
         """Chain hash and pair of the entry at an index."""
         return self.beside.entry(index)
+
+    @property
+    def last(self) -> Point:
+        """The end of the log.  Of the thread that writes, like `kept`."""
+        if self.beside.is_moving:
+            self.beside.settle()
+        return self.brought.last
+
+    def rows(self, after: int, until: int) -> Iterator[Row]:
+        """What is remembered for ever of the entries behind one, up to another; fewer where the log ends before."""
+        for index in range(after + 1, until + 1):
+            entry = self.entry(index)
+            logged = None if entry is None else self.logged(entry[1].id)
+            if entry is None or logged is None:
+                return
+            yield Row(Point(index, entry[0]), entry[1], logged[1], self.rejection(index))
 
     def payload(self, key: tuple[bytes, bytes]) -> Payload | None:
         """A payload that waits, or whose entry is not published yet."""
@@ -348,6 +376,11 @@ def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
     view, chain = save.standing.view, adopted.branch.chain_at(held)
     assert chain is not None, "the topic holds no more than there is"
     return Cut(epoch=view.epoch, lineage=view.id, index=held, chain=chain)
+
+
+def _packed_reached(reached: Reached) -> bytes:
+    end = reached.end
+    return _REACHED.pack(reached.offset, reached.held, reached.epoch, end.index, end.chain)
 
 
 def _packed(duties: Iterable[Handover]) -> bytes:

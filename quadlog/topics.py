@@ -45,10 +45,15 @@ class Topics:
         return self._name("status")
 
     @property
+    def checkpoint(self) -> str:
+        """What the log lacks since it was shortened, by the master that said so; compacted."""
+        return self._name("checkpoint")
+
+    @property
     def followed(self) -> tuple[str, ...]:
         """Those in which an offset means something after a restart, or to another data centre."""
         return self.payloads, self.rounds, self.agreed, self.effects
 
     def all(self) -> tuple[str, ...]:
-        """All five."""
-        return *self.followed, self.status
+        """All of them."""
+        return *self.followed, self.status, self.checkpoint

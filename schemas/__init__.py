@@ -33,6 +33,7 @@ IDS: Final = {
     19: "post_peers",
     20: "rewind_2",
     21: "heartbeat_4",
+    22: "checkpoint",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

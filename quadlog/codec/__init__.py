@@ -14,6 +14,7 @@ from quadlog.codec.decoding import (
 from quadlog.codec.effects import encode_effect
 from quadlog.codec.kept import pack_payload, unpack_payload
 from quadlog.codec.posts import (
+    encode_checkpoint,
     encode_cut,
     encode_fence,
     encode_handover,
@@ -33,6 +34,7 @@ __all__ = [
     "Said",
     "decode",
     "decode_chunk",
+    "encode_checkpoint",
     "encode_cut",
     "encode_effect",
     "encode_entry",

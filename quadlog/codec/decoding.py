@@ -6,9 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quadlog.codec.effects import LISTS, effect_of, joined
-from quadlog.codec.posts import cut_of, fence_of, handover_of, heartbeat_of, post_of, rewind_of, seed_of
+from quadlog.codec.posts import (
+    checkpoint_of,
+    cut_of,
+    fence_of,
+    handover_of,
+    heartbeat_of,
+    post_of,
+    rewind_of,
+    seed_of,
+)
 from quadlog.codec.transactions import entry_of, payload_of
 from quadlog.codec.wire import (
+    CHECKPOINT,
     CUT,
     EFFECT,
     EFFECT_1,
@@ -33,13 +43,23 @@ from quadlog.codec.wire import (
     read,
 )
 from quadlog.core.model import Payload, Post
-from quadlog.core.records import Cut, Effect, Fence, Handover, Heartbeat, LoggedEntry, Rewind, Seed
+from quadlog.core.records import (
+    Checkpoint,
+    Cut,
+    Effect,
+    Fence,
+    Handover,
+    Heartbeat,
+    LoggedEntry,
+    Rewind,
+    Seed,
+)
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-Said = Payload | Post | LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Heartbeat | Seed
+Said = Payload | Post | LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Heartbeat | Seed | Checkpoint
 """Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
@@ -63,6 +83,7 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     CUT: cut_of,
     REWIND_1: rewind_of,
     REWIND: rewind_of,
+    CHECKPOINT: checkpoint_of,
 }
 
 

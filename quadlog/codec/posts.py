@@ -1,18 +1,32 @@
-"""Posts, cuts, fences, handovers, rewinds, seeds and heartbeats: one record each."""
+"""Posts, cuts, fences, handovers, rewinds, seeds, checkpoints and heartbeats: one record each."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from quadlog.codec.wire import CUT, FENCE, HANDOVER, HEARTBEAT, HEARTBEAT_4, POST, REWIND, SEED, write
+from quadlog.codec.wire import (
+    CHECKPOINT,
+    CUT,
+    FENCE,
+    HANDOVER,
+    HEARTBEAT,
+    HEARTBEAT_4,
+    POST,
+    REWIND,
+    SEED,
+    write,
+)
 from quadlog.core.model import NOWHERE, Ask, Held, Pair, Peer, Point, Post, Rank, Returned, View
 from quadlog.core.records import (
     CatchingUp,
+    Checkpoint,
     Cut,
+    EffectsPlace,
     Fence,
     Handover,
     Heartbeat,
+    Reached,
     Rewind,
     Scrub,
     Seed,
@@ -125,16 +139,57 @@ def encode_fence(fence: Fence) -> bytes:
 
 def encode_handover(handover: Handover) -> bytes:
     """The record of one handover."""
+    return write(HANDOVER, _handover_record(handover))
+
+
+def _handover_record(handover: Handover) -> dict[str, Any]:
+    return {
+        "index": handover.index,
+        "term": handover.term,
+        "dc": handover.dc,
+        "start": handover.start,
+        "epoch": handover.epoch,
+        "terms": [term._asdict() for term in handover.terms],
+    }
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The record of one checkpoint."""
+    reached, seed = checkpoint.reached, checkpoint.seed
     return write(
-        HANDOVER,
+        CHECKPOINT,
         {
-            "index": handover.index,
-            "term": handover.term,
-            "dc": handover.dc,
-            "start": handover.start,
-            "epoch": handover.epoch,
-            "terms": [term._asdict() for term in handover.terms],
+            "index": checkpoint.last.index,
+            "chain": checkpoint.last.chain,
+            "agreed": {
+                "topic_id": checkpoint.agreed_id,
+                "offset": reached.offset,
+                "index": reached.end.index,
+                "chain": reached.end.chain,
+                "epoch": reached.epoch,
+                "held": reached.held,
+            },
+            "effects": {"topic_id": checkpoint.effects_id, **asdict(checkpoint.effects)},
+            "duties": [_handover_record(handover) for handover in checkpoint.duty or ()],
+            "seed": seed and _seed_record(seed),
         },
+    )
+
+
+def checkpoint_of(record: dict[str, Any]) -> Checkpoint:
+    """What a checkpoint's record says."""
+    agreed, effects = record["agreed"], record["effects"]
+    duties = [handover_of(said) for said in record["duties"]]
+    return Checkpoint(
+        last=Point(record["index"], record["chain"]),
+        reached=Reached(
+            agreed["offset"], Point(agreed["index"], agreed["chain"]), agreed["epoch"], agreed["held"]
+        ),
+        effects=EffectsPlace(effects["offset"], effects["index"], effects["attempt"], effects["epoch"]),
+        duty=(duties[0], duties[1]) if duties else None,
+        seed=record["seed"] and seed_of(record["seed"]),
+        agreed_id=agreed["topic_id"],
+        effects_id=effects["topic_id"],
     )
 
 
@@ -212,17 +267,11 @@ def handover_of(record: dict[str, Any]) -> Handover:
 
 def encode_seed(seed: Seed) -> bytes:
     """The record of one seed."""
-    return write(
-        SEED,
-        {
-            "signature": seed.signature,
-            "quads": seed.quads,
-            "digest": seed.digest,
-            "at": seed.at,
-            "by": seed.by,
-            "sources": list(seed.sources),
-        },
-    )
+    return write(SEED, _seed_record(seed))
+
+
+def _seed_record(seed: Seed) -> dict[str, Any]:
+    return asdict(seed) | {"sources": list(seed.sources)}
 
 
 def seed_of(record: dict[str, Any]) -> Seed:

@@ -187,6 +187,38 @@ class Seed:
         return StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=self.signature)
 
 
+@dataclass(frozen=True, slots=True)
+class EffectsPlace:
+    """How far an effects topic was followed."""
+
+    offset: int
+    """Behind the last record that was taken in."""
+    index: int
+    """Of the last effect."""
+    attempt: int
+    epoch: int
+    """Of the newest rewind; 0: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What the agreed and the effects topic of a data centre lack since they were shortened (decision 35)."""
+
+    last: Point
+    """The end of the log at that time; up to there nothing is ever cut."""
+    reached: Reached
+    """In the agreed topic."""
+    effects: EffectsPlace
+    duty: tuple[Handover, Handover] | None
+    """Who is to evaluate: as agreed, and as the effects tell; None: as it was at first."""
+    seed: Seed | None
+    """What the log begins with."""
+    agreed_id: str
+    """Of the topic in which `reached` is a place."""
+    effects_id: str
+    """So too."""
+
+
 class WorkerState(StrEnum):
     """What a worker says of itself."""
 

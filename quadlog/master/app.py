@@ -19,6 +19,7 @@ from quadlog.master.controls import Controls
 from quadlog.master.dismissal import Dismissal
 from quadlog.master.events import Dismissed
 from quadlog.master.introduction import Introduction
+from quadlog.master.log_door import LogDoor
 from quadlog.master.outside import urls_of
 from quadlog.master.passage import Passage
 from quadlog.master.peers import Peers
@@ -82,6 +83,7 @@ def make_app(
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),
             Route("/cluster/status", status, methods=["GET"]),
+            Route("/cluster/log", LogDoor(node.store).answer, methods=["GET"]),
             Route("/cluster/peers", doors.listed, methods=["GET"]),
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),

@@ -38,7 +38,7 @@ from quadlog.master.listening import Listening
 from quadlog.master.perform import perform
 from quadlog.master.remade import Remade
 from quadlog.master.saving import Saving
-from quadlog.master.trimming import stock_of
+from quadlog.master.trimming import checkpoint_in, stock_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Ready
     from quadlog.core.model import Held, Post
-    from quadlog.core.records import Cut, Place, Reached, Seed
+    from quadlog.core.records import Checkpoint, Cut, Place, Reached, Seed
     from quadlog.master.acquiring import Acquiring
     from quadlog.master.bodies import Bodies
     from quadlog.master.chores import Chores
@@ -247,10 +247,13 @@ class Node:
         self.joining.tend(moment, unheard=self.relay.unheard)
         self.chores.tend(self._scene, moment)
         if self.chores.leads:
-            self._trimming.tend(self._stock, moment)
+            self._trimming.tend(self._stock, self._checkpoint, moment)
 
     def _stock(self) -> Stock | None:
-        return stock_of(self.agreement, self._decided, self.crew, self.store, self._topics)
+        return stock_of(self.agreement, self._decided, self.crew)
+
+    def _checkpoint(self) -> Checkpoint | None:
+        return checkpoint_in(self.store, self._topics)
 
     def _scene(self) -> Scene:
         agreement = self.agreement

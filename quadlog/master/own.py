@@ -48,6 +48,11 @@ def prepare_topics(settings: MasterSettings) -> None:
     warnings += admin.ensure(
         [topics.status], replication=settings.kafka_replication, config=config | {"retention.ms": "3600000"}
     )
+    warnings += admin.ensure(
+        [topics.checkpoint],
+        replication=settings.kafka_replication,
+        config=config | {"cleanup.policy": "compact"},
+    )
     for warning in warnings:
         log.warning(warning)
 

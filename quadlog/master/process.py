@@ -14,6 +14,7 @@ from producers.effects import EffectsMirror
 from quadlog import failpoints
 from quadlog.broker import STARTING_S, KafkaOutlet, end_of, records_between
 from quadlog.master.app import make_app
+from quadlog.master.blank import Blank
 from quadlog.master.doors import Doors
 from quadlog.master.events import Recognised
 from quadlog.master.foreign import understood
@@ -43,6 +44,7 @@ class MasterProcess:
         self.sites: Final = Sites(settings)
         self.store: Final = open_store(settings)
         prepare_topics(settings)
+        Blank(settings, self.store, self.sites.own, self.server).bring_log()
         failed = self.server.fail
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=failed)
         inbox = Inbox()

@@ -3,10 +3,14 @@
 What goes is what is beyond a limit and has been taken in by all: each worker that was ever heard, each member of the
 view by what its posts say.  Nothing goes while anybody votes, gives way or goes back, while a peer is not in the view,
 or while this data centre has no majority: where entries may be cut, what they were is needed.
+
+Before anything goes, a checkpoint is said (decision 35): what this master has saved, once nothing of it can be cut any
+more.  A master that loses its disk goes on there.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +20,8 @@ from consumers.places import Places, index_of_effect, index_of_entry
 from quadlog.broker import Admin, beginning_of, end_of, offset_at, ranges
 from quadlog.clock import wall
 from quadlog.core.limits import LogLimits, Needs, cutoff
-from quadlog.errors import QuadlogError
+from quadlog.core.records import Checkpoint, EffectsPlace
+from quadlog.errors import QuadlogError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from quadlog.master.archiver import Archiver
     from quadlog.master.crew import Crew
     from quadlog.master.decided import Decided
+    from quadlog.ports import Acked
     from quadlog.store import MasterStore
     from quadlog.topics import Topics
 
@@ -34,6 +40,8 @@ LEAST: Final = 100
 """Entries that are worth shortening the topics for."""
 ARCHIVED: Final = 10_000
 """And a start of Spark: at the most."""
+ACKED_S: Final = 30.0
+"""How long Kafka has to take a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +51,8 @@ class Stock:
     last: int
     """Index of the newest entry."""
     needs: Needs
-    effects_offset: int
-    """Up to which the own effects topic was taken in, and that is saved."""
-    agreed_offset: int
-    """And the agreed topic."""
+    settled: int
+    """Index of the last entry that is never cut."""
 
 
 class Trimming:
@@ -60,6 +66,8 @@ class Trimming:
         *,
         every_s: float,
         begin: Callable[[Callable[[], None]], None],
+        say: Callable[[Checkpoint, Acked], None],
+        chain_at: Callable[[int], bytes | None],
         archiver: Archiver | None = None,
     ) -> None:
         """Nothing is looked at before the first `every_s` seconds have passed.
@@ -70,43 +78,59 @@ class Trimming:
             limits: of its log.
             every_s: seconds between two looks.
             begin: runs something in another thread.
+            say: says a checkpoint.
+            chain_at: chain hash of the own entry at an index; of any thread.
             archiver: has the archive to which goes what goes; None: there is none.
 
         """
         self._kafka, self._topics, self._limits = kafka, topics, limits
         self._every_ms, self._begin = every_s * 1000, begin
-        self._archiver = archiver
+        self._say, self._chain_at, self._archiver = say, chain_at, archiver
         worth = min(ARCHIVED, (limits.size or ARCHIVED) // 10) if archiver is not None else 0
         self._least: Final = max(LEAST, worth)
-        if limits.is_any:
-            log.warning(
-                "a master that loses its disk cannot come back behind a shortened log", limits=str(limits)
-            )
         self._next_at: float | None = None
+        self._checkpoint: Checkpoint | None = None
+        """Of this look, until all of it is settled."""
         self._is_busy = False
         self._index = 0
         """Of the last entry that went."""
 
-    def tend(self, stock: Callable[[], Stock | None], moment: float) -> None:
-        """See now and then whether anything may go; `stock` says None where nothing may."""
-        if not self._limits.is_any:
+    def tend(
+        self,
+        stock: Callable[[], Stock | None],
+        saved: Callable[[], Checkpoint | None],
+        moment: float,
+    ) -> None:
+        """See now and then whether anything may go.
+
+        Args:
+            stock: says None where nothing may.
+            saved: where a master goes on that has what is saved now; None: nowhere yet.
+            moment: now.
+
+        """
+        if not self._limits.is_any or self._is_busy:
             return
         if self._next_at is None:
             self._next_at = moment + self._every_ms
-        if moment < self._next_at or self._is_busy:
-            return
-        self._next_at = moment + self._every_ms
-        there = stock()
-        if there is None:
-            return
-        self._is_busy = True
-        self._begin(lambda: self._shorten(there))
+        if self._checkpoint is None:
+            if moment < self._next_at:
+                return
+            self._next_at = moment + self._every_ms
+            self._checkpoint = saved()
+        there, checkpoint = stock(), self._checkpoint
+        if there is None or checkpoint is None:
+            self._checkpoint = None
+        elif there.settled >= checkpoint.last.index:
+            self._checkpoint, self._is_busy = None, True
+            self._begin(lambda: self._shorten(there, checkpoint))
 
-    def _shorten(self, stock: Stock) -> None:
+    def _shorten(self, stock: Stock, checkpoint: Checkpoint) -> None:
         try:
             index, kept_by = self._cutoff(stock)
-            if index - self._index >= self._least:
-                self._delete(index, stock, kept_by)
+            is_of_this_log = self._chain_at(checkpoint.last.index) == checkpoint.last.chain
+            if index - self._index >= self._least and is_of_this_log:
+                self._delete(index, checkpoint, kept_by)
         except QuadlogError as error:
             log.warning("the log is not shortened now", reason=str(error))
         finally:
@@ -125,36 +149,63 @@ class Trimming:
         with ranges(self._kafka, topic) as between:
             return Places(between, index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
 
-    def _delete(self, index: int, stock: Stock, kept_by: tuple[str, ...]) -> None:
+    def _delete(self, index: int, checkpoint: Checkpoint, kept_by: tuple[str, ...]) -> None:
         archived = self._archiver.extend(index) if self._archiver is not None else {}
         offsets: dict[str, int] = {}
         for topic, index_of, saved in (
-            (self._topics.effects, index_of_effect, stock.effects_offset),
-            (self._topics.agreed, index_of_entry, stock.agreed_offset),
+            (self._topics.effects, index_of_effect, checkpoint.effects.offset),
+            (self._topics.agreed, index_of_entry, checkpoint.reached.offset),
         ):
             beginning, (end, _) = beginning_of(self._kafka, topic), end_of(self._kafka, topic, count=0)
             with ranges(self._kafka, topic) as between:
                 offset = Places(between, index_of, beginning).behind(index, min(saved, end))
             offsets[topic] = max(beginning, min(offset, saved, archived.get(topic, end)))
+        self._promise(checkpoint)
         Admin(self._kafka).delete_before(offsets)
         self._index = index
         log.info("shortened the log", until=index, kept_by=",".join(kept_by), **_short(offsets))
+
+    def _promise(self, checkpoint: Checkpoint) -> None:
+        is_there = threading.Event()
+        self._say(checkpoint, lambda _: is_there.set())
+        if not is_there.wait(ACKED_S):
+            message = f"{self._topics.checkpoint} did not take a checkpoint within {ACKED_S:.0f} s"
+            raise Unavailable(message)
 
 
 def _short(offsets: dict[str, int]) -> dict[str, int]:
     return {topic.rpartition(".")[2]: offset for topic, offset in offsets.items()}
 
 
-def stock_of(
-    agreement: Agreement, decided: Decided, crew: Crew, store: MasterStore, topics: Topics
-) -> Stock | None:
+def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
+    """Where a master goes on that has what is saved now.  Of the thread that writes the store.
+
+    None: these topics were not followed yet, it is not known which they are, or a log is just being adopted.
+    """
+    if store.beside.is_moving:
+        return None
+    reached, offset = store.reached(), store.position(topics.effects)
+    agreed_id, effects_id = store.topic_id(topics.agreed), store.topic_id(topics.effects)
+    if reached is None or offset is None or agreed_id is None or effects_id is None:
+        return None
+    return Checkpoint(
+        last=store.last,
+        reached=reached,
+        effects=EffectsPlace(offset, *store.effects()),
+        duty=store.duty(),
+        seed=store.seed(),
+        agreed_id=agreed_id,
+        effects_id=effects_id,
+    )
+
+
+def stock_of(agreement: Agreement, decided: Decided, crew: Crew) -> Stock | None:
     """What there is; None: somebody may need what stands before all that is known."""
     view, standing = agreement.view, agreement.standing
     said = [member.said for name in view.members if (member := agreement.members.get(name)) is not None]
     posts = [post for post in said if post is not None]
     workers = crew.all()
     is_voting = standing.ballot is not None and standing.ballot.epoch > view.epoch
-    reached, taken_in = store.reached(), store.position(topics.effects)
     if (
         is_voting
         or decided.fork is not None
@@ -162,8 +213,6 @@ def stock_of(
         or len(posts) < len(view.members)
         or any(post.effects.term != decided.held.term for post in posts)
         or any(crew.goes_back(worker.beat) for worker in workers)
-        or reached is None
-        or taken_in is None
     ):
         return None
     others = {post.node: post.effects.index for post in posts}
@@ -173,6 +222,5 @@ def stock_of(
             {worker.beat.worker: worker.beat.applied.index for worker in workers},
             others | {"what may be cut": agreement.settled},
         ),
-        effects_offset=taken_in,
-        agreed_offset=reached.offset,
+        settled=agreement.settled,
     )

@@ -11,6 +11,7 @@ import structlog
 from consumers.effects_ledger import EffectsLedger
 from consumers.payloads import PayloadsConsumer
 from producers.agreed import AgreedProducer
+from producers.checkpoint import CheckpointProducer
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
@@ -159,8 +160,16 @@ def _trimming(world: World) -> Trimming:
     )
     own, directory = world.sites.own, settings.log_archive
     archiver = Archiver(directory, settings, own) if directory is not None else None
+    checkpoints = CheckpointProducer(world.outlet, own.checkpoint, world.sites.node)
     return Trimming(
-        settings.kafka, own, limits, every_s=settings.log_trim_every, begin=begin, archiver=archiver
+        settings.kafka,
+        own,
+        limits,
+        every_s=settings.log_trim_every,
+        begin=begin,
+        say=lambda checkpoint, acked: checkpoints.say(checkpoint, acked, at=wall()),
+        chain_at=_chain_in(world.store),
+        archiver=archiver,
     )
 
 

@@ -26,13 +26,16 @@ from quadlog.core.model import (
 )
 from quadlog.core.records import (
     CatchingUp,
+    Checkpoint,
     Cut,
     Effect,
+    EffectsPlace,
     Fence,
     Handover,
     Heartbeat,
     LoggedEntry,
     Outcome,
+    Reached,
     Rewind,
     Scrub,
     Seed,
@@ -154,6 +157,17 @@ seeds = st.builds(
 )
 terms = st.lists(st.builds(Term, epoch=longs, id=hashes, after=longs), max_size=3).map(tuple)
 handovers = st.builds(Handover, index=longs, term=hashes, dc=names, start=longs, epoch=longs, terms=terms)
+points = st.builds(Point, longs, hashes)
+checkpoints = st.builds(
+    Checkpoint,
+    last=points,
+    reached=st.builds(Reached, longs, points, longs, longs),
+    effects=st.builds(EffectsPlace, longs, longs, longs, longs),
+    duty=st.none() | st.tuples(handovers, handovers),
+    seed=st.none() | seeds,
+    agreed_id=names,
+    effects_id=names,
+)
 heartbeats = st.builds(
     Heartbeat,
     worker=names,
@@ -184,7 +198,7 @@ heartbeats = st.builds(
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
 rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=st.none() | longs)
 anything: st.SearchStrategy[Said] = st.one_of(
-    payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds
+    payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds, checkpoints
 )
 
 
@@ -211,6 +225,8 @@ def encode(said: Said) -> list[bytes]:  # noqa: C901, PLR0911  one for each
             return [codec.encode_cut(said)]
         case Rewind():
             return [codec.encode_rewind(said)]
+        case Checkpoint():
+            return [codec.encode_checkpoint(said)]
 
 
 def example(strategy: st.SearchStrategy[T], change: Callable[[T], T]) -> T:

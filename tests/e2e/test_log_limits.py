@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 from quadlog.broker import beginning_of
 from quadlog.bundle import Manifest
 from quadlog.topics import Topics
-from tests.e2e.cluster import Cluster, evaluating, recount, until
+from tests.e2e.cluster import Cluster, evaluating, index_of, recount, until
 from tests.e2e.trouble import logged
 from tests.lab_helpers import running_lab
 
@@ -102,6 +103,45 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
             lab.kill(f"{dc}-m1")
             lab.start(f"{dc}-m1")
             check_one_state(cluster)
+
+
+@pytest.mark.parametrize("dc", ["dc2", "dc1"], ids=["another", "the one that evaluates"])
+def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None:
+    """It knows all that it acknowledged, also what stood in no topic any more; the others went on meanwhile."""
+    limits = {
+        "QUADLOG_LOG_MAX_SIZE": "1000",
+        "QUADLOG_LOG_TRIM_EVERY": "0.5",
+        "QUADLOG_MAX_PEER_LAG": "3",
+    }
+    with running_lab(tmp_path / "lab", dcs=3, workers=1, environment=limits) as lab:
+        cluster = Cluster(lab)
+        number = int(dc[2]) - 1
+        text = "INSERT DATA { <urn:once> <urn:p> 1 }"
+        first = cluster.update(text, master=number, **{"Idempotency-Key": "k1"})
+        assert first.status_code == 204
+        write(cluster, 1, 1500)
+        until(lambda: min(beginnings(lab)) > 300, 60)
+        lab.kill(f"{dc}-m1")
+        shutil.rmtree(lab.directory / "nodes" / f"{dc}-m1" / "data" / "rocksdb")
+        other = (number + 1) % 3
+        until(lambda: cluster.update("INSERT DATA { <urn:away> <urn:p> 1 }", master=other).is_success, 30)
+        for meanwhile in range(200):
+            text_ = f"INSERT DATA {{ <urn:away> <urn:p> {meanwhile} }}"
+            assert cluster.update(text_, master=other).status_code == 204
+        lab.start(f"{dc}-m1")
+        until(lambda: len(cluster.status(number)["view"]["members"]) == 3, 60)
+        assert logged(cluster, "goes on behind a shortened log", f"{dc}-m1") == 1
+        until(lambda: cluster.update("INSERT DATA { <urn:back> <urn:p> 1 }", master=number).is_success, 30)
+        again = cluster.update(text, master=number, **{"Idempotency-Key": "k1"})
+        assert index_of(again) == index_of(first), "what it acknowledged, it knows"
+        check_one_state(cluster)
+        write(cluster, 1501, 1700)
+        check_one_state(cluster)
+        before = min(beginnings(lab))
+        write(cluster, 1701, 2700)
+        until(lambda: min(beginnings(lab)) > before + 500, 60)
+        restart(lab)
+        check_one_state(cluster)
 
 
 def test_what_goes_is_in_the_archive_before(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,23 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from consumers import places
 from consumers.places import Places
-from quadlog.broker import Admin, beginning_of, offset_at, records_between
-from quadlog.core.limits import Needs
+from producers.agreed import AgreedProducer
+from quadlog import codec
+from quadlog.broker import Admin, KafkaOutlet, beginning_of, offset_at, records_between
+from quadlog.core.limits import LogLimits, Needs
 from quadlog.core.model import Held, Point
-from quadlog.core.records import Reached
+from quadlog.core.records import Checkpoint, EffectsPlace, Reached
 from quadlog.errors import Unavailable
-from quadlog.master.trimming import Stock, stock_of
+from quadlog.master import trimming
+from quadlog.master.trimming import Stock, Trimming, checkpoint_in, stock_of
 from quadlog.ports import Record
 from quadlog.topics import Topics
+from tests.core.topics import effect, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from quadlog.ports import Acked
 
 
 def topic_of(rng: random.Random, entries: int) -> list[Record]:
@@ -95,10 +102,6 @@ def scene() -> dict[str, Any]:
             all=lambda: [SimpleNamespace(beat=SimpleNamespace(worker="w", applied=Point(940, b"")))],
             goes_back=lambda _: False,
         ),
-        "store": SimpleNamespace(
-            reached=lambda: Reached(1003, Point(1000, b""), 1, 1000), position=lambda _: 955
-        ),
-        "topics": Topics("main", "dc1"),
     }
 
 
@@ -107,8 +110,7 @@ def test_what_there_is() -> None:
     assert found == Stock(
         last=1000,
         needs=Needs({"w": 940}, {"m1": 950, "m2": 920, "what may be cut": 900}),
-        effects_offset=955,
-        agreed_offset=1003,
+        settled=900,
     )
 
 
@@ -122,14 +124,163 @@ def test_what_there_is() -> None:
         ("decided", "fork", 0),
         ("decided", "held", Held(b"of another view", 950)),
         ("crew", "goes_back", lambda _: True),
-        ("store", "reached", lambda: None),
-        ("store", "position", lambda _: None),
     ],
 )
 def test_nothing_goes_while_somebody_may_need_it(part: str, name: str, value: Any) -> None:  # noqa: ANN401
     parts = scene()
     setattr(parts[part], name, value)
     assert stock_of(**parts) is None
+
+
+def saved(**changes: object) -> SimpleNamespace:
+    """A store, as far as a checkpoint is made of it."""
+    parts: dict[str, object] = {
+        "beside": SimpleNamespace(is_moving=False),
+        "last": Point(1000, b"1"),
+        "reached": lambda: Reached(1003, Point(990, b"2"), 1, 990),
+        "position": lambda topic: {"main.dc1.effects": 955}[topic],
+        "topic_id": {"main.dc1.agreed": "A", "main.dc1.effects": "E"}.get,
+        "effects": lambda: (950, 3, 2),
+        "duty": lambda: None,
+        "seed": lambda: None,
+    }
+    return SimpleNamespace(**parts | changes)
+
+
+def test_a_checkpoint_is_what_is_saved() -> None:
+    found = checkpoint_in(saved(), Topics("main", "dc1"))  # type: ignore[arg-type]
+    assert found == Checkpoint(
+        last=Point(1000, b"1"),
+        reached=Reached(1003, Point(990, b"2"), 1, 990),
+        effects=EffectsPlace(955, 950, 3, 2),
+        duty=None,
+        seed=None,
+        agreed_id="A",
+        effects_id="E",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("beside", SimpleNamespace(is_moving=True)),
+        ("reached", lambda: None),
+        ("position", lambda _: None),
+        ("topic_id", {"main.dc1.agreed": "A"}.get),
+        ("topic_id", {"main.dc1.effects": "E"}.get),
+    ],
+)
+def test_there_is_none_where_not_all_is_known(name: str, value: object) -> None:
+    assert checkpoint_in(saved(**{name: value}), Topics("main", "dc1")) is None  # type: ignore[arg-type]
+
+
+class Shortening:
+    """What trimming does, with a topic of 1,000 entries and their effects on a real broker."""
+
+    def __init__(self, kafka: str) -> None:
+        self.topics = Topics(f"r{uuid.uuid4().hex[:12]}", "dc1")
+        own = self.topics
+        Admin(kafka).ensure([own.agreed, own.effects, own.checkpoint], replication=1, config={})
+        self.outlet = KafkaOutlet(kafka, client="test", failed=pytest.fail)
+        self.log = entries(1000)
+        producer = AgreedProducer(self.outlet, own.agreed, "m1")
+        for entry in self.log:
+            producer.say(entry, lambda _: None)
+            for value in codec.encode_effect(effect(entry.index)):
+                self.outlet.produce(own.effects, key=b"1", values=[value], headers=[])
+        self.outlet.flush()
+        self.kafka = kafka
+        self.work: list[Callable[[], None]] = []
+        self.chains = {entry.index: entry.chain for entry in self.log}
+        self.said: list[Checkpoint] = []
+        self.is_acked, self.settled = True, 1000
+        self.trimming = Trimming(
+            kafka,
+            own,
+            LogLimits(size=300),
+            every_s=1.0,
+            begin=self.work.append,
+            say=self.say,
+            chain_at=self.chains.get,
+        )
+
+    def say(self, checkpoint: Checkpoint, acked: Acked) -> None:
+        assert self.beginnings == (0, 0), "nothing goes before"
+        self.said.append(checkpoint)
+        if self.is_acked:
+            acked(0)
+
+    @property
+    def beginnings(self) -> tuple[int, int]:
+        return beginning_of(self.kafka, self.topics.agreed), beginning_of(self.kafka, self.topics.effects)
+
+    def checkpoint(self) -> Checkpoint:
+        last = self.log[-1]
+        return Checkpoint(
+            last=Point(last.index, last.chain),
+            reached=Reached(800, Point(800, self.chains[800]), 1, 800),
+            effects=EffectsPlace(650, 650, 1, 0),
+            duty=None,
+            seed=None,
+            agreed_id="A",
+            effects_id="E",
+        )
+
+    def stock(self) -> Stock:
+        return Stock(last=1000, needs=Needs({}, {}), settled=self.settled)
+
+    def tend(self, moment: float) -> None:
+        self.trimming.tend(self.stock, self.checkpoint, moment)
+        while self.work:
+            self.work.pop()()
+
+
+@pytest.fixture
+def shortening(kafka: str) -> Iterator[Shortening]:
+    found = Shortening(kafka)
+    yield found
+    found.outlet.close()
+
+
+def test_a_checkpoint_is_said_before_anything_goes(shortening: Shortening) -> None:
+    """And nothing goes that stands behind it."""
+    shortening.tend(0.0)
+    shortening.tend(900.0)
+    assert not shortening.said
+    shortening.tend(1000.0)
+    assert shortening.said == [shortening.checkpoint()]
+    assert shortening.beginnings == (700, 650)
+
+
+def test_it_is_waited_until_all_of_it_is_settled(shortening: Shortening) -> None:
+    shortening.settled = 999
+    shortening.tend(0.0)
+    for moment in (1000.0, 1010.0, 5000.0):
+        shortening.tend(moment)
+    assert not shortening.said
+    shortening.settled = 1000
+    shortening.tend(5010.0)
+    assert shortening.beginnings == (700, 650)
+
+
+def test_nothing_goes_where_the_log_is_another_one_since(shortening: Shortening) -> None:
+    shortening.chains[1000] = b"of another log"
+    shortening.tend(0.0)
+    shortening.tend(1000.0)
+    assert (shortening.said, shortening.beginnings) == ([], (0, 0))
+
+
+def test_nothing_goes_unless_the_checkpoint_is_there(
+    shortening: Shortening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trimming, "ACKED_S", 0.1)
+    shortening.is_acked = False
+    shortening.tend(0.0)
+    shortening.tend(1000.0)
+    assert (len(shortening.said), shortening.beginnings) == (1, (0, 0))
+    shortening.is_acked = True
+    shortening.tend(2000.0)
+    assert shortening.beginnings == (700, 650), "it is tried again"
 
 
 def test_records_go_up_to_an_offset(kafka: str) -> None:
