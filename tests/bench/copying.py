@@ -1,19 +1,26 @@
 """Copying: how long a new worker takes until it serves a store of another one, over a slow link.
 
-    python -m tests.bench.copying [--quads 3000000] [--link 100 1000] [--how none auto] [--times 2]
+    python -m tests.bench.copying [--quads 3000000] [--link 100 1000] [--how none auto] [--times 2] [--lose]
 
 A store of products, offers and reviews, as shops have them, made as `quadlog import` makes it; a worker process that
 has it, and another one with an empty directory that takes it through a relay with the link's rate (Mbit/s), as labs
 have them.  Seconds are from that process's start until it serves.  CPU is that of both together.
+
+With `--lose` the donor is killed on the way, then the taker, then the link is cut for 12 s; the last column tells from
+which byte on the copy was asked for each time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import re
+import signal
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,18 +37,26 @@ from quadlog.seed.build import build
 from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source
 from quadlog.topics import Topics
+from quadlog.worker.coming import COMING, Announced
 from quadlog.worker.mend import QUADS
 from tests.bench.catching_up import has_applied, log_of, make_topics, produce_log, running, tree
 from tests.integration.relay import running_relay
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from tests.integration.relay import RunningRelay
+
+    Running = Callable[[], AbstractContextManager[tuple[str, int]]]
 
 _SHOP: Final = "http://shop.example.org"
 _RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDFS: Final = "http://www.w3.org/2000/01/rdf-schema#"
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+CUT_S: Final = 12.0
+"""Longer than a reader of a silent connection should wait, and than a taker tries in a row."""
 _SYLLABLES: Final = [first + second for first in "bdfghklmnprstvwz" for second in "aeiou"]
 
 
@@ -115,6 +130,7 @@ def main() -> None:
     parser.add_argument("--link", type=float, nargs="+", default=[100.0, 1000.0])
     parser.add_argument("--how", nargs="+", default=["none", "auto"])
     parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--lose", action="store_true")
     said = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running_broker(Path(name) / "broker") as broker:
         place, kafka, topics = Path(name), broker.bootstrap, Topics("main", "dc1")
@@ -134,14 +150,27 @@ def main() -> None:
                 "catch_up": "incremental",
                 "scrub_period": 0.0,
             }
-            with running(kafka, "main", place / "donor", **settings) as (url, donor):
-                while not has_applied(url, 1):
-                    time.sleep(0.5)
+
+            def donor() -> AbstractContextManager[tuple[str, int]]:
+                return running(kafka, "main", place / "donor", **settings)
+
+            if said.lose:
+                for rate in said.link:
+                    relay.slow(rate_mbit=rate)
+                    for how in said.how:
+                        took, starts = losing(kafka, place / f"{how}-{rate:.0f}", how, donor, relay)
+                        print(
+                            f"{rate:6.0f} Mbit/s, {how:>6}: {took:6.1f} s, asked for from {starts}",
+                            flush=True,
+                        )
+                return
+            with donor() as (url, giving):
+                await_applied(url)
                 for rate in said.link:
                     relay.slow(rate_mbit=rate)
                     for time_ in range(said.times):
                         for how in said.how:
-                            took, cpu = copy(kafka, place / f"{how}-{rate:.0f}-{time_}", how, donor)
+                            took, cpu = copy(kafka, place / f"{how}-{rate:.0f}-{time_}", how, giving)
                             print(
                                 f"{rate:6.0f} Mbit/s, {how:>6}: {took:6.1f} s, {cpu:6.1f} s of CPU",
                                 flush=True,
@@ -155,12 +184,59 @@ def copy(kafka: str, directory: Path, how: str, donor: int) -> tuple[float, floa
         url,
         pid,
     ):
-        while not has_applied(url, 1):
-            time.sleep(0.2)
+        await_applied(url)
         took, cpu = time.monotonic() - began, cpu_of(donor) - used + cpu_of(pid)
     if "took a copy" not in (log := (directory / "log").read_text()):
         sys.exit(log)
     return took, cpu
+
+
+def await_applied(url: str) -> None:
+    """Until a worker serves."""
+    while not has_applied(url, 1):
+        time.sleep(0.2)
+
+
+def losing(
+    kafka: str, directory: Path, how: str, donor: Running, relay: RunningRelay
+) -> tuple[float, list[int]]:
+    """Seconds until a copy is in service on whose way all is lost once, and from where on it was asked for."""
+
+    def taker() -> AbstractContextManager[tuple[str, int]]:
+        return running(kafka, "main", directory, catch_up="full", copy_compression=how, scrub_period=0.0)
+
+    def await_percent(least: float) -> None:
+        coming = directory / "data" / COMING
+        while True:
+            with suppress(FileNotFoundError):
+                if (said := Announced.load(coming)) and 100 * bytes_of(
+                    coming / "store"
+                ) >= least * said.label.size:
+                    return
+            time.sleep(0.1)
+
+    with ExitStack() as donors:
+        url, pid = donors.enter_context(donor())
+        await_applied(url)
+        log = directory.parent / "donor" / "log"
+        before, began = log.stat().st_size, time.monotonic()
+        with taker() as (_, taking):
+            await_percent(25)
+            os.kill(pid, signal.SIGKILL)
+            donors.enter_context(donor())
+            await_percent(50)
+            os.kill(taking, signal.SIGKILL)
+        with taker() as (url, _):
+            await_percent(75)
+            relay.set(lambda state: state.cut("dc1", "dc2"))
+            time.sleep(CUT_S)
+            relay.set(lambda state: state.heal("dc1", "dc2"))
+            await_applied(url)
+        took = time.monotonic() - began
+    if "took a copy" not in (said := (directory / "log").read_text()):
+        sys.exit(said)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", log.read_bytes()[before:].decode())
+    return took, [int(start) for start in re.findall(r"gives a copy.* start=(\d+)", plain)]
 
 
 if __name__ == "__main__":
