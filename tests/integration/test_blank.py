@@ -254,6 +254,11 @@ def test_whoever_has_it_is_asked_and_it_waits_until_somebody_has(scene: Scene) -
     scene.check(scene.log)
 
 
+def others(log: Sequence[LoggedEntry]) -> list[LoggedEntry]:
+    """The same with other ids."""
+    return [replace(entry, id=bytes(8) + b"other" + entry.id[13:]) for entry in log]
+
+
 def refused(port: int, why: str) -> bool:
     """A client's write is, and nothing of it was logged."""
     try:
@@ -287,12 +292,14 @@ def test_who_died_with_it_half_taken_goes_on(scene: Scene, taken: int) -> None:
     """What it had behind the checkpoint is read again: its topic may have been cut since."""
     scene.produce(scene.log)
     scene.say(scene.checkpoint)
-    other = entries(COUNT, branch=b"other", behind=scene.log[LAST - 1])
+    other = others(entries(COUNT, branch=b"other", behind=scene.log[LAST - 1]))
     with opened(scene.directory / "own") as store:
         half = [*scene.log[:LAST], *other][:taken]
         store.brought.take(map(row_of, half), [payload_of(entry) for entry in half[LAST:]])
     with scene.master(scene.log) as url:
-        scene.bring(url)
+        scene.bring(url if taken < LAST else "http://127.0.0.1:1")
+    with opened(scene.directory / "own") as store:
+        assert not any(store.logged(entry.id) for entry in other)
     scene.check(scene.log)
 
 
