@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.branches import Logs
+from tests.integration.copies import Taker, new_taker
 from tests.integration.rehearsal import Log, Worker
 from tests.integration.sides import COMMON, OURS, THEIRS, Split
 
@@ -38,6 +39,12 @@ def logs() -> Logs:
 def split(tmp_path: Path) -> Split:
     """Each side has gone on by itself."""
     return Split(tmp_path, COMMON, OURS, THEIRS)
+
+
+@pytest.fixture
+def taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
+    """It has a store, at index 3."""
+    return new_taker(tmp_path, monkeypatch)
 
 
 @pytest.fixture

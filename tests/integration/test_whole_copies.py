@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -17,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-import uvicorn
-from pyoxigraph import Literal, NamedNode, Quad
 from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
@@ -26,173 +21,26 @@ from structlog.testing import capture_logs
 
 from quadlog import parcel
 from quadlog.answers import handle_error
-from quadlog.core.control import Control, ControlChange, ControlKind
-from quadlog.core.effect import Change
-from quadlog.core.lines import lines_of, signature_after
-from quadlog.core.model import Point
-from quadlog.core.records import CatchingUp as Progress
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
-from quadlog.packing import LEAST_WINDOW, WINDOW, Unpacked, packed, window_for
+from quadlog.packing import LEAST_WINDOW, Unpacked, packed, window_for
 from quadlog.parcel import pieces_of
-from quadlog.quadstore import QuadStore
-from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
-from quadlog.worker import catching_up, copying
+from quadlog.worker import copying
 from quadlog.worker import donor as donating
-from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.coming import COMING
-from quadlog.worker.copying import Copied, Copying
+from quadlog.worker.copying import Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
-from quadlog.worker.rates import RatesFile
 from tests.e2e.cluster import until
+from tests.integration.copies import SMALL, Taker, check, filled, given_by, giving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Message
 
     from quadlog.parcel import Label
-
-
-SMALL = 10_000
-"""Bytes of a chunk."""
-CONTROL = Control(name="one", kind=ControlKind.ASK, text="ASK {}", index=7)
-
-
-def filled(path: Path, quads: int, *, index: int = 7) -> QuadStore:
-    """A store with so many quads, and a control."""
-    store = QuadStore.open(path)
-    change = Change(
-        inserted=tuple(
-            Quad(NamedNode(f"urn:s{number}"), NamedNode("urn:p"), Literal("x" * 100))
-            for number in range(quads)
-        )
-    )
-    total = signature_after(store.applied.signature, change)
-    applied = replace(store.applied, index=index, signature=total, quads=quads, effects_offset=99)
-    store.apply([lines_of(change)], applied, controls=[ControlChange(name="one", control=CONTROL)])
-    return store
-
-
-@dataclass
-class Giver:
-    """A donor's door, with what may go wrong between it and who asks for the bytes of a copy."""
-
-    app: ASGIApp
-    door: Donor
-    cut_after: list[int] = field(default_factory=list)
-    """Of the next answers, so many bytes."""
-    turned: int = -1
-    """Of each answer, a byte that arrives as another one."""
-    made: int = 0
-    """Copies that it was asked to make."""
-    asked: list[int] = field(default_factory=list[int])
-    """Bytes, from which on a copy was asked for."""
-    url: str = ""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != "/copy" or scope["method"] != "GET":
-            self.made += scope["type"] == "http" and scope["method"] == "POST"
-            await self.app(scope, receive, send)
-            return
-        self.asked.append(int(scope["query_string"].decode().rpartition("=")[2]))
-        left = self.cut_after.pop(0) if self.cut_after else inf
-        sent = 0
-
-        async def passing(message: Message) -> None:
-            nonlocal sent
-            if body := message.get("body"):
-                if sent <= self.turned < sent + len(body):
-                    at = self.turned - sent
-                    body = body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
-                if sent + len(body) > left:
-                    await send({**message, "body": body[: int(left) - sent], "more_body": True})
-                    raise ConnectionResetError
-                sent += len(body)
-            await send({**message, "body": body or b""} if "body" in message else message)
-
-        await self.app(scope, receive, passing)
-
-
-@contextmanager
-def giving(
-    store: QuadStore,
-    directory: Path,
-    bandwidth: float = inf,
-    *,
-    offers: bool = True,
-    port: int = 0,
-    window: int = WINDOW,
-) -> Iterator[Giver]:
-    """A donor that serves; one that does not offer is of a version before that."""
-    door = Donor(store, directory, bandwidth=bandwidth, window=window)
-    offer = [Route("/copy/offer", door.offer)] if offers else []
-    routes = [*offer, Route("/copy", door.get), Route("/copy", door.post, methods=["POST"])]
-    app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
-    giver = Giver(app, door)
-    port = port or free_ports(1)[0]
-    server = uvicorn.Server(uvicorn.Config(giver, port=port, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    giver.url = f"http://127.0.0.1:{port}"
-    until(lambda: server.started)
-    try:
-        yield giver
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-@dataclass
-class Taker:
-    """A worker that is to have a copy."""
-
-    directory: Path
-    settings: WorkerSettings
-    copying: Copying
-
-    def opened(self) -> QuadStore:
-        return QuadStore.open(self.directory / QUADS)
-
-
-@pytest.fixture
-def taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
-    """It has a store, at index 3."""
-    monkeypatch.setattr(copying, "PAUSE_S", 0.0)
-    monkeypatch.setattr(parcel, "PIECE", SMALL)
-    directory = tmp_path / "taker"
-    filled(directory / QUADS, 3, index=3).close()
-    common = {
-        "node_id": "w2",
-        "dc": "dc1",
-        "kafka": "127.0.0.1:1",
-        "port": 1,
-        "worker_url": "http://127.0.0.1:1",
-        "copy_compression": "none",
-    }
-    settings = WorkerSettings.model_validate(common | {"data_dir": directory})
-    return Taker(directory, settings, Copying(settings, Topics("main", "dc1")))
-
-
-def given_by(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
-    """Who is there, as heartbeats say it."""
-    beats = [SimpleNamespace(url=url, applied=Point(7, bytes(32))) for url in urls]
-    monkeypatch.setattr(Copying, "_living", lambda *_: beats)
-
-
-def check(taker: Taker, store: QuadStore, copied: Copied) -> None:
-    """The copy is the store."""
-    found = copied.applied
-    copy = taker.opened()
-    try:
-        assert (copy.applied, found) == (store.applied, store.applied)
-        assert copy.recount() == store.recount() == (store.applied.signature, store.applied.quads)
-        assert copy.controls == store.controls == {"one": CONTROL}
-        assert sorted(path.name for path in taker.directory.iterdir()) == ["quads", "quads.wrong"]
-    finally:
-        copy.close()
 
 
 def test_a_copy_is_the_whole_store(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,161 +367,6 @@ def test_not_faster_than_it_may(taker: Taker, tmp_path: Path, monkeypatch: pytes
     assert copy is not None
     assert took > (copy.label.size - SMALL) / 1_000_000 > 1
     check(taker, store, found)
-
-
-@dataclass
-class Starting:
-    """A worker's start, with what its topics say."""
-
-    taker: Taker
-    monkeypatch: pytest.MonkeyPatch
-    newest: int = 7
-    """Index of the newest effect."""
-    beginnings: list[int] = field(default_factory=list)
-    """Where the effects topic begins, each time it is asked; at 0 behind these."""
-    looks: list[Callable[[], Progress]] = field(default_factory=list)
-    """What it has said of itself, each by the next one."""
-
-    def run(self, **settings: float | str) -> tuple[int, list[str]]:
-        """The index that it begins to hear the log at, and what it said."""
-        self.monkeypatch.setattr(catching_up, "AGAIN_S", 0.0)
-        self.monkeypatch.setattr(CatchingUp, "_newest", lambda _: self.newest)
-        self.monkeypatch.setattr(CatchingUp, "_compact", _refused)
-        beginnings = self.beginnings
-
-        def beginning_of(_: str, topic: str, **__: float) -> int:
-            return beginnings.pop(0) if beginnings and topic.endswith("effects") else 0
-
-        self.monkeypatch.setattr(catching_up, "beginning_of", beginning_of)
-        chosen = self.taker.settings.model_copy(update=settings)
-        rates = RatesFile(self.taker.directory / "rates.json", speed=chosen.net_speed_bits_per_sec)
-        with capture_logs() as said:
-            store = CatchingUp(
-                chosen, Topics("main", "dc1"), self.taker.opened(), rates, self.looks.append
-            ).run()
-        index = store.applied.index
-        store.close()
-        return index, [str(one["event"]) for one in said if one["event"] != "gives a copy"]
-
-
-def _refused(_: CatchingUp) -> None:
-    raise QuadlogError("no Spark here")
-
-
-@pytest.fixture
-def starting(taker: Taker, monkeypatch: pytest.MonkeyPatch) -> Starting:
-    """It took an effect in ten seconds the last time."""
-    (taker.directory / "rates.json").write_text('{"incremental": 0.1}')
-    return Starting(taker, monkeypatch)
-
-
-HURRIED = {"min_time_to_consider_full_replication": 0.0, "full_replication_time_factor": 1.0}
-HEARD = "the log is heard from where the store is"
-
-
-def test_the_chooser_takes_a_copy_where_that_is_faster(
-    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = filled(tmp_path / "store", 500)
-    with giving(store, tmp_path / "out") as giver:
-        given_by(monkeypatch, giver.url)
-        assert starting.run() == (3, ["catches up"]), "40 s are not above 600"
-        slow = HURRIED | {"net_speed_bits_per_sec": 1.0}
-        assert starting.run(**slow) == (3, ["catches up", HEARD]), "a bundle, which nobody makes here"
-        assert starting.run(**HURRIED) == (7, ["catches up", "Replicating (catch up)", "took a copy"])
-        assert starting.run(**HURRIED) == (7, []), "nothing is missing"
-        assert (giver.made, giver.asked) == (1, [0])
-
-
-def test_who_has_nothing_takes_a_copy_at_once(
-    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = filled(tmp_path / "store", 500)
-    shutil.rmtree(starting.taker.directory / QUADS)
-    given_by(monkeypatch)
-    assert starting.run() == (0, ["catches up"]), "nobody has anything"
-    with giving(store, tmp_path / "out") as giver:
-        given_by(monkeypatch, giver.url)
-        assert starting.run() == (7, ["catches up", "Replicating (empty)", "took a copy"])
-
-
-def test_a_size_that_nobody_knows(
-    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = filled(tmp_path / "store", 500)
-    with giving(store, tmp_path / "out", offers=False) as giver:
-        given_by(monkeypatch, giver.url)
-        assert starting.run(**HURRIED) == (3, ["Couldn't find storage size", "catches up", HEARD])
-
-
-def test_out_of_the_log(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy that is out of it again was given in vain."""
-    store = filled(tmp_path / "store", 500)
-    with giving(store, tmp_path / "out") as giver:
-        given_by(monkeypatch, giver.url)
-        starting.beginnings = [100, 100]
-        out, took = "Replicating (out of sync)", "took a copy"
-        assert starting.run() == (7, [out, took, f"{out}, forced", took])
-
-
-def test_it_says_how_far_it_is(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Progress] = []
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.02):
-            if starting.looks:
-                said.append(starting.looks[-1]())
-
-    store = filled(tmp_path / "store", 20_000)
-    with giving(store, tmp_path / "out", bandwidth=1_000_000.0) as giver, ThreadPoolExecutor() as pool:
-        given_by(monkeypatch, giver.url)
-        looking = pool.submit(look)
-        starting.run(**HURRIED)
-        ended.set()
-        looking.result()
-    assert {(one.way, one.behind, one.obstacle) for one in said} == {("full", 4, "")}
-    percents = [one.percent for one in said]
-    assert percents == sorted(percents)
-    assert len(set(percents)) > 5
-    assert percents[-1] == 100
-    half = next(one for one in said if one.percent >= 50)
-    assert half.left_s is not None
-    assert str(half).startswith(f"full, {half.percent} %, about ")
-
-
-def test_it_says_what_it_waits_for(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
-    given_by(monkeypatch)
-    starting.beginnings = [100, 100]
-    starting.run()
-    [_, second] = starting.looks
-    assert (second().way, second().behind, second().percent) == ("full", 4, 0)
-    assert str(second()) == "full, but no worker of this data centre gives a copy: none is there"
-
-
-def test_what_a_bundle_takes_is_told_by_what_it_took(
-    starting: Starting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moment = [0.0]
-    monkeypatch.setattr(catching_up, "time", SimpleNamespace(monotonic=lambda: moment[0]))
-    (starting.taker.directory / "rates.json").write_text('{"compacted": 0.1, "start_s": 20}')
-    given_by(monkeypatch)
-    starting.run(catch_up="compacted")
-    [look] = starting.looks
-    for now, percent, left_s in ((0.0, 0, 60), (30.0, 50, 30), (70.0, 99, None)):
-        moment[0] = now
-        assert look() == Progress(way="compacted", behind=4, percent=percent, left_s=left_s)
-
-
-def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catching_up, "_TELLING", 10_000)
-    store = filled(tmp_path / "store", 2_000)
-    with giving(store, tmp_path / "out", bandwidth=100_000.0) as giver:
-        given_by(monkeypatch, giver.url)
-        starting.run(**HURRIED)
-    rates = RatesFile(starting.taker.directory / "rates.json").read()
-    assert rates.incremental == 0.1
-    assert 10_000 < rates.copied < 1_000_000
 
 
 def test_a_parcel_goes_on_from_any_byte(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""A worker that starts takes a copy where it has to, or where that is faster, and says so in the documented words."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from structlog.testing import capture_logs
+
+from quadlog.core.records import CatchingUp as Progress
+from quadlog.errors import QuadlogError
+from quadlog.topics import Topics
+from quadlog.worker import catching_up
+from quadlog.worker.catching_up import CatchingUp
+from quadlog.worker.mend import QUADS
+from quadlog.worker.rates import RatesFile
+from tests.integration.copies import Taker, filled, given_by, giving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass
+class Starting:
+    """A worker's start, with what its topics say."""
+
+    taker: Taker
+    monkeypatch: pytest.MonkeyPatch
+    newest: int = 7
+    """Index of the newest effect."""
+    beginnings: list[int] = field(default_factory=list)
+    """Where the effects topic begins, each time it is asked; at 0 behind these."""
+    looks: list[Callable[[], Progress]] = field(default_factory=list)
+    """What it has said of itself, each by the next one."""
+
+    def run(self, **settings: float | str) -> tuple[int, list[str]]:
+        """The index that it begins to hear the log at, and what it said."""
+        self.monkeypatch.setattr(catching_up, "AGAIN_S", 0.0)
+        self.monkeypatch.setattr(CatchingUp, "_newest", lambda _: self.newest)
+        self.monkeypatch.setattr(CatchingUp, "_compact", _refused)
+        beginnings = self.beginnings
+
+        def beginning_of(_: str, topic: str, **__: float) -> int:
+            return beginnings.pop(0) if beginnings and topic.endswith("effects") else 0
+
+        self.monkeypatch.setattr(catching_up, "beginning_of", beginning_of)
+        chosen = self.taker.settings.model_copy(update=settings)
+        rates = RatesFile(self.taker.directory / "rates.json", speed=chosen.net_speed_bits_per_sec)
+        with capture_logs() as said:
+            store = CatchingUp(
+                chosen, Topics("main", "dc1"), self.taker.opened(), rates, self.looks.append
+            ).run()
+        index = store.applied.index
+        store.close()
+        return index, [str(one["event"]) for one in said if one["event"] != "gives a copy"]
+
+
+def _refused(_: CatchingUp) -> None:
+    raise QuadlogError("no Spark here")
+
+
+@pytest.fixture
+def starting(taker: Taker, monkeypatch: pytest.MonkeyPatch) -> Starting:
+    """It took an effect in ten seconds the last time."""
+    (taker.directory / "rates.json").write_text('{"incremental": 0.1}')
+    return Starting(taker, monkeypatch)
+
+
+HURRIED = {"min_time_to_consider_full_replication": 0.0, "full_replication_time_factor": 1.0}
+HEARD = "the log is heard from where the store is"
+
+
+def test_the_chooser_takes_a_copy_where_that_is_faster(
+    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 500)
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        assert starting.run() == (3, ["catches up"]), "40 s are not above 600"
+        slow = HURRIED | {"net_speed_bits_per_sec": 1.0}
+        assert starting.run(**slow) == (3, ["catches up", HEARD]), "a bundle, which nobody makes here"
+        assert starting.run(**HURRIED) == (7, ["catches up", "Replicating (catch up)", "took a copy"])
+        assert starting.run(**HURRIED) == (7, []), "nothing is missing"
+        assert (giver.made, giver.asked) == (1, [0])
+
+
+def test_who_has_nothing_takes_a_copy_at_once(
+    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 500)
+    shutil.rmtree(starting.taker.directory / QUADS)
+    given_by(monkeypatch)
+    assert starting.run() == (0, ["catches up"]), "nobody has anything"
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        assert starting.run() == (7, ["catches up", "Replicating (empty)", "took a copy"])
+
+
+def test_a_size_that_nobody_knows(
+    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 500)
+    with giving(store, tmp_path / "out", offers=False) as giver:
+        given_by(monkeypatch, giver.url)
+        assert starting.run(**HURRIED) == (3, ["Couldn't find storage size", "catches up", HEARD])
+
+
+def test_out_of_the_log(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that is out of it again was given in vain."""
+    store = filled(tmp_path / "store", 500)
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        starting.beginnings = [100, 100]
+        out, took = "Replicating (out of sync)", "took a copy"
+        assert starting.run() == (7, [out, took, f"{out}, forced", took])
+
+
+def test_it_says_how_far_it_is(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Progress] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            if starting.looks:
+                said.append(starting.looks[-1]())
+
+    store = filled(tmp_path / "store", 20_000)
+    with giving(store, tmp_path / "out", bandwidth=1_000_000.0) as giver, ThreadPoolExecutor() as pool:
+        given_by(monkeypatch, giver.url)
+        looking = pool.submit(look)
+        starting.run(**HURRIED)
+        ended.set()
+        looking.result()
+    assert {(one.way, one.behind, one.obstacle) for one in said} == {("full", 4, "")}
+    percents = [one.percent for one in said]
+    assert percents == sorted(percents)
+    assert len(set(percents)) > 5
+    assert percents[-1] == 100
+    half = next(one for one in said if one.percent >= 50)
+    assert half.left_s is not None
+    assert str(half).startswith(f"full, {half.percent} %, about ")
+
+
+def test_it_says_what_it_waits_for(starting: Starting, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_by(monkeypatch)
+    starting.beginnings = [100, 100]
+    starting.run()
+    [_, second] = starting.looks
+    assert (second().way, second().behind, second().percent) == ("full", 4, 0)
+    assert str(second()) == "full, but no worker of this data centre gives a copy: none is there"
+
+
+def test_what_a_bundle_takes_is_told_by_what_it_took(
+    starting: Starting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = [0.0]
+    monkeypatch.setattr(catching_up, "time", SimpleNamespace(monotonic=lambda: moment[0]))
+    (starting.taker.directory / "rates.json").write_text('{"compacted": 0.1, "start_s": 20}')
+    given_by(monkeypatch)
+    starting.run(catch_up="compacted")
+    [look] = starting.looks
+    for now, percent, left_s in ((0.0, 0, 60), (30.0, 50, 30), (70.0, 99, None)):
+        moment[0] = now
+        assert look() == Progress(way="compacted", behind=4, percent=percent, left_s=left_s)
+
+
+def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catching_up, "_TELLING", 10_000)
+    store = filled(tmp_path / "store", 2_000)
+    with giving(store, tmp_path / "out", bandwidth=100_000.0) as giver:
+        given_by(monkeypatch, giver.url)
+        starting.run(**HURRIED)
+    rates = RatesFile(starting.taker.directory / "rates.json").read()
+    assert rates.incremental == 0.1
+    assert 10_000 < rates.copied < 1_000_000
