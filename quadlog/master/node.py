@@ -250,7 +250,7 @@ class Node:
             self._trimming.tend(self._stock, self._checkpoint, moment)
 
     def _stock(self) -> Stock | None:
-        return stock_of(self.agreement, self._decided, self.crew)
+        return stock_of(self.agreement, self._decided, self.crew, held=self.chores.scribe.held)
 
     def _checkpoint(self) -> Checkpoint | None:
         return checkpoint_in(self.store, self._topics)

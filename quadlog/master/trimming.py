@@ -5,7 +5,7 @@ view by what its posts say.  Nothing goes while anybody votes, gives way or goes
 or while this data centre has no majority: where entries may be cut, what they were is needed.
 
 Before anything goes, a checkpoint is said (decision 35): what this master has saved, once nothing of it can be cut any
-more.  A master that loses its disk goes on there.
+more, and all of it is in the topics.  A master that loses its disk goes on there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Stock:
     """Index of the newest entry."""
     needs: Needs
     settled: int
-    """Index of the last entry that is never cut."""
+    """Index of the last entry that is never cut, and that the agreed topic is known to hold."""
 
 
 class Trimming:
@@ -199,8 +199,11 @@ def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
     )
 
 
-def stock_of(agreement: Agreement, decided: Decided, crew: Crew) -> Stock | None:
-    """What there is; None: somebody may need what stands before all that is known."""
+def stock_of(agreement: Agreement, decided: Decided, crew: Crew, *, held: int) -> Stock | None:
+    """What there is; None: somebody may need what stands before all that is known.
+
+    `held`: index up to which the agreed topic is known to hold the log.
+    """
     view, standing = agreement.view, agreement.standing
     said = [member.said for name in view.members if (member := agreement.members.get(name)) is not None]
     posts = [post for post in said if post is not None]
@@ -222,5 +225,5 @@ def stock_of(agreement: Agreement, decided: Decided, crew: Crew) -> Stock | None
             {worker.beat.worker: worker.beat.applied.index for worker in workers},
             others | {"what may be cut": agreement.settled},
         ),
-        settled=agreement.settled,
+        settled=min(agreement.settled, held),
     )
