@@ -221,7 +221,7 @@ def test_every_topic_has_exactly_one_partition(cluster: Cluster) -> None:
     for dc in cluster.lab.dcs:
         known = AdminClient({"bootstrap.servers": dc["kafka"]}).list_topics(timeout=20).topics
         mine = {name: len(topic.partitions) for name, topic in known.items() if not name.startswith("__")}
-        assert mine == {f"main.{dc['name']}.{topic}": 1 for topic in TOPICS}
+        assert mine == {f"main.{dc['name']}.{topic}": 1 for topic in (*TOPICS, "checkpoint")}
 
 
 def printable(text: str) -> bool:
@@ -280,7 +280,7 @@ def test_the_registry_of_every_master(cluster: Cluster) -> None:
                 f"quadlog.{name}"
                 for name in (
                     *("Payload", "Post", "Entry", "Cut", "Effect", "Fence", "Handover", "Rewind"),
-                    *("Heartbeat", "Seed"),
+                    *("Heartbeat", "Seed", "Checkpoint"),
                 )
             }
             for subject in subjects:
