@@ -167,7 +167,7 @@ class Caught(NamedTuple):
 def running(
     kafka: str, repository: str, directory: Path, **settings: str | float
 ) -> Iterator[tuple[str, int]]:
-    """A worker process: its URL and its process id.  Its data-dir is the `data` in its directory, beside its `log`."""
+    """A worker process: its URL and its process id.  Its data-dir is the `data` in its directory, beside its `log`, which begins anew."""
     port = settings.get("port") or free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     said = {
@@ -183,7 +183,7 @@ def running(
     file = directory / "worker.toml"
     file.write_text("".join(f"{name} = {value!r}\n" for name, value in said.items()))
     command = leashed([sys.executable, "-m", "quadlog", "worker", "--config", str(file)])
-    with (directory / "log").open("a") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    with (directory / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             yield url, process.pid
         finally:

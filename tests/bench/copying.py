@@ -219,10 +219,11 @@ def losing(
         url, pid = donors.enter_context(donor())
         await_applied(url)
         log = directory.parent / "donor" / "log"
-        before, began = log.stat().st_size, time.monotonic()
+        began = time.monotonic()
         with taker() as (_, taking):
             await_percent(25)
             os.kill(pid, signal.SIGKILL)
+            given = log.read_text()
             donors.enter_context(donor())
             await_percent(50)
             os.kill(taking, signal.SIGKILL)
@@ -235,7 +236,7 @@ def losing(
         took = time.monotonic() - began
     if "took a copy" not in (said := (directory / "log").read_text()):
         sys.exit(said)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", log.read_bytes()[before:].decode())
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", given + log.read_text())
     return took, [int(start) for start in re.findall(r"gives a copy.* start=(\d+)", plain)]
 
 
