@@ -167,7 +167,7 @@ class Caught(NamedTuple):
 def running(
     kafka: str, repository: str, directory: Path, **settings: str | float
 ) -> Iterator[tuple[str, int]]:
-    """A worker process: its URL and its process id.  In its directory are its `data` and its `log`, which begins anew."""
+    """A worker process: its URL and its process id.  Its directory has its `data` and its `log`, which begins anew."""
     port = settings.get("port") or free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     said = {
