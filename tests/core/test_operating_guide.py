@@ -11,7 +11,8 @@ import pytest
 from quadlog.core.messages import TwoOrdersError
 from quadlog.errors import OutcomeUnknown, QuadlogError, UserError
 from quadlog.master import alarms, reads, status, updates
-from quadlog.worker import app
+from quadlog.packing import DamagedChunk
+from quadlog.worker import app, donor
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
@@ -34,7 +35,9 @@ def keys_of(source: str) -> set[str]:
 
 def test_the_errors_that_are_looked_for_are_all() -> None:
     """Those of the doors come with their modules."""
-    assert {reads.NoSuchRepository, updates.UnsupportedMediaType, OutcomeUnknown} <= set(tree(QuadlogError))
+    known = set(tree(QuadlogError))
+    assert {reads.NoSuchRepository, updates.UnsupportedMediaType, OutcomeUnknown} <= known
+    assert {donor.NoSuchCopy, DamagedChunk} <= known
 
 
 @pytest.mark.parametrize("error", [e for e in tree(QuadlogError) if e.__module__.startswith("quadlog.")])
