@@ -290,9 +290,7 @@ class MasterStore:
 
     @property
     def last(self) -> Point:
-        """The end of the log.  Of the thread that writes, like `kept`."""
-        if self.beside.is_moving:
-            self.beside.settle()
+        """The end of the log, while no part of it stands beside (`Beside.is_moving`)."""
         return self.brought.last
 
     def rows(self, after: int, until: int) -> Iterator[Row]:

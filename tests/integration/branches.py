@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from quadlog.core.messages import Adopted, Save
@@ -13,22 +12,12 @@ from quadlog.store import MasterStore, Taken
 from tests.integration.test_master_store import entries_of, payload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from quadlog.core.model import Entry
     from quadlog.core.records import LoggedEntry
 
 JOINED = View(epoch=4, members=("m1", "m2"), parent=bytes([7]) * 32, home="dc1")
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(path)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 class Logs:

@@ -31,16 +31,18 @@ from quadlog.master.own import prepare_topics
 from quadlog.rows import Row, pack_row
 from quadlog.server import Server
 from quadlog.settings import MasterSettings, Peer
-from quadlog.store import MasterStore
 from quadlog.topics import Topics
 from tests.core.topics import cut_behind, entries
 from tests.e2e.cluster import until
+from tests.integration.test_master_store import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from starlette.requests import Request
+
+    from quadlog.store import MasterStore
 
 COUNT, LAST = 30, 20
 """Entries, and of the last one that the checkpoint stands behind."""
@@ -51,15 +53,6 @@ def row_of(entry: LoggedEntry) -> Row:
     pair = Pair(entry.timestamp, entry.id, entry.digest)
     hash_ = body_hash(entry.body, entry.options)
     return Row(Point(entry.index, entry.chain), pair, hash_, REASONS.get(entry.index))
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(path)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @contextmanager
