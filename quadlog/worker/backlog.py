@@ -139,7 +139,7 @@ class Backlog:
             before, lines = lines, lines + _lines_of(effect)
             return not before or lines <= BATCH_LINES
 
-        return list(takewhile(fits, self._pairs(applied)))[:BATCH]
+        return list(takewhile(fits, islice(self._pairs(applied), BATCH)))
 
     def _pairs(self, applied: Point) -> Iterator[Pair]:
         if not self._effects:

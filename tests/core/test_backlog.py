@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from quadlog.applied import InAgreed, InEffects
 from quadlog.core.model import START, Point
 from quadlog.core.records import Effect, Outcome
+from quadlog.worker import backlog as backlog_module
 from quadlog.worker.backlog import (
     BATCH,
     BATCH_LINES,
@@ -16,10 +17,13 @@ from quadlog.worker.backlog import (
     WAITING,
     WAITING_BYTES,
     Backlog,
+    Pair,
 )
 from tests.core.topics import entries, forked
 
 if TYPE_CHECKING:
+    import pytest
+
     from quadlog.core.records import LoggedEntry
 
 
@@ -174,3 +178,16 @@ def test_a_full_backlog_of_a_branch_hears_on_until_the_cut() -> None:
     backlog.cut(1)
     backlog.add_entry(other[1], InAgreed())
     assert [pair.entry for pair in backlog.batch(Point(1, first.chain))] == other[1:2]
+
+
+def test_a_batch_looks_at_no_more_than_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def counted(entry: LoggedEntry, effect: Effect, in_agreed: InAgreed, in_effects: InEffects) -> Pair:
+        looked_at.append(entry.index)
+        return Pair(entry, effect, in_agreed, in_effects)
+
+    monkeypatch.setattr(backlog_module, "Pair", counted)
+    backlog = backlog_of(*[1] * (4 * BATCH))
+    assert len(backlog.batch(START)) == BATCH
+    assert len(looked_at) <= BATCH + 1
