@@ -73,9 +73,12 @@ class AgreedConsumer:
         """The newest entry heard, or the one that was cut behind since."""
         return self._last
 
-    def hear(self, record: Record) -> LoggedEntry | Cut | None:
-        """The entry that is whole with this record, or a cut; None for what is void, part of one, or heard already."""
-        match self._chunks.join(record.value):
+    def hear(self, record: Record, part: codec.Part | None = None) -> LoggedEntry | Cut | None:
+        """The entry that is whole with this record, or a cut; None for what is void, part of one, or heard already.
+
+        `part`: what `codec.decode_ahead` made of its value.
+        """
+        match self._chunks.join(record.value, part=part):
             case LoggedEntry() as entry:
                 return self._follow(entry)
             case Cut() as cut:

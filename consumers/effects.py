@@ -102,8 +102,12 @@ class EffectsConsumer:
         """What did not count, by reason; of an old epoch each record."""
         self._chunks = chunks or codec.Chunks()
 
-    def hear(self, record: Record) -> Effect | Fence | Handover | Rewind | Seed | None:
+    def hear(
+        self, record: Record, part: codec.Part | None = None
+    ) -> Effect | Fence | Handover | Rewind | Seed | None:
         """What this record completes, if it counts.
+
+        `part`: what `codec.decode_ahead` made of its value.
 
         Raises:
             StateError: a rewind names an effect that was not heard.
@@ -112,7 +116,7 @@ class EffectsConsumer:
         if epoch_of(record) < self.rewound:
             self.void["old epoch"] += 1
             return None
-        said = self._chunks.join(record.value, at=record.offset)
+        said = self._chunks.join(record.value, part=part, at=record.offset)
         match said:
             case Handover():
                 counts = self._hands_over(said)

@@ -87,6 +87,10 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
 }
 
 
+Part = tuple[Said, int, int]
+"""What one record says, which chunk it is (from 0), of how many."""
+
+
 def decode(value: bytes) -> Said | None:
     """What one record says if it says all of it; None for a chunk: `Chunks` puts those together.
 
@@ -98,14 +102,33 @@ def decode(value: bytes) -> Said | None:
     return said if chunks == 1 else None
 
 
-def decode_chunk(value: bytes) -> tuple[Said, int, int]:
-    """What one record says, which chunk it is (from 0), of how many."""
+def decode_chunk(value: bytes) -> Part:
+    """What one record says, all of it or a chunk.
+
+    Raises:
+        ForeignRecord: the bytes are not a record of ours.
+
+    """
     schema_id, record = read(value)
     chunk, chunks = record.get("chunk", 0), record.get("chunks", 1)
     if not 0 <= chunk < chunks:
         message = f"not a quadlog record: it says that it is chunk {chunk} of {chunks}"
         raise ForeignRecord(message)
     return _DECODERS[schema_id](record), chunk, chunks
+
+
+def decode_ahead(value: bytes) -> Part | None:
+    """As `decode_chunk`, before anybody asks; None for what is large, or no record of ours: who asks is told then."""
+    if len(value) > AHEAD:
+        return None
+    try:
+        return decode_chunk(value)
+    except ForeignRecord:
+        return None
+
+
+AHEAD: Final = 64 * 1024
+"""Bytes of a record that is decoded ahead: what is, is in memory twice."""
 
 
 def is_last_chunk(value: bytes) -> bool:
@@ -133,14 +156,17 @@ class Chunks:
         """Sets that still miss a chunk."""
         return len(self._sets)
 
-    def join(self, value: bytes, *, writer: bytes | None = None, at: int = -1) -> Said | None:
+    def join(
+        self, value: bytes, *, part: Part | None = None, writer: bytes | None = None, at: int = -1
+    ) -> Said | None:
         """What is complete with this record, or None.
 
+        `part`: what `decode_ahead` made of the value, if anybody has asked it.
         `writer`: who wrote the record, where that is known and one writer's chunks stand in a row: whatever
         else it had begun, it will never end.
         `at`: offset of the record, for `Heads`.
         """
-        said, chunk, chunks = decode_chunk(value)
+        said, chunk, chunks = part or decode_chunk(value)
         name = (writer, _part_of(said), chunks) if chunks > 1 else None
         if writer is not None and self._sets:
             self._sets = {

@@ -38,6 +38,7 @@ def encode_effect(effect: Effect) -> list[bytes]:
     ]
 
 
+_OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 LISTS: Final = ("deleted", "inserted", "emptied", "filled", "dropped")
 _PIECE: Final = CHUNK // 4
 """Characters of a line that is longer than a chunk: UTF-8 has at most four bytes for one."""
@@ -78,7 +79,7 @@ def effect_of(record: dict[str, Any]) -> Effect:
     """What an effect's record, or a chunk of one, says."""
     for name in LISTS:
         record[name] = tuple(record.get(name, ()))  # version 1 knows nothing of drops
-    record["outcome"] = Outcome(record["outcome"])
+    record["outcome"] = _OUTCOMES[record["outcome"]]
     del record["chunk"], record["chunks"]
     return Effect(**record)
 

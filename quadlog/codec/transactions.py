@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.wire import ENTRY, PAYLOAD, write
@@ -11,6 +11,8 @@ from quadlog.core.records import LoggedEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_KINDS: Final = {kind.value: kind for kind in Kind}
 
 
 def _bodies(body: bytes) -> Iterator[dict[str, Any]]:
@@ -75,5 +77,5 @@ def encode_entry(entry: LoggedEntry) -> list[bytes]:
 def entry_of(record: dict[str, Any]) -> LoggedEntry:
     """What an entry's record, or a chunk of one, says."""
     del record["chunk"], record["chunks"]
-    record["kind"] = Kind(record["kind"])
+    record["kind"] = _KINDS[record["kind"]]
     return LoggedEntry(**record)

@@ -16,6 +16,7 @@ from quadlog.failpoints import Failpoint, visit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from quadlog import codec
     from quadlog.ports import Record
     from quadlog.quadstore import QuadStore
     from quadlog.topics import Topics
@@ -65,8 +66,8 @@ class Following:
         """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
         self._stranger = 0
         """The effect that waits for a cut or a rewind."""
-        self._fed_at = float("-inf")
-        """When an entry was heard last, in steady milliseconds."""
+        self._is_fed, self._fed_at = False, float("-inf")
+        """Whether an entry was heard since it was looked last, and when one was heard last, in steady milliseconds."""
         self.has_more = False
         """Whether there may be another batch to apply, though nothing more is heard."""
         self.full: frozenset[str] = frozenset()
@@ -98,6 +99,8 @@ class Following:
             self.full = frozenset({self._topics.agreed, self._topics.effects})
             return
         backlog, full = self._hearing.backlog, set[str]()
+        if self._is_fed:
+            self._is_fed, self._fed_at = False, now().steady
         if self._hearing.is_cut and backlog.is_full:
             full.add(self._topics.agreed)
         is_fed = self.has_more or now().steady < self._fed_at + FED_MS
@@ -119,21 +122,21 @@ class Following:
 
     # --- hearing ------------------------------------------------------------------------------------
 
-    def hear(self, record: Record) -> None:
-        """The next record of either topic."""
+    def hear(self, record: Record, part: codec.Part | None = None) -> None:
+        """The next record of either topic; `part`: what `codec.decode_ahead` made of its value."""
         if self.is_idle:
             return  # the next process hears it again
         if record.topic == self._topics.agreed:
-            self._hear_agreed(record)
+            self._hear_agreed(record, part)
         else:
-            self._hear_effects(record)
+            self._hear_effects(record, part)
 
-    def _hear_agreed(self, record: Record) -> None:
+    def _hear_agreed(self, record: Record, part: codec.Part | None) -> None:
         agreed, backlog = self._hearing.agreed, self._hearing.backlog
         self._hearing.agreed_offset = record.offset + 1
-        match _understood(record, agreed.hear):
+        match _understood(record, part, agreed.hear):
             case LoggedEntry() as entry:
-                self._fed_at = now().steady
+                self._is_fed = True
                 backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
             case Cut() as cut:
                 log.info("the log was cut", behind=cut.index, epoch=cut.epoch)
@@ -142,9 +145,9 @@ class Following:
             case None:
                 pass
 
-    def _hear_effects(self, record: Record) -> None:
+    def _hear_effects(self, record: Record, part: codec.Part | None) -> None:
         effects = self._hearing.effects
-        match _understood(record, effects.hear):
+        match _understood(record, part, effects.hear):
             case Effect() as effect:
                 behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
                 self._hearing.backlog.add_effect(effect, behind)
@@ -211,10 +214,12 @@ class Following:
                 raise StateError(message)
 
 
-def _understood(record: Record, hear: Callable[[Record], T]) -> T | None:
+def _understood(
+    record: Record, part: codec.Part | None, hear: Callable[[Record, codec.Part | None], T]
+) -> T | None:
     """What a record comes to mean; what another program wrote is passed over: it would be heard at each start."""
     try:
-        return hear(record)
+        return hear(record, part)
     except ForeignRecord as error:
         log.warning("passed over a record", topic=record.topic, offset=record.offset, error=str(error))
         return None

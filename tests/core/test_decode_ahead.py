@@ -1,0 +1,38 @@
+"""What is decoded before anybody asks is what is heard, and no error is lost by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from quadlog import codec
+from quadlog.codec.decoding import AHEAD
+from quadlog.errors import ForeignRecord
+from tests.core.topics import entries
+
+
+def test_what_was_decoded_ahead_is_joined_as_it_is() -> None:
+    [entry] = entries(1)
+    [value] = codec.encode_entry(entry)
+    part = codec.decode_ahead(value)
+    assert part == codec.decode_chunk(value)
+    assert codec.Chunks().join(value, part=part) == entry
+
+
+def test_chunks_may_be_decoded_ahead_one_by_one() -> None:
+    [entry] = entries(1)
+    entry = replace(entry, body=bytes(codec.CHUNK) + b"end")
+    first, last = codec.encode_entry(entry)
+    assert len(first) > AHEAD
+    assert codec.decode_ahead(first) is None, "what is large is not kept twice"
+    chunks = codec.Chunks()
+    assert chunks.join(first, part=codec.decode_ahead(first)) is None
+    assert chunks.join(last, part=codec.decode_ahead(last)) == entry
+
+
+def test_who_asks_is_told_what_is_wrong() -> None:
+    value = b"\0\0\0\0\3" + b"not an entry"
+    assert codec.decode_ahead(value) is None
+    with pytest.raises(ForeignRecord, match=r"quadlog\.Entry that cannot be read"):
+        codec.Chunks().join(value, part=codec.decode_ahead(value))
