@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-import pyoxigraph
 import structlog
 from anyio import CancelScope, to_thread
 from starlette.concurrency import iterate_in_threadpool
@@ -29,7 +28,7 @@ from quadlog.core.signature import render
 from quadlog.errors import Unavailable, UserError
 from quadlog.packing import LEAST_WINDOW, Compression, ahead, packed, window_for
 from quadlog.parcel import Label, label_of, pieces_of
-from quadlog.quaddir import FILES
+from quadlog.quaddir import FILES, STORE_HERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -48,7 +47,6 @@ RESERVED: Final = "Quadlog-Reserved-Graph"
 """The name of its reserved graph."""
 STORE: Final = "Quadlog-Store"
 """What the one who asks for a copy can read."""
-STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
 COMPRESSION: Final = "Quadlog-Compression"
 """What is wanted, and what comes: `auto`, `zstd`, `snappy` or `none`."""
 WINDOW: Final = "Quadlog-Window"

@@ -26,7 +26,7 @@ from quadlog.packing import WINDOW
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
-from quadlog.worker import copying
+from quadlog.worker import stream
 from quadlog.worker.copying import Copied, Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
@@ -143,7 +143,7 @@ class Taker:
 
 def new_taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
     """It has a store, at index 3."""
-    monkeypatch.setattr(copying, "PAUSE_S", 0.0)
+    monkeypatch.setattr(stream, "PAUSE_S", 0.0)
     monkeypatch.setattr(parcel, "PIECE", SMALL)
     directory = tmp_path / "taker"
     filled(directory / QUADS, 3, index=3).close()
