@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from quadlog.backups import FedFrom
     from quadlog.quadstore import QuadStore
 
 log = structlog.get_logger()
@@ -49,6 +50,8 @@ STORE: Final = "Quadlog-Store"
 """What the one who asks for a copy can read."""
 COMPRESSION: Final = "Quadlog-Compression"
 """What is wanted, and what comes: `auto`, `zstd`, `snappy` or `none`."""
+FED_FROM: Final = "Quadlog-Fed-From"
+"""Which topics the store was fed from, in whose offsets a copy says what is applied."""
 WINDOW: Final = "Quadlog-Window"
 """Bytes of memory that the one who takes a copy lends for zstd's window."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
@@ -107,18 +110,25 @@ class Donor:
     """
 
     def __init__(
-        self, store: QuadStore, directory: Path, *, bandwidth: float = inf, window: int = packing.WINDOW
+        self,
+        store: QuadStore,
+        directory: Path,
+        *,
+        fed_from: Callable[[], FedFrom | None] = lambda: None,
+        bandwidth: float = inf,
+        window: int = packing.WINDOW,
     ) -> None:
         """Nothing is given.
 
         Args:
             store: the one that is served.
             directory: for copies.
+            fed_from: tells which topics the store was fed from; None: that is not known yet.
             bandwidth: bytes/s at the most.
             window: bytes that zstd may look back.
 
         """
-        self._store, self._directory = store, directory
+        self._store, self._directory, self._fed_from = store, directory, fed_from
         self._bandwidth, self._window = bandwidth, window
         self._lock = threading.Lock()
         self._busy_until, self._turn = 0.0, object()
@@ -153,7 +163,9 @@ class Donor:
             raise
         self._goes_on(turn)
         self._keep(turn)
-        return Response(status_code=201, headers=copy.headers())
+        fed_from = self._fed_from()
+        told = {FED_FROM: fed_from.encode()} if fed_from is not None else {}
+        return Response(status_code=201, headers=copy.headers() | told)
 
     async def get(self, request: Request) -> Response:
         """Give a copy that was made, from some byte on.

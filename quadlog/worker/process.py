@@ -140,6 +140,7 @@ class WorkerProcess:
             donor=Donor(
                 self._store,
                 settings.data_dir / "copies-out",
+                fed_from=self._fed.fed_from,
                 bandwidth=settings.copy_bandwidth,
                 window=settings.copy_window,
             ),

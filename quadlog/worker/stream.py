@@ -15,7 +15,7 @@ from quadlog.packing import DamagedChunk, Unpacked
 from quadlog.parcel import SLOW, Label
 from quadlog.quaddir import STORE_HERE
 from quadlog.worker.coming import Announced, Coming
-from quadlog.worker.donor import APPLIED, COMPRESSION, RESERVED, STORE, WINDOW, NoSuchCopy
+from quadlog.worker.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW, NoSuchCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +114,7 @@ class CopyStream:
             label=Label.of(answer.headers),
             applied=answer.headers[APPLIED],
             reserved=answer.headers[RESERVED],
+            fed_from=answer.headers.get(FED_FROM, ""),
         )
         self.forget()
         return Coming.begin(self._directory, announced)
