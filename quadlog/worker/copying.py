@@ -37,14 +37,15 @@ HEARTBEATS: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a worker would give."""
+    """What a worker would give, or a backup."""
 
     donor: str
-    """Its URL."""
+    """Its URL, or where the backup is."""
     index: int
     """What it has applied."""
     size: int | None
     """Bytes; None: it does not say."""
+    is_backup: bool = False
 
 
 class Copied(NamedTuple):
