@@ -210,6 +210,7 @@ def test_a_directory_that_is_of_no_use(
         with pytest.raises(QuadlogError, match=r"10000 bytes are free on the disk of .*, the copy has"):
             run_backup(directory, giver.url, print)
     assert backups_in(directory) == []
+    assert list(directory.glob(f"{COMING}*/*")) == []
     with (
         backing_up._room(directory, giver.url),
         pytest.raises(SetupError, match=r"another `quadlog backup` of .* wait until it is done"),
