@@ -131,6 +131,18 @@ def export_(
     run_export(at, target)
 
 
+@app.command()
+def backup(
+    directory: Annotated[Path, typer.Argument(help="Where backups are; is made if it is not there.")],
+    *,
+    worker: Annotated[str, typer.Option("--from", help="URL of a worker.")],
+) -> None:
+    """Have a worker's whole store in one more backup, and prove it: workers that no other one can copy take it."""
+    from quadlog.backing_up import run_backup  # noqa: PLC0415
+
+    run_backup(directory, worker, typer.echo)
+
+
 Kafka = Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")]
 DataCentre = Annotated[str, typer.Option("--dc", help="That data centre, whose topics are read.")]
 Repository = Annotated[str, typer.Option(help="As in the settings.")]

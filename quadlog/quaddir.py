@@ -7,6 +7,7 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import pyoxigraph
 from pyoxigraph import NamedNode, Store
 
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 FILES: Final = "quads"
 """pyoxigraph's own directory in that of a store."""
+
+STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
+"""Which stores can be read here: another version's might open, and be written as that one could not read it."""
 
 _NAME: Final = "reserved-graph"
 

@@ -25,7 +25,7 @@ from quadlog.failpoints import Failpoint, within
 from quadlog.halves import Begun
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.quaddir import FILES, bytes_of, copy_name, new_reserved_graph, open_locked, reserved_graph
-from quadlog.stored import APPLIED, CONTROL, Stored
+from quadlog.stored import APPLIED, CONTROL, Stored, applied_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,15 +74,13 @@ class QuadStore(Stored):
     @classmethod
     def _opened(cls, path: Path, store: Store) -> QuadStore:
         reserved = reserved_graph(path, store)
-        found = list(store.quads_for_pattern(reserved, APPLIED, None, reserved))
-        match found:
-            case []:
-                applied = Applied()
-                store.add(_applied_quad(reserved, applied))
-            case [quad] if isinstance(quad.object, Literal):
-                applied = Applied.decode(quad.object.value)
-            case _:
-                raise StateError(f"{path}: {len(found)} applied states where there is one; rebuild it")
+        try:
+            found = applied_in(store, reserved)
+        except StateError as error:
+            raise StateError(f"{path}: {error}") from error
+        applied = found or Applied()
+        if found is None:
+            store.add(_applied_quad(reserved, applied))
         opened = cls(store, reserved, applied, path)
         if opened._begun.find(store):
             opened.gate.shut()

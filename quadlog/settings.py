@@ -128,6 +128,8 @@ class NodeSettings(BaseSettings):
     """Bootstrap servers of this data centre's own Kafka."""
     max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
     """Bytes of one update's text (above it: 413), and of all that one update LOADs."""
+    backups: Path | None = None
+    """Directory of `quadlog backup`: a worker that nobody gives a copy takes one, a master keeps the log behind it."""
     spark_master: str = "local[2]"
     """Where Spark makes a worker's bundles, and a master's archive."""
     spark_memory: Annotated[int, Field(ge=576)] = 640

@@ -6,9 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from pyoxigraph import NamedNode, Store
+from pyoxigraph import Literal, NamedNode, Store
 
+from quadlog.applied import Applied
 from quadlog.core import signature
+from quadlog.errors import StateError
 from quadlog.gate import Gate
 from quadlog.quaddir import FILES, reserved_graph
 from quadlog.quadquery import run_query, solutions_of
@@ -35,6 +37,23 @@ _OWN = frozenset((APPLIED, CONTROL))
 _CHUNK = 5_000
 
 
+def applied_in(store: Store, reserved: NamedNode) -> Applied | None:
+    """What a store says that is applied in it; None: nothing yet.
+
+    Raises:
+        StateError: it says several things.
+
+    """
+    found = list(store.quads_for_pattern(reserved, APPLIED, None, reserved))
+    match found:
+        case []:
+            return None
+        case [quad] if isinstance(quad.object, Literal):
+            return Applied.decode(quad.object.value)
+        case _:
+            raise StateError(f"{len(found)} applied states where there is one; rebuild it")
+
+
 class Stored:
     """Quads; a ``State`` of ``quadlog.core.effect``.  Any number of threads may query."""
 
@@ -51,6 +70,10 @@ class Stored:
         """What `QuadStore.copy` made."""
         store = Store.read_only(str(path / FILES))
         return Stored(store, reserved_graph(path, store))
+
+    def said(self) -> Applied | None:
+        """What it says itself that is applied in it."""
+        return applied_in(self._store, self._reserved)
 
     def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
         """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""

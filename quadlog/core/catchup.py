@@ -20,7 +20,7 @@ class Way(StrEnum):
     COMPACTED = "compacted"
     """All that is missing as one change, by Spark."""
     FULL = "full"
-    """Another worker's whole store."""
+    """Another worker's whole store, or a backup of one."""
 
 
 SPEED: Final = 104_857_600.0
@@ -38,7 +38,9 @@ class Rates:
     start_s: float = 15.0
     """Until Spark is there."""
     copied: float = SPEED
-    """Bits/s of a store, until it is served."""
+    """Bits/s of another worker's store, until it is served."""
+    restored: float = SPEED
+    """So too, of a backup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ def choose(
     rates: Rates,
     *,
     size: int | None = None,
+    left: int = 0,
+    is_backup: bool = False,
     is_empty: bool = False,
     least_s: float = MIN_S,
     factor: float = FACTOR,
@@ -78,11 +82,15 @@ def choose(
     <Way.COMPACTED: 'compacted'>
     >>> choose(100_000, Rates(), size=10_000_000, is_empty=True).way
     <Way.FULL: 'full'>
+    >>> choose(10_000_000, Rates(), size=1_000_000_000, left=9_000_000, is_backup=True).reason
+    'incremental takes 1000 s, compacted 265 s, full 977 s: above 600 s and above 1.3 times as long'
 
     Args:
         behind: effects that are missing.
         rates: of this worker.
-        size: bytes of the store that another worker offers; None: nobody does.
+        size: bytes of the store that another worker offers, or of a backup; None: nobody does.
+        left: effects that are missing behind that.
+        is_backup: it is one.
         is_empty: this worker has applied nothing.
         least_s: `min-time-to-consider-full-replication`.
         factor: `full-replication-time-factor`.
@@ -92,7 +100,8 @@ def choose(
     incremental = behind / rates.incremental
     others = {Way.COMPACTED: rates.start_s + behind / rates.compacted}
     if size is not None:
-        others[Way.FULL] = ASKING_S + size * 8 / rates.copied
+        rate = rates.restored if is_backup else rates.copied
+        others[Way.FULL] = ASKING_S + size * 8 / rate + left / rates.incremental
     way, other = min(others.items(), key=lambda item: item[1])
     each = {Way.INCREMENTAL: incremental} | others
     times = ", ".join(f"{name}{' takes' * (not at)} {s:.0f} s" for at, (name, s) in enumerate(each.items()))

@@ -34,6 +34,7 @@ class Needs:
     """Up to which index somebody has the log, by name."""
 
     workers: Mapping[str, int]
+    """And the newest backups: those who are not waited for above the hard limit."""
     others: Mapping[str, int]
     """Those who cannot take a copy: masters, and what may still be cut."""
 

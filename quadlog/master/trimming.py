@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.agreement import Agreement
     from quadlog.master.archiver import Archiver
+    from quadlog.master.backups_kept import BackupsKept
     from quadlog.master.crew import Crew
     from quadlog.master.decided import Decided
     from quadlog.ports import Acked
@@ -69,6 +70,7 @@ class Trimming:
         say: Callable[[Checkpoint, Acked], None],
         chain_at: Callable[[int], bytes | None],
         archiver: Archiver | None = None,
+        backups: BackupsKept | None = None,
     ) -> None:
         """Nothing is looked at before the first `every_s` seconds have passed.
 
@@ -81,11 +83,13 @@ class Trimming:
             say: says a checkpoint.
             chain_at: chain hash of the own entry at an index; of any thread.
             archiver: has the archive to which goes what goes; None: there is none.
+            backups: know what the newest ones need; None: there are none.
 
         """
         self._kafka, self._topics, self._limits = kafka, topics, limits
         self._every_ms, self._begin = every_s * 1000, begin
         self._say, self._chain_at, self._archiver = say, chain_at, archiver
+        self._backups = backups
         worth = min(ARCHIVED, (limits.size or ARCHIVED) // 10) if archiver is not None else 0
         self._least: Final = max(LEAST, worth)
         self._next_at: float | None = None
@@ -137,7 +141,10 @@ class Trimming:
             self._is_busy = False
 
     def _cutoff(self, stock: Stock) -> tuple[int, tuple[str, ...]]:
-        found = cutoff(stock.last, self._older(), self._limits, stock.needs)
+        needs = stock.needs
+        if self._backups is not None:
+            needs = Needs({**needs.workers, **self._backups.needs()}, needs.others)
+        found = cutoff(stock.last, self._older(), self._limits, needs)
         return found.index, found.kept_by
 
     def _older(self) -> int:

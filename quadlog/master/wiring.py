@@ -28,6 +28,7 @@ from quadlog.master import joining
 from quadlog.master.acquiring import Acquiring
 from quadlog.master.admission import Admission
 from quadlog.master.archiver import Archiver
+from quadlog.master.backups_kept import BackupsKept
 from quadlog.master.bodies import Bodies
 from quadlog.master.chores import Chores
 from quadlog.master.copying import Copying, Reach
@@ -160,6 +161,7 @@ def _trimming(world: World) -> Trimming:
     )
     own, directory = world.sites.own, settings.log_archive
     archiver = Archiver(directory, settings, own) if directory is not None else None
+    backups = BackupsKept(settings.backups, settings.kafka, own) if settings.backups is not None else None
     checkpoints = CheckpointProducer(world.outlet, own.checkpoint, world.sites.node)
     return Trimming(
         settings.kafka,
@@ -170,6 +172,7 @@ def _trimming(world: World) -> Trimming:
         say=lambda checkpoint, acked: checkpoints.say(checkpoint, acked, at=wall()),
         chain_at=_chain_in(world.store),
         archiver=archiver,
+        backups=backups,
     )
 
 

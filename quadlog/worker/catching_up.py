@@ -1,7 +1,7 @@
 """Catching up: a worker that is far behind the log takes all it lacks as one change, before it serves.
 
 Whatever goes wrong on the way, the log is heard from where the store is; a store that the log does not go back to
-waits for somebody who gives a copy.
+waits for somebody who gives a copy, or for a backup.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from quadlog.errors import ForeignRecord, QuadlogError
 from quadlog.kafka.leash import leashed
 from quadlog.quadstore import QuadStore
 from quadlog.taking import take
-from quadlog.worker.copying import Copying
+from quadlog.worker.full import Full
 from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import LEAST
 
@@ -45,8 +45,6 @@ _LOOK_S: Final = 3.0
 """How long Kafka has to tell where a topic ends: else this worker begins as it is."""
 AGAIN_S: Final = 5.0
 """Between two attempts where there is no other way."""
-_TELLING: Final = 10_000_000
-"""Bytes of a copy that tells of the network's speed."""
 _LOOKED_AT: Final = 10_000
 """Records at the topic's end among which its newest effect is looked for."""
 
@@ -74,7 +72,7 @@ class CatchingUp:
         """
         self._settings, self._topics, self._store = settings, topics, store
         self._bundle: Final = settings.data_dir / BUNDLE
-        self._rates, self._copying, self._tell = rates, Copying(settings, topics), tell
+        self._rates, self._full, self._tell = rates, Full(settings, topics, rates), tell
         self._behind, self._obstacle = 0, ""
 
     def run(self) -> QuadStore:
@@ -90,11 +88,11 @@ class CatchingUp:
             log.warning("the log is heard from where the store is", reason=str(error))
         finally:
             self._tidy()
-            self._copying.forget()
+            self._full.forget()
         return self._store
 
     def _come_into_the_log(self) -> None:
-        """Where the topics do not go back to the store there is no other way than a copy: it is waited for."""
+        """Where the topics do not go back to the store only a copy helps, or a backup: that is waited for."""
         words = "Replicating (out of sync)"
         while not self._is_in_log():
             log.warning(words, reason="the log does not go back to this store")
@@ -125,11 +123,13 @@ class CatchingUp:
         if settings.catch_up != "auto":
             return Choice(way=Way(settings.catch_up), reason="by the setting catch-up")
         index = self._store.applied.index
-        offer = self._copying.offer(index)
+        offer = self._full.offer(self._store.applied)
         return choose(
             behind,
             self._rates.read(),
             size=offer.size if offer is not None else None,
+            left=max(0, index + behind - offer.index) if offer is not None else 0,
+            is_backup=offer is not None and offer.is_backup,
             is_empty=self._is_empty and offer is not None,
             least_s=settings.min_time_to_consider_full_replication,
             factor=settings.full_replication_time_factor,
@@ -141,22 +141,16 @@ class CatchingUp:
 
     def _copy(self) -> None:
         """Whatever becomes of it, there is a store: the old one, or the copy."""
-        began, before = time.monotonic(), self._store.applied.index
+        before = self._store.applied
         self._tell(self._copied)
         self._store.close()
         try:
-            copied = self._copying.fetch(before)
+            self._full.take(before)
         finally:
             self._store = QuadStore.open(self._settings.data_dir / QUADS)
-        took = time.monotonic() - began
-        if copied.came >= _TELLING:
-            self._rates.keep(copied=copied.came * 8 / took)
-        log.info(
-            "took a copy", index=copied.applied.index, before=before, size=copied.size, took_s=round(took, 1)
-        )
 
     def _copied(self) -> Progress:
-        percent, left = self._copying.progress
+        percent, left = self._full.progress
         obstacle = "" if percent else self._obstacle
         return Progress(way=Way.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle)
 

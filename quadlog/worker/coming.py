@@ -39,6 +39,8 @@ class Announced:
     label: Label
     applied: str
     reserved: str
+    fed_from: str = ""
+    """From which topics; empty: it does not say."""
 
     @staticmethod
     def load(directory: Path) -> Announced | None:
@@ -78,7 +80,10 @@ class Coming:
         (directory / _STORE / FILES).mkdir(parents=True)
         free, size = shutil.disk_usage(directory).free, announced.label.size
         if free < size * SPARE:
-            raise QuadlogError(f"{free} bytes are free on the disk of {directory}, the copy has {size}")
+            shutil.rmtree(directory)
+            raise QuadlogError(
+                f"{free} bytes are free on the disk of {directory.parent}, the copy has {size}"
+            )
         (directory / _SAID).write_text(json.dumps(asdict(announced)))
         return Coming(directory, announced)
 
@@ -100,6 +105,19 @@ class Coming:
         """What is here stays."""
         self._unpacker.close()
 
+    def whole(self) -> Path:
+        """The directory of a store that nobody has opened yet.
+
+        Raises:
+            UserError: it is not what was announced.
+
+        """
+        self.close()
+        self._unpacker.end(self.announced.label)
+        new = self._directory / _STORE
+        new_reserved_graph(new, self.announced.reserved)
+        return new
+
     def put_into(self, data_dir: Path) -> Applied:
         """Have it be the worker's store.  A death between any two steps leaves the old store, or the new one, or none.
 
@@ -110,25 +128,27 @@ class Coming:
             OSError: the disk.
 
         """
-        self.close()
-        self._unpacker.end(self.announced.label)
-        new, applied = self._directory / _STORE, Applied.decode(self.announced.applied)
-        new_reserved_graph(new, self.announced.reserved)
+        new, applied = self.whole(), Applied.decode(self.announced.applied)
         store = QuadStore.open(new)
         found = store.applied
         store.close()
         if found != applied:
             raise QuadlogError(f"the copy is at effect {found.index}, and was said to be at {applied.index}")
-        for path in (*(new / FILES).iterdir(), new / FILES, *new.iterdir(), new):
-            _sync(path)
+        sync_store(new)
         put_aside(data_dir)
         new.rename(data_dir / QUADS)
-        _sync(data_dir)
+        sync(data_dir)
         shutil.rmtree(self._directory)
         return applied
 
 
-def _sync(path: Path) -> None:
+def sync_store(store: Path) -> None:
+    """All files of a store, and their names."""
+    for path in (*(store / FILES).iterdir(), store / FILES, *store.iterdir(), store):
+        sync(path)
+
+
+def sync(path: Path) -> None:
     """A file, or which files a directory has."""
     opened = os.open(path, os.O_RDONLY)
     try:

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-import pyoxigraph
 import structlog
 from anyio import CancelScope, to_thread
 from starlette.concurrency import iterate_in_threadpool
@@ -29,7 +28,7 @@ from quadlog.core.signature import render
 from quadlog.errors import Unavailable, UserError
 from quadlog.packing import LEAST_WINDOW, Compression, ahead, packed, window_for
 from quadlog.parcel import Label, label_of, pieces_of
-from quadlog.quaddir import FILES
+from quadlog.quaddir import FILES, STORE_HERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
+    from quadlog.backups import FedFrom
     from quadlog.quadstore import QuadStore
 
 log = structlog.get_logger()
@@ -48,9 +48,10 @@ RESERVED: Final = "Quadlog-Reserved-Graph"
 """The name of its reserved graph."""
 STORE: Final = "Quadlog-Store"
 """What the one who asks for a copy can read."""
-STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
 COMPRESSION: Final = "Quadlog-Compression"
 """What is wanted, and what comes: `auto`, `zstd`, `snappy` or `none`."""
+FED_FROM: Final = "Quadlog-Fed-From"
+"""Which topics the store was fed from, in whose offsets a copy says what is applied."""
 WINDOW: Final = "Quadlog-Window"
 """Bytes of memory that the one who takes a copy lends for zstd's window."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
@@ -109,18 +110,25 @@ class Donor:
     """
 
     def __init__(
-        self, store: QuadStore, directory: Path, *, bandwidth: float = inf, window: int = packing.WINDOW
+        self,
+        store: QuadStore,
+        directory: Path,
+        *,
+        fed_from: Callable[[], FedFrom | None] = lambda: None,
+        bandwidth: float = inf,
+        window: int = packing.WINDOW,
     ) -> None:
         """Nothing is given.
 
         Args:
             store: the one that is served.
             directory: for copies.
+            fed_from: tells which topics the store was fed from; None: that is not known yet.
             bandwidth: bytes/s at the most.
             window: bytes that zstd may look back.
 
         """
-        self._store, self._directory = store, directory
+        self._store, self._directory, self._fed_from = store, directory, fed_from
         self._bandwidth, self._window = bandwidth, window
         self._lock = threading.Lock()
         self._busy_until, self._turn = 0.0, object()
@@ -155,7 +163,9 @@ class Donor:
             raise
         self._goes_on(turn)
         self._keep(turn)
-        return Response(status_code=201, headers=copy.headers())
+        fed_from = self._fed_from()
+        told = {FED_FROM: fed_from.encode()} if fed_from is not None else {}
+        return Response(status_code=201, headers=copy.headers() | told)
 
     async def get(self, request: Request) -> Response:
         """Give a copy that was made, from some byte on.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from consumers import rounds
+from quadlog.backups import FedFrom
 from quadlog.broker import beginning_of, records_between
 from quadlog.errors import ForeignRecord, StateError, TopicLost
 from quadlog.worker.mend import put_aside
@@ -60,6 +61,13 @@ class Fed:
         else:
             seen = "gone" if identity is None else "another topic than this worker was fed from"
             raise TopicLost(f"{topic} is {seen}")
+
+    def fed_from(self) -> FedFrom | None:
+        """Which topics they are; None: not all were seen yet."""
+        agreed, effects = self._ids.get(self._topics.agreed), self._ids.get(self._topics.effects)
+        if agreed is None or effects is None:
+            return None
+        return FedFrom(self._settings.repository, self._settings.dc, agreed, effects)
 
     def put_aside(self) -> None:
         """Begin without a store at the next start.  A death between any two steps is harmless."""

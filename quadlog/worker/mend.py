@@ -1,4 +1,4 @@
-"""Mending: a worker whose store is wrong empties it, and is fed again: by the log, or by a copy if that is too short.
+"""Mending: a worker whose store is wrong empties it, and is fed again: by the log, a copy, or a backup.
 
 A master asks for it (`master/watch.py`); the worker does it if it can.  Its process ends in order and becomes a new
 one with an empty store: nothing of the old one may live on, and reads hold what they hold of it until they end.
@@ -17,7 +17,7 @@ from quadlog.clock import wall
 from quadlog.errors import Forbidden, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from quadlog.settings import WorkerSettings
@@ -44,7 +44,7 @@ class Mender:
         *,
         store: str,
         leave: Callable[[], None],
-        donors: Callable[[], Sequence[str]],
+        is_copied: Callable[[], bool],
     ) -> None:
         """Nobody has asked.
 
@@ -54,11 +54,11 @@ class Mender:
             health: is told why it cannot be mended.
             store: name of the store served.
             leave: ends the process in order, from any thread.
-            donors: URLs of workers that would give a copy of theirs.
+            is_copied: whether a store would be given to it, by another worker or of a backup.
 
         """
         self._settings, self._topics, self._store = settings, topics, store
-        self._health, self._leave, self._donors = health, leave, donors
+        self._health, self._leave, self._is_copied = health, leave, is_copied
         self.wanted = False
         """Whether the process is to become a new one with an empty store."""
 
@@ -87,10 +87,10 @@ class Mender:
         if since < pause:
             return f"it was rebuilt {since:.0f} s ago, and that happens once in {pause:g} s at most"
         for topic in (self._topics.agreed, self._topics.effects):
-            if (first := beginning_of(self._settings.kafka, topic)) and not self._donors():
+            if (first := beginning_of(self._settings.kafka, topic)) and not self._is_copied():
                 return (
                     f"{topic} begins at offset {first}: what came before was deleted, and no other worker of this data"
-                    " centre is there to be copied"
+                    " centre is there to be copied, and no backup"
                 )
         return ""
 

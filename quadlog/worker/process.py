@@ -18,12 +18,12 @@ from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
 from quadlog.worker.catching_up import CatchingUp
-from quadlog.worker.copying import Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.early import Early
 from quadlog.worker.fed import Fed
 from quadlog.worker.feed import Feed
+from quadlog.worker.full import Full
 from quadlog.worker.health import Health
 from quadlog.worker.host import Host, Mouths
 from quadlog.worker.mend import QUADS, Mender, empty, tidy
@@ -74,7 +74,7 @@ class WorkerProcess:
             self._health,
             store=self._store.name,
             leave=self._server.leave,
-            donors=lambda: Copying(settings, self._topics).donors(1),
+            is_copied=Full(settings, self._topics, self._rates).is_there,
         )
         self._scrubber: Final = Scrubber(
             self._store,
@@ -140,6 +140,7 @@ class WorkerProcess:
             donor=Donor(
                 self._store,
                 settings.data_dir / "copies-out",
+                fed_from=self._fed.fed_from,
                 bandwidth=settings.copy_bandwidth,
                 window=settings.copy_window,
             ),

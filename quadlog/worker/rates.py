@@ -21,6 +21,7 @@ class Measured(TypedDict, total=False):
     incremental: float
     compacted: float
     copied: float
+    restored: float
 
 
 class RatesFile:

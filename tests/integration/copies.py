@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from quadlog import parcel
 from quadlog.answers import handle_error
+from quadlog.backups import FedFrom
 from quadlog.core.control import Control, ControlChange, ControlKind
 from quadlog.core.effect import Change
 from quadlog.core.lines import lines_of, signature_after
@@ -26,7 +27,7 @@ from quadlog.packing import WINDOW
 from quadlog.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
-from quadlog.worker import copying
+from quadlog.worker import stream
 from quadlog.worker.copying import Copied, Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
@@ -42,10 +43,12 @@ if TYPE_CHECKING:
 
 SMALL = 10_000
 """Bytes of a chunk."""
+FED = FedFrom("main", "dc1", "A", "E")
+"""Which topics a store is fed from here."""
 CONTROL = Control(name="one", kind=ControlKind.ASK, text="ASK {}", index=7)
 
 
-def filled(path: Path, quads: int, *, index: int = 7) -> QuadStore:
+def filled(path: Path, quads: int, *, index: int = 7, effects_offset: int = 99) -> QuadStore:
     """A store with so many quads, and a control."""
     store = QuadStore.open(path)
     change = Change(
@@ -55,7 +58,7 @@ def filled(path: Path, quads: int, *, index: int = 7) -> QuadStore:
         )
     )
     total = signature_after(store.applied.signature, change)
-    applied = replace(store.applied, index=index, signature=total, quads=quads, effects_offset=99)
+    applied = replace(store.applied, index=index, signature=total, quads=quads, effects_offset=effects_offset)
     store.apply([lines_of(change)], applied, controls=[ControlChange(name="one", control=CONTROL)])
     return store
 
@@ -109,9 +112,10 @@ def giving(
     offers: bool = True,
     port: int = 0,
     window: int = WINDOW,
+    fed_from: FedFrom | None = FED,
 ) -> Iterator[Giver]:
     """A donor that serves; one that does not offer is of a version before that."""
-    door = Donor(store, directory, bandwidth=bandwidth, window=window)
+    door = Donor(store, directory, fed_from=lambda: fed_from, bandwidth=bandwidth, window=window)
     offer = [Route("/copy/offer", door.offer)] if offers else []
     routes = [*offer, Route("/copy", door.get), Route("/copy", door.post, methods=["POST"])]
     app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
@@ -143,10 +147,10 @@ class Taker:
 
 def new_taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
     """It has a store, at index 3."""
-    monkeypatch.setattr(copying, "PAUSE_S", 0.0)
+    monkeypatch.setattr(stream, "PAUSE_S", 0.0)
     monkeypatch.setattr(parcel, "PIECE", SMALL)
     directory = tmp_path / "taker"
-    filled(directory / QUADS, 3, index=3).close()
+    filled(directory / QUADS, 3, index=3, effects_offset=30).close()
     common = {
         "node_id": "w2",
         "dc": "dc1",

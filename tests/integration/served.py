@@ -82,7 +82,12 @@ async def served(
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
     try:
         mender = Mender(
-            limits, TOPICS, worker.replica.health, store=worker.store.name, leave=lambda: None, donors=list
+            limits,
+            TOPICS,
+            worker.replica.health,
+            store=worker.store.name,
+            leave=lambda: None,
+            is_copied=lambda: False,
         )
         here = Served(
             worker,

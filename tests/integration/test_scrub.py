@@ -224,9 +224,14 @@ class Asked:
             node_id="w1", dc="dc1", kafka="-", port=1, data_dir=tmp_path, worker_url="http://w1"
         )
         self.health = Health()
-        self.donors: list[str] = []
+        self.is_copied = False
         self.mender = Mender(
-            settings, TOPICS, self.health, store="mine", leave=self.leave, donors=lambda: self.donors
+            settings,
+            TOPICS,
+            self.health,
+            store="mine",
+            leave=self.leave,
+            is_copied=lambda: self.is_copied,
         )
 
     def leave(self) -> None:
@@ -276,7 +281,7 @@ def test_without_the_beginning_of_the_log_by_a_copy(tmp_path: Path, monkeypatch:
     with pytest.raises(Unavailable, match=r"main\.dc1\.agreed begins at offset 7: .* no other worker"):
         asked.mender.ask("mine", "damaged")
     assert not asked.left
-    asked.donors.append("http://w2")
+    asked.is_copied = True
     asked.mender.ask("mine", "damaged")
     assert (asked.left, asked.health.mend) == (1, "")
 

@@ -12,18 +12,25 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
+from quadlog.backing_up import run_backup
+from quadlog.backups import Log
+from quadlog.core.catchup import SPEED
 from quadlog.core.records import CatchingUp as Progress
 from quadlog.errors import QuadlogError
 from quadlog.topics import Topics
-from quadlog.worker import catching_up
+from quadlog.worker import catching_up, full, stream
 from quadlog.worker.catching_up import CatchingUp
+from quadlog.worker.coming import COMING, Coming
 from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import RatesFile
-from tests.integration.copies import Taker, filled, given_by, giving
+from quadlog.worker.restoring import Restoring
+from tests.integration.copies import FED, Taker, filled, given_by, giving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from quadlog.applied import Applied
 
 
 @dataclass
@@ -39,7 +46,7 @@ class Starting:
     looks: list[Callable[[], Progress]] = field(default_factory=list)
     """What it has said of itself, each by the next one."""
 
-    def run(self, **settings: float | str) -> tuple[int, list[str]]:
+    def run(self, **settings: float | str | Path) -> tuple[int, list[str]]:
         """The index that it begins to hear the log at, and what it said."""
         self.monkeypatch.setattr(catching_up, "AGAIN_S", 0.0)
         self.monkeypatch.setattr(CatchingUp, "_newest", lambda _: self.newest)
@@ -171,7 +178,7 @@ def test_what_a_bundle_takes_is_told_by_what_it_took(
 
 
 def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catching_up, "_TELLING", 10_000)
+    monkeypatch.setattr(full, "_TELLING", 10_000)
     store = filled(tmp_path / "store", 2_000)
     with giving(store, tmp_path / "out", bandwidth=100_000.0) as giver:
         given_by(monkeypatch, giver.url)
@@ -179,3 +186,105 @@ def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: 
     rates = RatesFile(starting.taker.directory / "rates.json").read()
     assert rates.incremental == 0.1
     assert 10_000 < rates.copied < 1_000_000
+
+
+LOOKED = "no copy is to be had: a backup is looked for"
+IS_THAT = "the store is that of a backup"
+
+
+@pytest.fixture
+def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One, up to entry 7, that the log goes on behind."""
+    monkeypatch.setattr(Restoring, "_log", lambda _: Log(FED, (0, 1000), (0, 1000)))
+    store = filled(tmp_path / "backed-up", 20_000)
+    with giving(store, tmp_path / "out-to-backup") as giver:
+        run_backup(tmp_path / "backups", giver.url, print)
+    store.close()
+    return tmp_path / "backups"
+
+
+def test_where_no_donor_is_a_backup_is_taken(
+    starting: Starting, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_by(monkeypatch, "http://127.0.0.1:1")
+    monkeypatch.setattr(stream, "TRIES", 1)
+    starting.beginnings = [100]
+    events = [out, *_, took] = starting.run(backups=backups)[1]
+    assert (out, took) == ("Replicating (out of sync)", "took a backup")
+    assert LOOKED in events
+    assert IS_THAT in events
+    [look] = starting.looks
+    assert (look().way, look().percent) == ("full", 100)
+
+
+def test_what_a_donor_began_makes_room_for_a_backup(
+    starting: Starting, backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies half-way."""
+    store = filled(tmp_path / "store", 20_000, index=9)
+    monkeypatch.setattr(stream, "TRIES", 2)
+    put_into, coming = Coming.put_into, starting.taker.directory / COMING
+
+    def alone(here: Coming, data_dir: Path) -> Applied:
+        assert not coming.exists()
+        return put_into(here, data_dir)
+
+    monkeypatch.setattr(Coming, "put_into", alone)
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        giver.cut_after = [40_000, 0, 0]
+        starting.beginnings = [100]
+        index, said = starting.run(backups=backups)
+    assert (index, said[-1]) == (7, "took a backup")
+    assert giver.asked[0] == 0
+
+
+def test_a_donor_goes_before_a_backup(
+    starting: Starting, backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 500, index=9)
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        starting.beginnings = [100]
+        assert starting.run(backups=backups) == (9, ["Replicating (out of sync)", "took a copy"])
+
+
+def test_where_there_is_neither_both_reasons_are_told(
+    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_by(monkeypatch)
+    monkeypatch.setattr(Restoring, "_log", lambda _: Log(FED, (0, 1000), (0, 1000)))
+    (tmp_path / "none").mkdir()
+    starting.beginnings = [100, 100]
+    starting.run(backups=tmp_path / "none")
+    assert str(starting.looks[-1]()) == (
+        "full, but no worker of this data centre gives a copy: none is there; and no backup is of use: there is none in"
+        f" {tmp_path / 'none'}"
+    )
+
+
+def test_the_chooser_reckons_with_a_backup_and_what_came_behind_it(
+    starting: Starting, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten seconds for each effect that it lacks."""
+    given_by(monkeypatch)
+    monkeypatch.setattr(full, "_TELLING", 10_000)
+    hurried = HURRIED | {"backups": backups}
+    rates = starting.taker.directory / "rates.json"
+    rates.write_text('{"incremental": 0.1, "compacted": 0.07}')
+    starting.newest = 10
+    patient = hurried | {"full_replication_time_factor": 2.5}
+    assert starting.run(**patient)[0] == 3, "70 s, and 30 behind the backup"
+    index, said = starting.run(**hurried)
+    assert (index, said[1:3]) == (7, ["Replicating (catch up)", LOOKED])
+    assert RatesFile(rates).read().restored not in {0.0, SPEED}
+    assert RatesFile(rates).read().copied == SPEED
+
+
+def test_who_has_nothing_takes_a_backup_at_once(
+    starting: Starting, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_by(monkeypatch)
+    shutil.rmtree(starting.taker.directory / QUADS)
+    index, said = starting.run(backups=backups)
+    assert (index, said) == (7, ["catches up", "Replicating (empty)", LOOKED, IS_THAT, "took a backup"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import time
 import uuid
@@ -11,24 +12,31 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from structlog.testing import capture_logs
 
 from consumers import places
 from consumers.places import Places
 from producers.agreed import AgreedProducer
 from quadlog import codec
+from quadlog.applied import Applied
+from quadlog.backups import Backup, FedFrom
 from quadlog.broker import Admin, KafkaOutlet, beginning_of, offset_at, records_between
 from quadlog.core.limits import LogLimits, Needs
 from quadlog.core.model import Held, Point
 from quadlog.core.records import Checkpoint, EffectsPlace, Reached
 from quadlog.errors import Unavailable
 from quadlog.master import trimming
+from quadlog.master.backups_kept import BackupsKept
 from quadlog.master.trimming import Stock, Trimming, checkpoint_in, stock_of
+from quadlog.parcel import Label
 from quadlog.ports import Record
+from quadlog.quaddir import STORE_HERE
 from quadlog.topics import Topics
 from tests.core.topics import effect, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from quadlog.ports import Acked
 
@@ -196,18 +204,22 @@ class Shortening:
         self.chains = {entry.index: entry.chain for entry in self.log}
         self.said: list[Checkpoint] = []
         self.is_acked, self.settled = True, 1000
-        self.trimming = Trimming(
-            kafka,
-            own,
-            LogLimits(size=300),
+        self.trimming = self.made(LogLimits(size=300))
+
+    def made(self, limits: LogLimits, backups: BackupsKept | None = None) -> Trimming:
+        return Trimming(
+            self.kafka,
+            self.topics,
+            limits,
             every_s=1.0,
             begin=self.work.append,
             say=self.say,
             chain_at=self.chains.get,
+            backups=backups,
         )
 
     def say(self, checkpoint: Checkpoint, acked: Acked) -> None:
-        assert self.beginnings == (0, 0), "nothing goes before"
+        assert self.said or self.beginnings == (0, 0), "nothing goes before"
         self.said.append(checkpoint)
         if self.is_acked:
             acked(0)
@@ -283,6 +295,63 @@ def test_nothing_goes_unless_the_checkpoint_is_there(
     shortening.is_acked = True
     shortening.tend(2000.0)
     assert shortening.beginnings == (700, 650), "it is tried again"
+
+
+def put(directory: Path, shortening: Shortening, index: int, **changes: str) -> None:
+    """A backup up to this entry, of which nobody looks at more than what it says."""
+    own = shortening.topics
+    ids = Admin(shortening.kafka).ids([own.agreed, own.effects])
+    fed = FedFrom(own.repository, own.dc, ids[own.agreed], ids[own.effects])
+    backup = Backup(
+        path=directory / f"{index}",
+        fed_from=dataclasses.replace(fed, **changes),
+        made="2026-01-01T00:00:00Z",
+        store=STORE_HERE,
+        label=Label(signature="", quads=0, digest="", size=0),
+        applied=Applied(index=index, agreed_offset=index, effects_offset=index),
+        reserved="urn:r",
+    )
+    backup.path.mkdir(parents=True)
+    backup.save()
+
+
+def test_the_two_newest_backups_are_waited_for_up_to_the_hard_limit(
+    shortening: Shortening, tmp_path: Path
+) -> None:
+    """As workers are; then they are of no use any more, and nothing is kept for them."""
+    put(tmp_path, shortening, 400)
+    put(tmp_path, shortening, 150)
+    put(tmp_path, shortening, 600)
+    put(tmp_path, shortening, 900, dc="dc2")
+    put(tmp_path, shortening, 950, effects_id="of before")
+    (tmp_path / "main.dc1-000000000960-20260101T000000Z").mkdir()
+    kept = BackupsKept(tmp_path, shortening.kafka, shortening.topics)
+    assert kept.needs() == {"the newest backups": 400}
+    shortening.trimming = shortening.made(LogLimits(size=300), kept)
+    with capture_logs() as said:
+        shortening.tend(0.0)
+        shortening.tend(1000.0)
+    assert shortening.beginnings == (300, 300)
+    assert [one["kept_by"] for one in said if one["event"] == "shortened the log"] == ["the newest backups"]
+    shortening.trimming = shortening.made(LogLimits(size=300, hard_size=350), kept)
+    shortening.tend(2000.0)
+    shortening.tend(3000.0)
+    assert shortening.beginnings == (650, 650)
+    assert kept.needs() == {}
+    put(tmp_path, shortening, 980)
+    assert kept.needs() == {"the newest backups": 980}
+
+
+def test_where_backups_cannot_be_read_the_log_is_kept(shortening: Shortening, tmp_path: Path) -> None:
+    """An empty directory is one without backups, and one that is not there may be one that is not mounted."""
+    kept = BackupsKept(tmp_path / "backups", shortening.kafka, shortening.topics)
+    shortening.trimming = shortening.made(LogLimits(size=300), kept)
+    shortening.tend(0.0)
+    shortening.tend(1000.0)
+    assert (kept.needs(), shortening.beginnings) == ({"backups that cannot be read": 0}, (0, 0))
+    (tmp_path / "backups").mkdir()
+    shortening.tend(2000.0)
+    assert (kept.needs(), shortening.beginnings) == ({}, (700, 650))
 
 
 def test_records_go_up_to_an_offset(kafka: str) -> None:

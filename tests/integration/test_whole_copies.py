@@ -25,9 +25,10 @@ from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
 from quadlog.packing import LEAST_WINDOW, Unpacked, packed, window_for
 from quadlog.parcel import pieces_of
+from quadlog.quaddir import STORE_HERE
 from quadlog.topics import Topics
-from quadlog.worker import copying
 from quadlog.worker import donor as donating
+from quadlog.worker import stream
 from quadlog.worker.coming import COMING
 from quadlog.worker.copying import Copying
 from quadlog.worker.donor import Donor
@@ -135,7 +136,7 @@ def test_whoever_dies_goes_on_afterwards(
 
         with monkeypatch.context() as patched:
             giver.cut_after = [40_000]
-            patched.setattr(copying, "time", SimpleNamespace(sleep=dying, monotonic=time.monotonic))
+            patched.setattr(stream, "time", SimpleNamespace(sleep=dying, monotonic=time.monotonic))
             with pytest.raises(_Dies):
                 taker.copying.fetch(3)
         given_by(monkeypatch)  # it says nothing for a moment: it is asked all the same
@@ -149,7 +150,7 @@ def test_whoever_dies_goes_on_afterwards(
 def test_another_one_is_asked(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one's bytes are damaged on the way, the second one is not there, the third one gives to somebody."""
     store = filled(tmp_path / "store", 2000)
-    monkeypatch.setattr(copying, "TRIES", 2)
+    monkeypatch.setattr(stream, "TRIES", 2)
     with (
         giving(store, tmp_path / "out1") as damaged,
         giving(store, tmp_path / "out2") as busy,
@@ -194,7 +195,7 @@ def test_a_store_of_another_version_is_not_taken(
     with giving(store, tmp_path / "out") as giver, giving(store, tmp_path / "out2") as other:
         given_by(monkeypatch, giver.url, other.url)
         with monkeypatch.context() as patched:
-            patched.setattr(copying, "STORE_HERE", "oxigraph 0.4")
+            patched.setattr(stream, "STORE_HERE", "oxigraph 0.4")
             with pytest.raises(
                 Unavailable,
                 match=r"the store here is of oxigraph \d+\.\d+, and who asks reads oxigraph 0\.4",
@@ -211,7 +212,7 @@ def asking(door: Donor) -> Iterator[TestClient]:
     routes = [Route("/copy/offer", door.offer), Route("/copy", door.get)]
     routes.append(Route("/copy", door.post, methods=["POST"]))
     app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
-    with TestClient(app, headers={donating.STORE: donating.STORE_HERE}) as client:
+    with TestClient(app, headers={donating.STORE: STORE_HERE}) as client:
         yield client
 
 
@@ -298,7 +299,7 @@ def test_a_donor_that_was_begun_again_goes_on(
 ) -> None:
     """Its taker tries as long as it may, and again later; another store is at its door meanwhile."""
     store, later = filled(tmp_path / "store", 20_000), filled(tmp_path / "later", 5, index=9)
-    monkeypatch.setattr(copying, "TRIES", 2)
+    monkeypatch.setattr(stream, "TRIES", 2)
     [port] = free_ports(1)
     with giving(store, tmp_path / "out", port=port) as giver:
         given_by(monkeypatch, giver.url)
