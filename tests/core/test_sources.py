@@ -215,7 +215,7 @@ def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int)
     world.copy("dc1", "dc2", 2, count=copied, epoch=3)
     source = source_of("dc1", Part.HOME, epoch=3)
     found = world.sources._find(
-        Wanted(source=source, terms=(), index=1, heard=len(world.topics["dc2"].records))
+        Wanted(source=source, terms=(), index=1 + copied, heard=len(world.topics["dc2"].records))
     )
     assert found == Found(source=source, offset=2 + copied, fork=None if copied else 1, void=((4, 6),))
 

@@ -22,8 +22,9 @@ from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master import reads as reads_module
 from quadlog.master.barrier import Barrier
 from quadlog.master.crew import Crew
+from quadlog.master.known import OfNode
 from quadlog.master.passage import Passage
-from quadlog.master.reads import OfNode, Reads
+from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.settings import MIB
 
@@ -76,6 +77,7 @@ class Door:
             desk=SimpleNamespace(shown=SHOWN),
             agreement=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
             store=store,
+            foreseen=SimpleNamespace(index=None),
         )
         settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
         self.passage = Passage(self.crew)
