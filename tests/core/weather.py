@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.core.messages import Limits, Save
-    from quadlog.core.model import Peer
+    from quadlog.core.model import Peer, View
     from tests.core.cluster import Logged, Member
 
 CLEAR = 400
@@ -433,11 +433,21 @@ class Weather:
             and self._must_be_there(peers) <= peers[0].disk.ids
             and all(set(member.core.view.members) == names for member in peers)
             and self.world.homes.may_be(peers[0].core.view)
+            and self._takes_effects(peers[0].core.view)
             and not any(member.core.view.blank or member.core.view.before for member in peers)
             and {member.core.view.peers or self.world.peers for member in peers}
             == {self._logged_by(peers[0])}
             and not any(member.core.is_peer for member in self.members if member not in peers)
         )
+
+    def _takes_effects(self, view: View) -> bool:
+        """Whether a master of the home says that its effects topic takes records, if any other could be the home."""
+        able = {
+            member.dc
+            for member in self.members
+            if member.name in view.members and not member.core.full and member.dc not in self.world.witnesses
+        }
+        return not able or view.home in able
 
     def _logged_by(self, member: Member) -> tuple[Peer, ...]:
         """Who the peers are by its log alone."""
