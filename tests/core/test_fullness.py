@@ -137,6 +137,7 @@ def test_what_is_said_behind_the_topics_end_is_followed_without_it() -> None:
     assert reach(foreseen) == 2
     say(foreseen, *effects_topic(effect(3), effect(4)))
     assert (reach(foreseen), ledger.index) == (4, 2)
+    assert ledger.state_after(3) is None, "the topic has not got it"
     foreseen.tend(is_full=False)
     assert reach(foreseen) == 4, "the topic has not got it yet"
     for record in effects_topic(effect(3), effect(4)):

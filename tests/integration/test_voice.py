@@ -65,6 +65,19 @@ def test_what_was_not_taken_leaves_the_store_and_is_decided_again(tmp_path: Path
     worker.close()
 
 
+def test_a_fence_that_was_given_up_and_comes_late_begins_nothing(tmp_path: Path) -> None:
+    """Its master was told that nobody evaluates here, and may have handed the duty on."""
+    log, spout = Log(), Spout()
+    voice = Voice(spout, topic=TOPICS.effects, why=lambda: "")
+    worker = Worker(tmp_path, log, "w1", voice=voice)
+    worker.replica.tenure.take_over(Asked(TERM))
+    spout.refusal = "a record was not taken"
+    worker.replica._look_after_voice()
+    worker.catch_up()
+    assert not worker.replica.tenure.has_duty
+    worker.close()
+
+
 # --- on a real broker -------------------------------------------------------------------------------
 
 
