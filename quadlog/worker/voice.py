@@ -29,6 +29,12 @@ HOARSE_MS: Final = 2_000.0
 """How long a worker that was not heard does not try again."""
 
 
+WHAT_TO_DO: Final = (
+    "have that topic take records again, as the alarm effects-topic-full of this data centre's master says;"
+    " this worker serves on, shows nothing of it, and evaluates when it is asked again"
+)
+
+
 class Voice:
     """Any thread may look; times are steady milliseconds."""
 
@@ -76,7 +82,7 @@ class Voice:
         with self._lock:
             if why and self.reason == said:
                 self.reason = f"{said}: {why}"
-        log.error("nothing that is evaluated here is taken", reason=said, why=why)
+        log.error("nothing that is evaluated here is taken", reason=said, why=why, what_to_do=WHAT_TO_DO)
 
     @property
     def waits(self) -> bool:
