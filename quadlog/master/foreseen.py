@@ -55,6 +55,8 @@ class Foreseen:
         self._outlet, self._own, self._desk = outlet, ledger, desk
         self._last, self._chain_at = last, chain_at
         self._ledger: EffectsLedger | None = None
+        self._until: int | None = None
+        """Up to where it was foreseen when the topic took records again."""
         self._probes: int | None = None
         """How many records may still be said; None: all."""
         self._has_dropped = False
@@ -68,10 +70,21 @@ class Foreseen:
             self._ledger.remember_apart()
             log.info("follows effects that are not in the own topic", behind=self._own.index)
 
-    def tend(self, *, is_full: bool) -> None:
-        """Nothing is foreseen any more once the topic has it."""
-        if self._ledger is not None and not is_full and self._own.index >= self._ledger.index:
-            self._ledger = None
+    def tend(self, *, is_full: bool, applied: int) -> None:
+        """Nothing is foreseen any more once the topic has it, and a worker here shows it.
+
+        Args:
+            is_full: whether the topic takes no records.
+            applied: up to which entry a worker here shows what was decided.
+
+        """
+        if self._ledger is None or is_full:
+            self._until = None
+            return
+        if self._until is None:
+            self._until = self._ledger.index  # more may come all the time
+        if min(self._own.index, applied) >= self._until:
+            self._ledger = self._until = None
 
     @property
     def index(self) -> int | None:

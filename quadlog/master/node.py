@@ -257,7 +257,7 @@ class Node:
     def _settle_desk(self) -> None:
         """Whoever waits is answered when a worker here shows it, or where none can, when another one does."""
         self.desk.settle(decided=self._decided.index, applied=self.crew.applied())
-        self.foreseen.tend(is_full=self.fullness.is_full)
+        self.foreseen.tend(is_full=self.fullness.is_full, applied=self.crew.applied())
         if (index := self.foreseen.index) is not None:
             self.desk.settle(decided=index, applied=index)
 

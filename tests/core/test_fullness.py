@@ -138,14 +138,22 @@ def test_what_is_said_behind_the_topics_end_is_followed_without_it() -> None:
     say(foreseen, *effects_topic(effect(3), effect(4)))
     assert (reach(foreseen), ledger.index) == (4, 2)
     assert ledger.state_after(3) is None, "the topic has not got it"
-    foreseen.tend(is_full=False)
+    foreseen.tend(is_full=False, applied=4)
     assert reach(foreseen) == 4, "the topic has not got it yet"
     for record in effects_topic(effect(3), effect(4)):
         ledger.hear(record)
-    foreseen.tend(is_full=True)
+    foreseen.tend(is_full=False, applied=3)
+    assert reach(foreseen) == 4, "no worker here shows it yet"
+    foreseen.tend(is_full=True, applied=4)
     assert reach(foreseen) == 4
-    foreseen.tend(is_full=False)
-    assert reach(foreseen) is None
+    say(foreseen, *effects_topic(effect(5)))
+    foreseen.tend(is_full=False, applied=4)
+    assert reach(foreseen) == 5
+    for record in effects_topic(effect(5)):
+        ledger.hear(record)
+    say(foreseen, *effects_topic(effect(6)))
+    foreseen.tend(is_full=False, applied=5)
+    assert reach(foreseen) is None, "whatever comes all the time"
 
 
 def test_what_is_foreseen_of_another_log_or_beyond_the_own_one_answers_nobody() -> None:

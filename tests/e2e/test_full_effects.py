@@ -160,7 +160,7 @@ def test_what_the_old_evaluator_said_comes_late_and_is_void(filling: Cluster) ->
 
         def suspend() -> None:
             fill()
-            time.sleep(0.5)
+            time.sleep(0.2)
             filling.lab.kill(old, "STOP")
 
         asyncio.run(during(load, (1.0, suspend), (9.0, lambda: None)))
