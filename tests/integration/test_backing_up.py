@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +20,12 @@ from quadlog.backing_up import COMING, run_backup
 from quadlog.backups import Backup, FedFrom, backups_in
 from quadlog.cli import app
 from quadlog.errors import QuadlogError, SetupError, StateError, Unavailable
+from quadlog.kafka.leash import leashed
 from quadlog.parcel import label_of
 from quadlog.quaddir import STORE_HERE
 from quadlog.quadstore import QuadStore
 from quadlog.worker import stream
+from tests.e2e.cluster import until
 from tests.integration.copies import FED, SMALL, Giver, filled, giving
 
 if TYPE_CHECKING:
@@ -126,6 +130,23 @@ def test_who_died_goes_on_when_it_is_given_again(
     check(directory, run_backup(directory, giver.url, print), store)
     assert giver.made == 1
     assert giver.asked[-1] > 0
+
+
+def test_a_command_that_is_killed_goes_on_when_it_is_given_again(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parcel, "PIECE", SMALL)
+    store = filled(tmp_path / "store", 20_000)
+    with giving(store, tmp_path / "out", bandwidth=1_000_000.0) as giver:
+        command = leashed([sys.executable, "-m", "quadlog", "backup", str(directory), "--from", giver.url])
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+            until(lambda: sum(file.stat().st_size for file in directory.rglob("*.sst")) > 20 * SMALL)
+            running.kill()
+        assert backups_in(directory) == []
+        check(directory, run_backup(directory, giver.url, print), store)
+        assert giver.made == 1
+        assert [giver.asked[0], giver.asked[-1] >= 20 * SMALL] == [0, True]
+    store.close()
 
 
 @pytest.mark.parametrize("step", ["unlink", "rename"])

@@ -21,6 +21,7 @@ from quadlog.topics import Topics
 from quadlog.worker import catching_up, full, stream
 from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.coming import COMING, Coming
+from quadlog.worker.full import Full
 from quadlog.worker.mend import QUADS
 from quadlog.worker.rates import RatesFile
 from quadlog.worker.restoring import Restoring
@@ -288,3 +289,19 @@ def test_who_has_nothing_takes_a_backup_at_once(
     shutil.rmtree(starting.taker.directory / QUADS)
     index, said = starting.run(backups=backups)
     assert (index, said) == (7, ["catches up", "Replicating (empty)", LOOKED, IS_THAT, "took a backup"])
+
+
+def test_whether_a_rebuilt_worker_would_be_given_a_store(
+    starting: Starting, backups: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another one or of a backup; else it keeps the store that is wrong."""
+    settings, topics = starting.taker.settings, Topics("main", "dc1")
+    rates = RatesFile(starting.taker.directory / "rates.json")
+    with_backups = settings.model_copy(update={"backups": backups})
+    given_by(monkeypatch)
+    assert not Full(settings, topics, rates).is_there()
+    assert Full(with_backups, topics, rates).is_there()
+    shutil.rmtree(next(backups.iterdir()))
+    assert not Full(with_backups, topics, rates).is_there()
+    given_by(monkeypatch, "http://127.0.0.1:1")
+    assert Full(settings, topics, rates).is_there()
