@@ -32,6 +32,8 @@ class Safety:
         self._posted: set[Pair] = set()
         self._added: dict[str, int] = {}
         """By master how many entries were looked at that it added and did not save yet."""
+        self._views: dict[str, View] = {}
+        """By master the view that it saved last."""
         self._votes: dict[tuple[bytes, str, int], bytes] = {}
 
     def saved(self, member: Member, save: Save, lost: Sequence[Logged]) -> None:
@@ -56,33 +58,58 @@ class Safety:
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
         if save.standing is not None:
             self._homes.installed(save.standing.view)
+            self._check_brought(member, save.standing.view)
         ballot = save.standing.ballot if save.standing is not None else None
         if ballot is not None:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
 
-    def added(self, member: Member) -> None:
-        """A master has heard a post: it may have added something that is not saved yet."""
-        self._check_added(member, member.core._holdings.changes.entries)
+    def _check_brought(self, member: Member, view: View) -> None:
+        """What a master brings into a view has its place in the order of that view, as what is added there has."""
+        if self._views.get(member.name) == view:
+            return
+        self._views[member.name] = view
+        for index, logged in enumerate(member.disk.log, start=1):
+            point = self._order.setdefault((view.id, index), logged.point)
+            assert point == logged.point, f"two orders in {view} at {index}, where {member.name} comes in"
 
-    def _check_added(self, member: Member, entries: Sequence[Entry]) -> None:
-        """What was not looked at yet; what nobody had before came by ADD, and not by following somebody."""
+    def added(self, member: Member, heard: Post | None = None) -> None:
+        """Something came to a master, perhaps a post: it may have added something that is not saved yet."""
+        self._check_added(member, member.core._holdings.changes.entries, heard)
+
+    def _check_added(self, member: Member, entries: Sequence[Entry], heard: Post | None = None) -> None:
+        """What was not looked at yet; it came by ADD, unless somebody told in this view that it has it.
+
+        Who follows may so get what was added in a view before this one, and brought along by who told of it.  All
+        members of that view had promised that.  Whoever was let in since had not, and may have said nothing in this
+        view yet (seed 700284).
+        """
         before = min(self._added.get(member.name, 0), len(entries))
-        for entry in entries[before:]:
-            if entry.view == member.core.view and (entry.view.id, entry.index) not in self._order:
-                self._check_promised(member, entry)
         self._added[member.name] = len(entries)
+        if before == len(entries):
+            return
+        view, told = member.core.view, _told_to(member)
+        if heard is not None and heard.view == view:
+            behind = heard.base.index - entries[before].index
+            if behind < len(heard.added):  # else it was not followed: its sender is asked for a snapshot
+                told = max(told, heard.base.index)
+        for entry in entries[before:]:
+            if entry.view == view and entry.index > told:
+                self._check_promised(member, entry)
 
     @staticmethod
     def _check_promised(member: Member, entry: Entry) -> None:
-        """All others of the view have promised that nothing comes below it, as far as is heard now."""
+        """All others have promised in this view that nothing comes below it, as far as is heard now."""
         core = member.core
         for name in core.view.members:
+            if name == member.name:
+                continue
             other = core.members.get(name)
-            if name != member.name and other is not None and other.said is not None:
-                assert entry.pair.timestamp <= other.counter, (
-                    f"{member.name} added {entry.pair}, and {name} has promised {other.counter}"
-                )
+            assert other is not None, f"{member.name} added {entry.pair}, and has not heard {name}"
+            assert other.is_in(core.view), f"{member.name} added {entry.pair}, and {name} is in another view"
+            assert entry.pair.timestamp <= other.counter, (
+                f"{member.name} added {entry.pair}, and {name} has promised {other.counter}"
+            )
 
     def posted(self, member: Member, post: Post) -> None:
         """A master has posted."""
@@ -135,3 +162,10 @@ class Safety:
         assert known.base.index <= core.last.index or sender.name in core.asks, (
             f"{reader.name} counts what {sender.name} said at a base that it has not reached"
         )
+
+
+def _told_to(member: Member) -> int:
+    """Up to where the others have what is agreed, by their last words in this view: nothing of that comes by ADD."""
+    core = member.core
+    words = (other.said for name, other in core.members.items() if name != member.name)
+    return max((said.base.index for said in words if said is not None and said.view == core.view), default=0)

@@ -17,7 +17,7 @@ from tests.core.witnesses import Homes
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from quadlog.core.model import Transaction, View
+    from quadlog.core.model import Post, Transaction, View
 
 TINY = Limits(post=3, turn=2, snapshot_every=7, near=2)
 """Nearly every post leaves pairs out, ADD stops all the time, and snapshots are common."""
@@ -179,7 +179,15 @@ class World:
     def play(self, event: Event) -> None:
         """Let it happen, and check what came of it; what cannot happen does not."""
         self.told.append(event)
-        getattr(self, f"_{event.what}")(self.members[event.member], event)
+        member = self.members[event.member]
+        getattr(self, f"_{event.what}")(member, event)
+        self.safety.added(member, self._post_of(event))
+
+    def _post_of(self, event: Event) -> Post | None:
+        """What is heard with it."""
+        if event.what != "hear" or event.number >= len(self.members[event.other].posts):
+            return None
+        return self.members[event.other].posts[event.number]
 
     def _submit(self, member: Member, event: Event) -> None:
         if event.number < len(self.transactions):
@@ -239,7 +247,6 @@ class World:
         if event.number >= len(sender.posts):
             return
         member.hear(sender.posts[event.number], event.at)
-        self.safety.added(member)
         self._heard += 1
         if self._heard % 8 == 0:
             self.safety.understood(member, sender)
