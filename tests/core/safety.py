@@ -32,6 +32,8 @@ class Safety:
         self._posted: set[Pair] = set()
         self._added: dict[str, int] = {}
         """By master how many entries were looked at that it added and did not save yet."""
+        self._views: dict[str, View] = {}
+        """By master the view that it saved last."""
         self._votes: dict[tuple[bytes, str, int], bytes] = {}
 
     def saved(self, member: Member, save: Save, lost: Sequence[Logged]) -> None:
@@ -56,10 +58,20 @@ class Safety:
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
         if save.standing is not None:
             self._homes.installed(save.standing.view)
+            self._check_brought(member, save.standing.view)
         ballot = save.standing.ballot if save.standing is not None else None
         if ballot is not None:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
+
+    def _check_brought(self, member: Member, view: View) -> None:
+        """What a master brings into a view has its place in the order of that view, as what is added there has."""
+        if self._views.get(member.name) == view:
+            return
+        self._views[member.name] = view
+        for index, logged in enumerate(member.disk.log, start=1):
+            point = self._order.setdefault((view.id, index), logged.point)
+            assert point == logged.point, f"two orders in {view} at {index}, where {member.name} comes in"
 
     def added(self, member: Member, heard: Post | None = None) -> None:
         """Something came to a master, perhaps a post: it may have added something that is not saved yet."""
