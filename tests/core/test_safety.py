@@ -5,7 +5,9 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import Transaction
+import pytest
+
+from quadlog.core.model import Point, Transaction
 from tests.core.sim import limits_of
 from tests.core.weather import Weather
 from tests.core.world import TINY, Event, World
@@ -108,6 +110,19 @@ def test_a_follower_may_get_what_was_promised_in_the_view_before() -> None:
     assert logs[0] == logs[1] == logs[2]
     assert logs[0][0] == story.world.transactions[number].id
     assert len(logs[0]) == 21
+
+
+def test_who_comes_into_a_view_with_another_log_is_seen() -> None:
+    story = Story()
+    number = story.submit("m1")
+    for name in ("m2", "m3"):
+        story.play("acquire", name, number=number)
+    story.rounds("m1", "m2", "m3", count=5)
+    log = story.world.members["m2"].disk.log
+    assert len(log) == 1
+    log[0] = log[0]._replace(point=Point(1, bytes(32)))
+    with pytest.raises(AssertionError, match=r"two orders in .* at 1, where m. comes in"):
+        story.rounds("m1", "m2", count=16)
 
 
 def test_that_was_seen_in_the_weather() -> None:
