@@ -12,6 +12,7 @@ each thousand records of step 1.
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 FILE: Final = 200_000
 """Records of effects for one file of each word: a task has all their lines in memory."""
+SMALL: Final = 16 * 1024 * 1024
+"""Bytes of files that are proven here: for so few, Spark's Python workers take longer to begin than to count."""
 
 _LISTS: Final = ("deleted", "inserted", "filled", "dropped", "emptied")
 """As an effect has them: first what goes, then what comes."""
@@ -274,9 +277,13 @@ class Compaction:
             for span in spans
             for place in range(span.start // survey.RUN, (span.end - 1) // survey.RUN + 1)
         ]
-        names = "place long, first long, behind long, `group` long"
-        spark: Any = self._spark  # its own types are partly unknown
-        places: DataFrame = spark.createDataFrame(rows, names)
+        # As text: to make a table of a list, Spark begins Python workers.
+        kind = "array<struct<place: long, first: long, behind: long, `group`: long>>"
+        said = [dict(zip(("place", "first", "behind", "group"), row, strict=True)) for row in rows]
+        table = self._spark.range(1).select(
+            f.explode(f.from_json(f.lit(json.dumps(said)), kind)).alias("one")
+        )
+        places = table.select("one.*")
         records = self._surveyor.records(self._topic, spans[0].start, max(span.end for span in spans)).select(
             "offset", "value", f.expr(f"offset div {survey.RUN}").alias("place")
         )
@@ -286,8 +293,8 @@ class Compaction:
 
     def _counted(self, paths: Sequence[tuple[Path, Word]]) -> list[File]:
         """Read what was written; files of many sizes, each a task."""
-        if not paths:
-            return []
+        if sum(path.stat().st_size for path, _ in paths) <= SMALL:
+            return [counted(*path) for path in paths]
         context = self._spark.sparkContext
         return context.parallelize(paths, len(paths)).map(lambda path: counted(*path)).collect()
 

@@ -138,9 +138,10 @@ def produce(kafka: str, values: dict[str, list[bytes]]) -> None:
 def tree(pid: int) -> Iterator[int]:
     """A process and those that it has begun."""
     yield pid
-    with suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            yield from tree(int(child))
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):  # each thread has its own
+        with suppress(OSError):
+            for child in children.read_text().split():
+                yield from tree(int(child))
 
 
 def memory_of(pid: int) -> int:
@@ -148,6 +149,11 @@ def memory_of(pid: int) -> int:
     total = 0
     for one in tree(pid):
         with suppress(OSError):
+            status = Path(f"/proc/{one}/status").read_text()
+            parent = next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:"))
+            exe = Path(f"/proc/{one}/exe").readlink()
+            if exe.name == "java" and exe == Path(f"/proc/{parent}/exe").readlink():
+                continue  # about to become another program: until then it has its parent's memory, not its own
             lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
             total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total * 1024
