@@ -196,7 +196,7 @@ class Ballots:
 
         But not where the effects are of a branch that was cut, if there is any other: it would decide anew what the
         side that it follows has decided.  Of these not a witness, if there is any other.  And of these not where the
-        effects topic takes no records, if there is any other (decision 38).
+        effects topic takes no records, if there is any other (decision 37).
         """
         centres, names = self._electorate.centres(view), sorted(stay)
         fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH] or names
