@@ -4,7 +4,7 @@
 brokers.
 """
 
-from quadlog.broker.admin import Admin, why_full
+from quadlog.broker.admin import Admin
 from quadlog.broker.outlet import KafkaOutlet
 from quadlog.broker.reading import (
     BEGINNING,
@@ -19,7 +19,6 @@ from quadlog.broker.reading import (
     ranges,
     records_between,
 )
-from quadlog.broker.renewable import RenewableOutlet
 from quadlog.broker.tail import KafkaTail, Watched
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Admin",
     "KafkaOutlet",
     "KafkaTail",
-    "RenewableOutlet",
     "Watched",
     "backwards",
     "beginning_of",
@@ -39,5 +37,4 @@ __all__ = [
     "offset_at",
     "ranges",
     "records_between",
-    "why_full",
 ]

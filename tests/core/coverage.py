@@ -14,20 +14,7 @@ RECENT = 60
 """Events for which a fault counts as near."""
 FAULTS = (
     *("split", "pair cut", "one way", "relay", "late payload", "leap"),
-    *(
-        "repeat",
-        "crash",
-        "stall",
-        "clock",
-        "retry",
-        "join",
-        "dry",
-        "deaf",
-        "lost disk",
-        "peers",
-        "forced",
-        "full",
-    ),
+    *("repeat", "crash", "stall", "clock", "retry", "join", "dry", "deaf", "lost disk", "peers", "forced"),
 )
 STEPS = ("collect", "add", "give up", "ask to join", "vote", "install", "give way")
 
