@@ -47,14 +47,16 @@ def filled(cluster: Cluster, quads: int) -> None:
         assert cluster.update(f"INSERT DATA {{ {lines} }}").status_code == 204
 
 
-def begin(lab: RunningLab, node_id: str) -> None:
-    """Have it started; it may die meanwhile."""
+def begin(lab: RunningLab, node_id: str) -> threading.Thread:
+    """Have it started; it may die meanwhile.  Until that is noticed the lab starts it no second time."""
 
     def start() -> None:
         with suppress(Exception):
             lab.start(node_id, QUADLOG_COPY_COMPRESSION="none")
 
-    threading.Thread(target=start, daemon=True).start()
+    starting = threading.Thread(target=start, daemon=True)
+    starting.start()
+    return starting
 
 
 @contextmanager
@@ -106,11 +108,12 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
             door = relay.doors["dc1"].port
             began = time.monotonic()
             with behind(door, settings, tmp_path):
-                begin(lab, away)
+                starting = begin(lab, away)
                 until(lambda: percent() > 15, 60)
             with behind(door, settings, tmp_path):
                 until(lambda: percent() > 40, 60)
                 lab.kill(away)
+                until(lambda: not starting.is_alive(), 60)
                 at = percent()
                 begin(lab, away)
                 until(lambda: percent() > at + 5, 60)
