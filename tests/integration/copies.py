@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import pytest
 import uvicorn
 from pyoxigraph import Literal, NamedNode, Quad
 from starlette.applications import Starlette
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pytest
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
@@ -46,6 +47,23 @@ SMALL = 10_000
 FED = FedFrom("main", "dc1", "A", "E")
 """Which topics a store is fed from here."""
 CONTROL = Control(name="one", kind=ControlKind.ASK, text="ASK {}", index=7)
+
+
+class Dies(BaseException):
+    """Nothing of ours hears it."""
+
+
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Who takes a copy dies where it is cut off and would wait to ask again."""
+
+    def dies(*_: object) -> None:
+        raise Dies
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream, "time", SimpleNamespace(sleep=dies, monotonic=time.monotonic))
+        with pytest.raises(Dies):
+            yield
 
 
 def filled(path: Path, quads: int, *, index: int = 7, effects_offset: int = 99) -> QuadStore:

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from quadlog.quaddir import STORE_HERE
 from quadlog.quadstore import QuadStore
 from quadlog.worker import stream
 from tests.e2e.cluster import until
-from tests.integration.copies import FED, SMALL, Giver, filled, giving
+from tests.integration.copies import FED, SMALL, Giver, dying, filled, giving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,17 +114,9 @@ def test_it_goes_on_where_it_was_cut_off(store: QuadStore, giver: Giver, directo
 def test_who_died_goes_on_when_it_is_given_again(
     store: QuadStore, giver: Giver, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class _Dies(BaseException):
-        pass
-
-    def dying(*_: object) -> None:
-        raise _Dies
-
-    with monkeypatch.context() as patched:
-        giver.cut_after = [40_000]
-        patched.setattr(stream, "time", SimpleNamespace(sleep=dying, monotonic=time.monotonic))
-        with pytest.raises(_Dies):
-            run_backup(directory, giver.url, print)
+    giver.cut_after = [40_000]
+    with dying(monkeypatch):
+        run_backup(directory, giver.url, print)
     assert backups_in(directory) == []
     check(directory, run_backup(directory, giver.url, print), store)
     assert giver.made == 1

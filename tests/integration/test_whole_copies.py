@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -34,7 +33,7 @@ from quadlog.worker.copying import Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
 from tests.e2e.cluster import until
-from tests.integration.copies import SMALL, Taker, check, filled, given_by, giving
+from tests.integration.copies import SMALL, Taker, check, dying, filled, given_by, giving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,18 +126,9 @@ def test_whoever_dies_goes_on_afterwards(
     store = filled(tmp_path / "store", 20_000)
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
-
-        class _Dies(BaseException):
-            pass
-
-        def dying(*_: object) -> None:
-            raise _Dies
-
-        with monkeypatch.context() as patched:
-            giver.cut_after = [40_000]
-            patched.setattr(stream, "time", SimpleNamespace(sleep=dying, monotonic=time.monotonic))
-            with pytest.raises(_Dies):
-                taker.copying.fetch(3)
+        giver.cut_after = [40_000]
+        with dying(monkeypatch):
+            taker.copying.fetch(3)
         given_by(monkeypatch)  # it says nothing for a moment: it is asked all the same
         copied = taker.copying.fetch(3)
         check(taker, store, copied)
