@@ -34,6 +34,7 @@ from quadlog.core.messages import (
     Submitted,
     Tick,
 )
+from quadlog.core.model import OF_A_BRANCH
 from quadlog.core.pacing import Clock, Pacing
 from quadlog.core.rounds import Rounds
 from quadlog.core.shared import Shared
@@ -322,5 +323,10 @@ class Agreement:
 
     def _install(self) -> None:
         if self._succession.install(self._clock.now.steady):
+            adopted = self._holdings.changes.adopted
+            if adopted is not None and self.effects.index > adopted.kept:
+                self.effects = (
+                    OF_A_BRANCH  # the first post in the new view says so, before the shell has cut them
+                )
             self._speech.begin_view()
             self._rounds.begin_view()

@@ -146,7 +146,7 @@ class Ballots:
         if not stay or self._node != min(stay):
             return None
         wanted = stay | self._joiners(standing, centres, members, last, now)
-        home = self._home_of(stay, candidate, members)
+        home = self._home_of(stay, candidate, members, ballot)
         moves = self._moves_from_a_witness(view, home, members)
         names = tuple(sorted(stay if moves else wanted))
         candidate = View(
@@ -189,17 +189,23 @@ class Ballots:
             view = member.said.view
         return view.incarnation(name) != incarnation or self._electorate.is_blank(name, view)
 
-    def _home_of(self, stay: Iterable[str], view: View, members: Mapping[str, Member]) -> str:
+    def _home_of(
+        self, stay: Iterable[str], view: View, members: Mapping[str, Member], ballot: View | None
+    ) -> str:
         """Where it was, as long as a member is there that stays; else where the lowest one is that does.
 
         But not where the effects are of a branch that was cut, if there is any other: it would decide anew what the
         side that it follows has decided.  And of these not a witness, if there is any other.
+
+        What is proposed already keeps its home while that will do: a voter may have installed it, and would be left
+        behind by a ballot more (seen on a lab: the lowest one had copied its effects in between).
         """
         centres, names = self._electorate.centres(view), sorted(stay)
         fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH]
         homes = [centres[name] for name in fit or names]
         homes = [home for home in homes if home not in self._electorate.witnesses] or homes
-        return view.home if view.home in homes else homes[0]
+        before = (view.home,) if ballot is None else (ballot.home, view.home)
+        return next((home for home in before if home in homes), homes[0])
 
     def _moves_from_a_witness(self, view: View, home: str, members: Mapping[str, Member]) -> bool:
         """Whether a view that began where only witnesses stayed is to have its home elsewhere now.

@@ -164,6 +164,37 @@ def test_a_view_that_began_with_witnesses_moves_its_home(witnesses: str, *, move
     )
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "home", "epoch"),
+    [
+        (OF_A_BRANCH, NOWHERE, "dc2", 5),
+        (NOWHERE, NOWHERE, "dc2", 5),
+        (NOWHERE, OF_A_BRANCH, "dc1", 6),
+    ],
+    ids=["nothing happens", "a lower one will do by now", "it will not do any more"],
+)
+def test_what_is_proposed_keeps_its_home_while_that_will_do(
+    own: Held, other: Held, home: str, epoch: int
+) -> None:
+    """A voter installed it; the others proposed one with a lower home, and waited for that voter until they gave it up."""
+    view = View(epoch=4, members=("m1", "m2", "m3"), home="dc3")
+    views = Views(
+        "m1", MASTERS, Standing(view=view), lag=100.0, near=10, put_off=4, witnesses=frozenset({"dc3"})
+    )
+    views.know_effects(OF_A_BRANCH)
+    members = {name: posted(name, view) for name in ("m1", "m2", "m3")}
+    for member in members.values():
+        assert member.said is not None
+        views.hear(member.said, 1.0)
+    assert views.vote(members, 0, 2.0)
+    assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (5, "dc2")
+
+    views.know_effects(own)
+    members["m2"] = posted("m2", view, effects=other)
+    views.vote(members, 0, 3.0)
+    assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (epoch, home)
+
+
 def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     elected = View(epoch=5, members=("m1", "m3", "m4"), parent=ASKED.id, home="dc1")
     views = Views(

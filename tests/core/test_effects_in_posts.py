@@ -1,0 +1,45 @@
+"""What the first post in a view says of effects: by it the others choose where the next view has its home."""
+
+from __future__ import annotations
+
+import pytest
+
+from quadlog.core.model import GENESIS, OF_A_BRANCH, Held
+from tests.core.scenario import Scenario
+
+SPLIT = """
+lag 20
+masters m1 m2 m3
+submit m1 A
+acquire all
+round
+round
+submit m3 B
+submit m1 C
+acquire m2 C
+rounds 20 m1<->m2
+post m3
+rounds 2 m1<->m2
+post m3
+submit m3 D
+round
+follow m3 m1
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [(3, OF_A_BRANCH), (2, OF_A_BRANCH), (1, Held(GENESIS, 1)), (0, Held(GENESIS, 0))],
+)
+def test_who_gives_way_says_at_once_whether_its_effects_are_of_a_branch(index: int, said: Held) -> None:
+    """One that did not was chosen as the home, and went back by itself instead of copying (seen on a lab)."""
+    story = Scenario()
+    story.run(SPLIT)
+    m3 = story.members["m3"]
+    m3.core.effects = Held(GENESIS, index)
+    story.run("rounds 4")
+    assert m3.core.view.members == ("m1", "m2", "m3")
+    before = [post.effects for post in m3.posts if post.view.members == ("m3",)]
+    assert before[-1] == Held(GENESIS, index)
+    first = next(post for post in m3.posts if post.view == m3.core.view)
+    assert first.effects == said
