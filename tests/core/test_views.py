@@ -176,7 +176,7 @@ def test_a_view_that_began_with_witnesses_moves_its_home(witnesses: str, *, move
 def test_what_is_proposed_keeps_its_home_while_that_will_do(
     own: Held, other: Held, home: str, epoch: int
 ) -> None:
-    """A voter installed it; the others proposed one with a lower home, and waited for that voter until they gave it up."""
+    """A voter installed it; the others proposed a lower home, and waited for that voter until they gave it up."""
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc3")
     views = Views(
         "m1", MASTERS, Standing(view=view), lag=100.0, near=10, put_off=4, witnesses=frozenset({"dc3"})
