@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from quadlog.kafka.ports import PORTS, bounds
 from tests.lab_helpers import running_broker
@@ -19,6 +20,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One real broker for all tests of the run: its bootstrap string.  Use topics of your own."""
     with running_broker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker.bootstrap
+
+
+settings.register_profile("shared", deadline=None)  # on a machine that others use a test may wait for a core
+settings.load_profile("shared")
 
 
 def pytest_configure() -> None:

@@ -33,7 +33,6 @@ def test_heartbeats_of_the_first_schema_are_read(beat: Heartbeat) -> None:
     assert codec.decode(wire.write(wire.HEARTBEAT_1, record)) == known
 
 
-@settings(deadline=None)
 @given(anything)
 def test_what_is_written_is_read_again(said: Said) -> None:
     [record] = encode(said)
@@ -48,7 +47,6 @@ def test_what_is_written_is_read_again(said: Said) -> None:
     }
 
 
-@settings(deadline=None)
 @given(payloads)
 def test_a_payload_is_kept_and_found_again(payload: Payload) -> None:
     assert codec.unpack_payload(codec.pack_payload(payload)) == payload
@@ -90,7 +88,6 @@ def test_foreign_bytes_are_refused(value: bytes) -> None:
         codec.Chunks().join(value)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(schemas.IDS)), st.binary(max_size=200))
 def test_noise_behind_a_right_header_is_refused_or_a_record(schema_id: int, noise: bytes) -> None:
     """Never another exception than ours: the caller has one thing to say for three in the morning."""
@@ -102,7 +99,7 @@ def test_noise_behind_a_right_header_is_refused_or_a_record(schema_id: int, nois
     assert 0 <= chunk < chunks
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(anything, st.data())
 def test_a_damaged_record_is_refused_or_a_record(said: Said, data: st.DataObject) -> None:
     record = bytearray(encode(said)[0])
@@ -115,7 +112,6 @@ def test_a_damaged_record_is_refused_or_a_record(said: Said, data: st.DataObject
     assert 0 <= chunk < chunks
 
 
-@settings(deadline=None)
 @given(anything)
 def test_a_record_that_was_cut_off_is_refused(said: Said) -> None:
     record = encode(said)[0]
@@ -123,7 +119,6 @@ def test_a_record_that_was_cut_off_is_refused(said: Said) -> None:
         codec.decode(record[:-1])
 
 
-@settings(deadline=None)
 @given(posts, st.sampled_from([wire.POST_1, wire.POST_2, wire.POST_3, wire.POST_4]))
 def test_posts_of_older_schemas_are_read(post: Post, schema_id: int) -> None:
     """Topics hold such posts for ever.  Their views knew neither of homes nor of lost disks nor of peers."""

@@ -94,6 +94,6 @@ class SmallWeather(RuleBasedStateMachine):
 
 
 SmallWeather.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=60, suppress_health_check=list(HealthCheck)
 )
 test_small_weather = SmallWeather.TestCase

@@ -94,7 +94,7 @@ def carry_out(store: Store, quads: dict[str, bool]) -> None:
     store.update(update.text(), custom_functions=update.functions())
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(quads, min_size=1, max_size=6))
 def test_every_stored_quad_comes_and_goes_by_its_line(some: list[Quad]) -> None:
     there = Store()

@@ -100,7 +100,7 @@ def visible(store: QuadStore) -> tuple[list[str], list[str]]:
 
 
 @given(updates=UPDATES, data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_the_state_is_that_of_pyoxigraphs_own_update(
     tmp_path_factory: pytest.TempPathFactory, updates: list[str], data: st.DataObject
 ) -> None:

@@ -102,7 +102,7 @@ def check_text(tmp_path: Path, text: str) -> None:
     assert sorted(store.lines()) == sorted(f"{quad} ." for quad in expected)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(quads, min_size=1, max_size=40), st.booleans())
 def test_the_signature_is_that_of_what_is_stored(tmp_path: Path, some: list[Quad], twice: bool) -> None:  # noqa: FBT001
     """Whatever literals a store writes in its own way, and however often a quad comes."""
@@ -139,7 +139,7 @@ oddities = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(named.map("{} .".format) | oddities, min_size=1, max_size=20), st.booleans(), st.booleans())
 def test_lines_are_counted_as_they_are_stored(
     tmp_path: Path,
