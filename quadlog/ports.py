@@ -75,6 +75,28 @@ class Outlet(Protocol):
         ...
 
 
+class Renewable(Outlet, Protocol):
+    """An outlet to a topic that may take no more records.  Times are steady milliseconds."""
+
+    @property
+    def waits_since(self) -> float | None:
+        """Since when something waits and nothing was taken; None: nothing waits."""
+        ...
+
+    @property
+    def refusal(self) -> str:
+        """Why a record was refused for good; empty: none was."""
+        ...
+
+    def give_up(self) -> None:
+        """Let go of what was not taken; what is said from here on goes nowhere."""
+        ...
+
+    def renew(self) -> None:
+        """What is said from here on goes out."""
+        ...
+
+
 Hear = Callable[[str, Sequence[Record]], None]
 """Called with a tail's name and its next records, in topic order; on the tail's thread."""
 

@@ -53,9 +53,24 @@ class _Held(threading.local):
 class KafkaOutlet:
     """An idempotent producer with a thread of its own that hears the acknowledgements."""
 
-    def __init__(self, bootstrap: str, *, client: str, failed: Callable[[str], None]) -> None:
-        """`failed` is called with a reason when this producer can never again keep its promise."""
-        self._failed = failed
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client: str,
+        failed: Callable[[str], None],
+        taken: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Connect.
+
+        Args:
+            bootstrap: one data centre's Kafka.
+            client: how it knows this producer.
+            failed: called with a reason when this producer can never again keep its promise.
+            taken: called for each record that is acknowledged; on the producer's thread, like `failed`.
+
+        """
+        self._failed, self._taken = failed, taken
         self._lock = threading.Lock()
         self._held = _Held()
         self._producer = Producer(
@@ -81,6 +96,7 @@ class KafkaOutlet:
             }
         )
         self._closing = threading.Event()
+        self._is_abandoned = False
         self._thread = threading.Thread(target=self._poll, name="outlet", daemon=True)
         self._thread.start()
 
@@ -126,8 +142,11 @@ class KafkaOutlet:
     def _produce(self, topic: str, key: bytes, value: bytes, headers: Headers, acked: Acked | None) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                self._failed(f"a record for {topic} was not taken: {error}")
-            elif acked is not None:
+                if not self._is_abandoned:
+                    self._failed(f"a record for {topic} was not taken: {error}")
+                return
+            self._taken()
+            if acked is not None:
                 acked(message.offset() or 0)
 
         while True:
@@ -136,6 +155,8 @@ class KafkaOutlet:
                     topic, key=key, value=value, headers=list(headers), partition=0, on_delivery=delivered
                 )
             except BufferError:  # 100,000 records or BUFFER bytes wait for the broker
+                if self._is_abandoned:
+                    return
                 self._producer.flush(0.1)
             else:
                 return
@@ -158,6 +179,14 @@ class KafkaOutlet:
         """Wait until all that was said is acknowledged, for `timeout` seconds at most."""
         self._let_go()
         self._producer.flush(timeout)
+
+    def abandon(self) -> None:
+        """Let go of all that the broker has not taken; what is on its way to it may still come there."""
+        self._is_abandoned = True
+        self._closing.set()
+        self._producer.purge()
+        self._thread.join(timeout=1)
+        self._producer.poll(0)  # that they were let go of
 
     def close(self, timeout: float = 2.0) -> None:
         """Send what waits, for `timeout` seconds at most."""
