@@ -53,6 +53,7 @@ class Roomy:
 
     waits_since: float | None = None
     refusal: str = ""
+    is_settled: bool = True
 
     def produce(self, topic: str, **_: object) -> None:
         pass

@@ -148,11 +148,8 @@ class Chores:
         """Where it is full what is copied is followed beside it; where it no longer is all is said that it lacks."""
         is_news = self.fullness.is_full and not self._was_full
         self._was_full = self.fullness.is_full
-        if self.fullness.tries_again(moment):
-            self.foreseen.probe()
-        elif not is_news and not self.foreseen.is_taken_again():
-            return
-        self.copying.begin_again()
+        if self.fullness.tries_again(moment) or is_news:
+            self.copying.begin_again()
 
     def look_soon(self) -> None:
         """Something changed: the next look is due."""

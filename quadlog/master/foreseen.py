@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-PROBES: Final = 8
-"""Records that are said to a topic that took none, until it took these: all others would wait in memory."""
-
 NOWHERE: Final = -1
 """Offset of a record that is in no topic yet."""
 
@@ -57,11 +54,6 @@ class Foreseen:
         self._ledger: EffectsLedger | None = None
         self._until: int | None = None
         """Up to where it was foreseen when the topic took records again."""
-        self._probes: int | None = None
-        """How many records may still be said; None: all."""
-        self._has_dropped = False
-
-    # --- what is foreseen -----------------------------------------------------------------------------
 
     def begin(self) -> None:
         """What is said from here on follows all that the topic has, and it takes no records."""
@@ -104,24 +96,4 @@ class Foreseen:
                 if rejection := self._ledger.hear(Record(topic, NOWHERE, key, value, headers)):
                     index, reason = rejection
                     self._desk.rejected[index] = reason
-        if self._probes is not None:
-            if self._probes == 0:
-                self._has_dropped = True
-                return
-            self._probes -= 1
         self._outlet.produce(topic, key=key, values=values, headers=headers, acked=acked)
-
-    # --- does it take records again? ------------------------------------------------------------------
-
-    def probe(self) -> None:
-        """Say a few records, and no more before they are taken."""
-        self._probes, self._has_dropped = PROBES, False
-
-    def is_taken_again(self) -> bool:
-        """Whether the few were taken, and others, that were not said, are to be said now."""
-        if self._probes is None or self._probes == PROBES or self._outlet.waits_since is not None:
-            return False
-        if self._outlet.refusal:
-            return False
-        has_dropped, self._probes, self._has_dropped = self._has_dropped, None, False
-        return has_dropped

@@ -90,8 +90,13 @@ class Fullness:
         return [worker.beat.unsaid for worker in self._crew.live(moment) if worker.beat.unsaid]
 
     def tries_again(self, moment: float) -> bool:
-        """Whether what was given up is tried again now: all has to be said again that is not in the topic."""
-        if self._given_up_at is None or moment - self._given_up_at < self._pause:
+        """Whether what was given up is tried again now: all has to be said again that is not in the topic.
+
+        Where nothing was refused the last of what waited tells by itself that it is taken.
+        """
+        if self._given_up_at is None or not self._outlet.is_settled:
+            return False
+        if moment - self._given_up_at < self._pause:
             return False
         self._given_up_at, self._pause = None, min(2 * self._pause, AGAIN_MS[1])
         self._outlet.renew()

@@ -2,7 +2,7 @@
 
 That topic may be full while all others are well: too few replicas are in sync, its records may not be so large, its
 disk or a quota is used up.  Who evaluates then can neither be heard nor seen to be wrong: it lives, and beats.  It says
-so itself, lets go of what was not taken, and evaluates no more until it is asked again.
+so itself, takes for lost what was not taken, and evaluates no more until it is asked again.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Voice:
         return is_lost
 
     def clear(self, moment: float) -> bool:
-        """Begin to speak again; not too soon, and not while something waits."""
-        if moment - self._lost_at < HOARSE_MS or self._outlet.waits_since is not None:
+        """Begin to speak again; not too soon, and not while anything of before may still come."""
+        if moment - self._lost_at < HOARSE_MS or not self._outlet.is_settled:
             return False
         self._outlet.renew()
         return True

@@ -10,7 +10,7 @@ from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Rewind
 from quadlog.master.crew import Crew
-from quadlog.master.foreseen import PROBES, Foreseen
+from quadlog.master.foreseen import Foreseen
 from quadlog.master.fullness import AGAIN_MS, KEPT_MS, PATIENCE_MS, Fullness
 from quadlog.worker.voice import HOARSE_MS, Voice
 from quadlog.worker.voice import PATIENCE_MS as VOICE_MS
@@ -27,6 +27,7 @@ class Spout:
     def __init__(self) -> None:
         self.waits_since: float | None = None
         self.refusal = ""
+        self.is_settled = True
         self.said: list[str] = []
         self.given_up = 0
         self.renewed = 0
@@ -104,6 +105,17 @@ def test_what_is_refused_for_good_is_told_and_tried_again_ever_more_seldom() -> 
     assert rig.fullness.tries_again(at + AGAIN_MS[0])
 
 
+def test_nothing_is_said_again_while_what_waited_may_still_be_taken() -> None:
+    """It would come between what is said now, or behind it."""
+    rig = Rig()
+    rig.spout.waits_since, rig.spout.is_settled = 0.0, False
+    assert [rig.look(moment) for moment in (500.0, 1000.0, PATIENCE_MS)] == [False, False, True]
+    assert not rig.fullness.tries_again(PATIENCE_MS + 10 * AGAIN_MS[1])
+    rig.spout.is_settled = True
+    assert rig.fullness.tries_again(PATIENCE_MS + 10 * AGAIN_MS[1])
+    assert (rig.spout.given_up, rig.spout.renewed) == (1, 1)
+
+
 # --- what is foreseen -------------------------------------------------------------------------------
 
 
@@ -174,21 +186,6 @@ def test_a_rewind_is_followed_as_it_will_be() -> None:
     assert spout.said == ["effects"]
 
 
-def test_a_topic_that_took_nothing_is_told_a_little_first() -> None:
-    foreseen, _, spout = foreseen_rig()
-    foreseen.probe()
-    assert not foreseen.is_taken_again(), "nothing was said yet"
-    say(foreseen, *effects_topic(*(effect(index) for index in range(1, 40))))
-    assert len(spout.said) == PROBES
-    spout.waits_since = 1.0
-    assert not foreseen.is_taken_again()
-    spout.waits_since = None
-    assert foreseen.is_taken_again(), "and what was dropped is to be said"
-    say(foreseen, *effects_topic(*(effect(index) for index in range(1, 40))))
-    assert len(spout.said) == PROBES + 39
-    assert not foreseen.is_taken_again()
-
-
 # --- a worker's voice -------------------------------------------------------------------------------
 
 
@@ -221,10 +218,12 @@ def test_a_worker_whose_heartbeats_are_not_taken_either_waits() -> None:
     assert (voice.reason, spout.given_up) == ("", 0)
 
 
-def test_a_refusal_is_given_up_at_once_and_nothing_is_said_while_something_waits() -> None:
+def test_a_refusal_is_given_up_at_once_and_nothing_is_said_while_something_may_still_come() -> None:
     voice, spout = voice_rig()
     spout.refusal = "too large"
     voice.look(10.0)
     assert voice.reason.startswith("too large")
-    spout.waits_since = 5000.0
+    spout.is_settled = False
     assert not voice.clear(9000.0)
+    spout.is_settled = True
+    assert voice.clear(9000.0)
