@@ -294,15 +294,6 @@ def newest_copy(records: Sequence[Record], *, epoch: int) -> tuple[str, int] | N
     return None
 
 
-def copied_index(records: Sequence[Record]) -> int | None:
-    """Index of the effect that the last copy of one among these is of; None: there is none."""
-    for record in reversed(records):
-        with suppress(ForeignRecord):
-            if record.number(MIRRORED) is not None and (index := record.number(INDEX)) is not None:
-                return index
-    return None
-
-
 class _Copy(NamedTuple):
     """What a record is a copy of."""
 

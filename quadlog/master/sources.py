@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import structlog
 
-from consumers.effects import copied_index, epoch_of, mirrored_in, newest_copy
+from consumers.effects import epoch_of, mirrored_in, newest_copy
 from quadlog import codec
 from quadlog.broker import backwards, end_of, last_records
 from quadlog.core.model import START
@@ -108,14 +108,11 @@ class Sources:
         )
         copied, is_heard = newest_copy(own, epoch=source.epoch), end <= wanted.heard
         start = copied[1] + 1 if copied is not None and copied[0] == source.dc else None
-        is_torn = (copied_index(own) or 0) > wanted.index
-        if not is_heard and (wanted.is_exact or is_torn):
+        if wanted.is_exact and not is_heard:
             return Found(source=source, offset=None)
         if source.part is Part.DUTY:
             mirrored = mirrored_in(own, origin=source.dc, epoch=source.epoch, evaluated_in=source.dc)
             return self._found_at(source, max(mirrored + 1, source.start))
-        if is_torn:  # a copy before it was refused: it does not count here
-            start = None
         return self._find_in_line(wanted, start, is_heard=is_heard)
 
     def _find_in_line(self, wanted: Wanted, start: int | None, *, is_heard: bool) -> Found:

@@ -81,9 +81,9 @@ def test_a_fence_that_was_given_up_and_comes_late_begins_nothing(tmp_path: Path)
 # --- on a real broker -------------------------------------------------------------------------------
 
 
-def configure(kafka: str, topic: str, value: str | None) -> None:
+def configure(kafka: str, topic: str, value: str | None, name: str = "max.message.bytes") -> None:
     how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry("max.message.bytes", value or "", incremental_operation=how)
+    entry = ConfigEntry(name, value or "", incremental_operation=how)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     client = AdminClient({"bootstrap.servers": kafka})
     for future in client.incremental_alter_configs([resource]).values():
