@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from quadlog import codec
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
-from quadlog.envelope import EPOCH, EVALUATED_IN, INDEX, MIRRORED, MIRRORED_FROM, TERM
+from quadlog.envelope import EPOCH, EVALUATED_IN, MIRRORED, MIRRORED_FROM, TERM
 from quadlog.errors import ForeignRecord, StateError
 
 if TYPE_CHECKING:

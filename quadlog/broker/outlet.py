@@ -70,7 +70,8 @@ class KafkaOutlet:
         *,
         client: str,
         failed: Callable[[str], None],
-        ended: Callable[[bool], None] = lambda _: None,
+        taken: Callable[[], None] = lambda: None,
+        lost: Callable[[], None] = lambda: None,
         is_gapless: bool = False,
     ) -> None:
         """Connect.
@@ -79,12 +80,12 @@ class KafkaOutlet:
             bootstrap: one data centre's Kafka.
             client: how it knows this producer.
             failed: called with a reason when this producer can never again keep its promise.
-            ended: called once for each record, with whether it was acknowledged; on the producer's thread, like
-                `failed`, or on that of whoever said it.
+            taken: called for each record that is acknowledged; on the producer's thread, like `failed`.
+            lost: called for each that is not, and never will be; there, or on the thread that says it.
             is_gapless: whether nothing is to be taken behind a record that was refused.
 
         """
-        self._failed, self._ended = failed, ended
+        self._failed, self._taken, self._lost = failed, taken, lost
         self._lock = threading.Lock()
         self._held = _Held()
         self._producer = Producer(
@@ -154,10 +155,13 @@ class KafkaOutlet:
 
     def _produce(self, topic: str, key: bytes, value: bytes, headers: Headers, acked: Acked | None) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None and error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - librdkafka's own code
-                self._failed(f"a record for {topic} was not taken: {error}")
-            self._ended(error is None)
-            if error is None and acked is not None:
+            if error is not None:
+                if error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - librdkafka's own code
+                    self._failed(f"a record for {topic} was not taken: {error}")
+                self._lost()
+                return
+            self._taken()
+            if acked is not None:
                 acked(message.offset() or 0)
 
         while True:
@@ -170,7 +174,7 @@ class KafkaOutlet:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError._FATAL:  # noqa: SLF001
                     raise
-                self._ended(False)  # whoever hears acknowledgements is told why
+                self._lost()  # whoever hears acknowledgements is told why
                 return
             else:
                 return

@@ -95,14 +95,22 @@ class RenewableOutlet:
 
     def _connect(self) -> KafkaOutlet:
         return KafkaOutlet(
-            self._bootstrap, client=self._client, failed=self._refuse, ended=self._end, is_gapless=True
+            self._bootstrap,
+            client=self._client,
+            failed=self._refuse,
+            taken=self._take,
+            lost=self._lose,
+            is_gapless=True,
         )
 
-    def _end(self, is_taken: bool) -> None:  # noqa: FBT001 - a callback
+    def _take(self) -> None:
         with self._lock:
             self._waiting -= 1
-            if is_taken:
-                self._since = now().steady
+            self._since = now().steady
+
+    def _lose(self) -> None:
+        with self._lock:
+            self._waiting -= 1
 
     def _refuse(self, reason: str) -> None:
         with self._lock:

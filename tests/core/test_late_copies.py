@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.effects import EffectsConsumer
 from consumers.effects_ledger import EffectsLedger
 from consumers.lineage import Lineage
 from producers.effects import EffectsMirror, EffectsProducer
@@ -25,6 +24,7 @@ from tests.core.topics import FIRST, Topic, effect, fence, new_consumer, signatu
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from consumers.effects import EffectsConsumer
     from quadlog.ports import Record
 
 VIEW: Final = hash_of(b"the second view")
@@ -109,7 +109,9 @@ def test_a_master_comes_to_the_same(records: Sequence[Record]) -> None:
     ledger, alone = followed(records), followed([*OLD[:KEPT], *STREAM])
     assert (ledger.index, ledger.attempt, ledger.rewound) == (9, alone.attempt, alone.rewound)
     assert ledger.duty == alone.duty
-    assert [ledger.state_after(index) for index in range(10)] == [alone.state_after(index) for index in range(10)]
+    assert [ledger.state_after(index) for index in range(10)] == [
+        alone.state_after(index) for index in range(10)
+    ]
 
 
 @given(topics())
@@ -123,6 +125,8 @@ def test_a_compaction_comes_to_the_same(records: Sequence[Record]) -> None:
 
 
 @given(topics(), st.data())
-def test_at_any_moment_a_master_is_as_far_as_its_workers(records: Sequence[Record], data: st.DataObject) -> None:
+def test_at_any_moment_a_master_is_as_far_as_its_workers(
+    records: Sequence[Record], data: st.DataObject
+) -> None:
     end = data.draw(st.integers(0, len(records)))
     assert followed(records[:end]).index == heard(records[:end]).index
