@@ -111,6 +111,8 @@ class KafkaOutlet:
             }
         )
         self._closing = threading.Event()
+        self.is_stopped = False
+        """Whether nothing that is said is handed over any more."""
         self._thread = threading.Thread(target=self._poll, name="outlet", daemon=True)
         self._thread.start()
 
@@ -164,20 +166,20 @@ class KafkaOutlet:
             if acked is not None:
                 acked(message.offset() or 0)
 
-        while True:
+        while not self.is_stopped:
             try:
                 self._producer.produce(
                     topic, key=key, value=value, headers=list(headers), partition=0, on_delivery=delivered
                 )
             except BufferError:  # 100,000 records or BUFFER bytes wait for the broker
-                self.flush(0.1)
+                self._flush(0.1)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError._FATAL:  # noqa: SLF001
                     raise
-                self._lost()  # whoever hears acknowledgements is told why
-                return
+                break  # whoever hears acknowledgements is told why
             else:
                 return
+        self._lost()
 
     def _poll(self) -> None:
         turns, told = Turns(most_ms=5, each_ms=0.2), 0
@@ -206,6 +208,9 @@ class KafkaOutlet:
     def flush(self, timeout: float = 5.0) -> None:
         """Wait until all that was said is acknowledged, for `timeout` seconds at most."""
         self._let_go()
+        self._flush(timeout)
+
+    def _flush(self, timeout: float) -> None:
         try:
             self._producer.flush(timeout)
         except KafkaException as error:

@@ -34,6 +34,7 @@ class RenewableOutlet:
         """Records that the broker has neither taken nor refused."""
         self._since = 0.0
         self._refusal = ""
+        self._producers = 0
         self._outlet = self._connect()
 
     @property
@@ -73,13 +74,13 @@ class RenewableOutlet:
     def give_up(self) -> None:
         """Say nothing more, until it is renewed; what was said may still be taken."""
         with self._lock:
-            self._is_given_up = True
+            self._is_given_up = self._outlet.is_stopped = True
 
     def renew(self) -> None:
         """What is said from here on goes out; not before all that was said is settled."""
         with self._lock:
             assert not self._waiting, "what was said before could come behind what is said now"
-            self._is_given_up = False
+            self._is_given_up = self._outlet.is_stopped = False
             if not self._refusal:
                 return
             ended, self._outlet, self._refusal = self._outlet, self._connect(), ""
@@ -94,10 +95,12 @@ class RenewableOutlet:
         self._outlet.close(timeout)
 
     def _connect(self) -> KafkaOutlet:
+        self._producers += 1
+        number = self._producers
         return KafkaOutlet(
             self._bootstrap,
             client=self._client,
-            failed=self._refuse,
+            failed=lambda reason: self._refuse(number, reason),
             taken=self._take,
             lost=self._lose,
             is_gapless=True,
@@ -112,6 +115,7 @@ class RenewableOutlet:
         with self._lock:
             self._waiting -= 1
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, number: int, reason: str) -> None:
         with self._lock:
-            self._refusal = self._refusal or reason
+            if number == self._producers:
+                self._refusal = self._refusal or reason

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.effects_ledger import EffectsLedger
@@ -96,6 +96,7 @@ def followed(records: Sequence[Record]) -> EffectsLedger:
     return ledger
 
 
+@settings(deadline=None)  # an effect in pieces takes its time
 @given(topics())
 def test_a_worker_comes_to_the_same(records: Sequence[Record]) -> None:
     consumer, alone = heard(records), heard([*OLD[:KEPT], *STREAM])
@@ -104,6 +105,7 @@ def test_a_worker_comes_to_the_same(records: Sequence[Record]) -> None:
     assert (consumer.order, consumer.rewound) == (alone.order, alone.rewound)
 
 
+@settings(deadline=None)  # an effect in pieces takes its time
 @given(topics())
 def test_a_master_comes_to_the_same(records: Sequence[Record]) -> None:
     ledger, alone = followed(records), followed([*OLD[:KEPT], *STREAM])
@@ -114,6 +116,7 @@ def test_a_master_comes_to_the_same(records: Sequence[Record]) -> None:
     ]
 
 
+@settings(deadline=None)  # an effect in pieces takes its time
 @given(topics())
 def test_a_compaction_comes_to_the_same(records: Sequence[Record]) -> None:
     lineage = Lineage("effects", Applied(), lambda start, end: records[start:end])
@@ -124,6 +127,7 @@ def test_a_compaction_comes_to_the_same(records: Sequence[Record]) -> None:
     ]
 
 
+@settings(deadline=None)  # an effect in pieces takes its time
 @given(topics(), st.data())
 def test_at_any_moment_a_master_is_as_far_as_its_workers(
     records: Sequence[Record], data: st.DataObject

@@ -10,11 +10,12 @@ import time
 import uuid
 import weakref
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from quadlog.broker import Admin, RenewableOutlet, last_records
+from quadlog.broker import outlet as outlet_module
 from quadlog.kafka.broker_process import BrokerProcess, PeerListener
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
@@ -24,6 +25,8 @@ from tests.lab_helpers import RunningBroker
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+NAMED: dict[str, Any] = {"key": b"k", "headers": []}
 
 HELD_S = 0.5
 """In which something would have come."""
@@ -212,7 +215,9 @@ def test_what_is_on_its_way_comes_before_all_else_and_once(tmp_path: Path) -> No
         way.shut()
         say(outlet, topic, b"second")
         until(lambda: way.keeps(b"second"))
-        outlet.give_up()
+        with outlet.together():
+            say(outlet, topic, b"held")
+            outlet.give_up()
         assert outlet.waits_since is None
         say(outlet, topic, b"nowhere")
         time.sleep(HELD_S)
@@ -237,3 +242,31 @@ def test_what_is_on_its_way_comes_before_all_else_and_once(tmp_path: Path) -> No
         way.let_go()
         time.sleep(HELD_S)
         assert held_in(kafka, topic) == said, "also what is behind has come before"
+
+
+def test_who_waits_for_room_is_let_go_with_what_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlet_module, "BUFFER", 4096)
+    with (
+        broker_behind(tmp_path) as (broker, way, address),
+        closing(RenewableOutlet(address, client="test")) as outlet,
+    ):
+        topic = new_topic(broker.bootstrap)
+        warm(outlet, topic)
+        way.shut()
+        values = [b"%d %s" % (number, b"x" * 500) for number in range(20)]
+        speaker = threading.Thread(target=outlet.produce, args=(topic,), kwargs={**NAMED, "values": values})
+        speaker.start()
+        speaker.join(HELD_S)
+        assert speaker.is_alive(), "there is no room for all"
+        outlet.give_up()
+        speaker.join(10)
+        assert not speaker.is_alive()
+        way.let_go()
+        renew(outlet)
+        say(outlet, topic, b"last")
+        until(lambda: outlet.is_settled)
+        _, *taken, last = held_in(broker.bootstrap, topic)
+        assert (taken, last) == (values[: len(taken)], b"last")
+        assert 0 < len(taken) < len(values)
