@@ -79,6 +79,11 @@ class Foreseen:
             self._ledger = self._until = None
 
     @property
+    def is_begun(self) -> bool:
+        """Whether effects are followed that are not in the own topic.  Of any thread: `index` is there step by step."""
+        return self._ledger is not None
+
+    @property
     def index(self) -> int | None:
         """Up to which entry of the own log effects are foreseen; None: nothing is foreseen."""
         if self._ledger is None:

@@ -70,7 +70,7 @@ class OfNode:
     @property
     def elsewhere(self) -> Sequence[str]:
         """Of all other members, while what was acknowledged here is not in the own effects topic; the home's first."""
-        if self._node.foreseen.index is None:
+        if not self._node.foreseen.is_begun:
             return ()
         view, here = self._node.agreement.view, self._node.dc
         names = [name for name in view.members if self._node.dc_of[name] != here and name in self._urls]

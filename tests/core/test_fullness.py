@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS
@@ -166,6 +168,18 @@ def test_what_is_said_behind_the_topics_end_is_followed_without_it() -> None:
     say(foreseen, *effects_topic(effect(6)))
     foreseen.tend(is_full=False, applied=5)
     assert reach(foreseen) is None, "whatever comes all the time"
+
+
+def test_whoever_asks_meanwhile_is_told_that_something_is_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A door's thread does, in the middle of it: its read would wait for a worker here that never shows it."""
+    foreseen, _, _ = foreseen_rig()
+    foreseen.begin()
+    seen = list[tuple[bool, int | None]]()
+    monkeypatch.setattr(
+        EffectsLedger, "_remember", lambda *_: seen.append((foreseen.is_begun, foreseen.index))
+    )
+    say(foreseen, *effects_topic(effect(3)))
+    assert seen == [(True, None)]
 
 
 def test_what_is_foreseen_of_another_log_or_beyond_the_own_one_answers_nobody() -> None:

@@ -77,7 +77,7 @@ class Door:
             desk=SimpleNamespace(shown=SHOWN),
             agreement=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
             store=store,
-            foreseen=SimpleNamespace(index=None),
+            foreseen=SimpleNamespace(is_begun=False),
         )
         settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
         self.passage = Passage(self.crew)

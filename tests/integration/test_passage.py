@@ -72,7 +72,8 @@ async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tupl
             port = server.sockets[0].getsockname()[1]
         crew.hear(heartbeat(f"w{number}", port), now().steady)
     node = cast(
-        "Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0), foreseen=SimpleNamespace(index=None))
+        "Any",
+        SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0), foreseen=SimpleNamespace(is_begun=False)),
     )
     settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=Consistency.SESSION)
     reads = Reads(
