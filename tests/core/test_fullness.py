@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS
@@ -20,6 +18,8 @@ from tests.core.test_watch import beat
 from tests.core.topics import FIRST, effect, effects_topic, fence
 
 if TYPE_CHECKING:
+    import pytest
+
     from quadlog.ports import Record
 
 
