@@ -31,6 +31,9 @@ HELD: Final = 1024 * 1024
 """Bytes that are kept to go together: more than a request takes at once would only cost memory."""
 
 
+FATAL_S: Final = 5.0
+"""How long a producer that cannot go on has to tell what became of all that it was given."""
+
 GAPLESS: Final[dict[str, Any]] = {
     # A record that is refused ends the producer; else what follows it would be taken.
     "enable.gapless.guarantee": True,
@@ -197,9 +200,9 @@ class KafkaOutlet:
             return self._producer.poll(timeout)
         except KafkaException as error:
             self._purge()
-            told = self._producer.poll(0.1)  # which record it was that was refused is the better reason
+            self._flush(FATAL_S)  # which record it was that was refused is the better reason
             self._failed(f"the producer cannot go on: {error}")
-            return told
+            return 0
 
     def _purge(self) -> None:
         """It cannot go on: nothing of what waits will be sent."""
