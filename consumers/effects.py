@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FIRST_VIEW: Final = (1, 0)
 """Order of the handover that the first view does not need to say."""
+NO_FLOOR: Final = (0, 0)
+"""All count."""
 REWOUND: Final = (0, 0)
 """Behind a rewind any handover is newer: the other data centre's follow, from its first one on."""
 
@@ -97,6 +99,8 @@ class EffectsConsumer:
         self.order, self.rewound = order, rewound
         self.cut = cut
         """Epoch of the cut behind which no entry is of the branch that the newest rewind left."""
+        self.floor: tuple[int, int] = NO_FLOOR
+        """What earlier views than this one's epoch say of effects behind this index is void, until a rewind."""
         self._is_seeded = False
         self.void: Counter[str] = Counter()
         """What did not count, by reason; of an old epoch each record."""
@@ -113,7 +117,8 @@ class EffectsConsumer:
             StateError: a rewind names an effect that was not heard.
 
         """
-        if epoch_of(record) < self.rewound:
+        epoch = epoch_of(record)
+        if epoch < self.rewound:
             self.void["old epoch"] += 1
             return None
         said = self._chunks.join(record.value, part=part, at=record.offset)
@@ -123,7 +128,7 @@ class EffectsConsumer:
             case Fence():
                 counts = self._begins(said)
             case Effect():
-                counts = self._counts(said)
+                counts = self._counts(said, epoch)
             case Rewind():
                 counts = self._goes_back(said, record)
             case Seed():
@@ -210,10 +215,12 @@ class EffectsConsumer:
         self.term, self.attempt = fence.term, fence.attempt
         return True
 
-    def _counts(self, effect: Effect) -> bool:
+    def _counts(self, effect: Effect, epoch: int) -> bool:
         reason = (
             "heard already"
             if effect.index <= self.index
+            else "old epoch"
+            if self.rewound < self.floor[0] > epoch and effect.index > self.floor[1]
             else "old attempt"
             if (effect.term, effect.attempt) != (self.term, self.attempt)
             else "gap"

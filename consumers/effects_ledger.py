@@ -151,6 +151,10 @@ class EffectsLedger:
         if len(self._after) > REMEMBERED:
             del self._after[next(iter(self._after))]
 
+    def remember_apart(self) -> None:
+        """A copy that hears something else from here on."""
+        self._after = dict(self._after)
+
     def recall(self, records: Sequence[Record]) -> None:
         """What the last records of the own topic say of states up to `index`, after a start."""
         earlier = EffectsLedger(attempt=self.attempt, is_whole=False)

@@ -9,15 +9,15 @@ from quadlog.envelope import headers
 
 if TYPE_CHECKING:
     from quadlog.core.records import Heartbeat
-    from quadlog.ports import Outlet
+    from quadlog.ports import Acked, Outlet
 
 
 class StatusProducer:
     """Says heartbeats."""
 
-    def __init__(self, outlet: Outlet, topic: str) -> None:
-        """`topic`: the own data centre's status."""
-        self._outlet, self._topic = outlet, topic
+    def __init__(self, outlet: Outlet, topic: str, acked: Acked | None = None) -> None:
+        """`topic`: the own data centre's status; `acked`: called for each heartbeat that is there."""
+        self._outlet, self._topic, self._acked = outlet, topic, acked
         self._count = 0
 
     def say(self, beat: Heartbeat) -> None:
@@ -27,5 +27,9 @@ class StatusProducer:
             event=f"{beat.sent}/{self._count}", source=beat.worker, kind="quadlog.heartbeat", at=beat.sent
         )
         self._outlet.produce(
-            self._topic, key=beat.worker.encode(), values=[codec.encode_heartbeat(beat)], headers=envelope
+            self._topic,
+            key=beat.worker.encode(),
+            values=[codec.encode_heartbeat(beat)],
+            headers=envelope,
+            acked=self._acked,
         )

@@ -75,6 +75,36 @@ class Outlet(Protocol):
         ...
 
 
+class Renewable(Outlet, Protocol):
+    """An outlet to a topic that may take no more records.  Times are steady milliseconds.
+
+    Of what is said between two renewals the topic gets a beginning, and all of that stands before what is said later.
+    """
+
+    @property
+    def waits_since(self) -> float | None:
+        """Since when something waits and nothing was taken; None: nothing waits, or it was given up."""
+        ...
+
+    @property
+    def refusal(self) -> str:
+        """Why a record was refused for good; empty: none was, or it was given up."""
+        ...
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known of all that was said whether it is in the topic, and nothing of it can come any more."""
+        ...
+
+    def give_up(self) -> None:
+        """Say nothing more, until it is renewed; what was said may still be taken."""
+        ...
+
+    def renew(self) -> None:
+        """What is said from here on goes out; not before all that was said is settled."""
+        ...
+
+
 Hear = Callable[[str, Sequence[Record]], None]
 """Called with a tail's name and its next records, in topic order; on the tail's thread."""
 

@@ -1,6 +1,6 @@
 """RocksDB stops here: what a master must remember.
 
-    meta        counter, sequence, incarnation, standing, cut, reached, effects, duty, seed; topics' positions
+    meta        counter, sequence, incarnation, standing, cut, reached, effects, floor, duty, seed; topics' positions
                 (``at:`` + topic) and the ids that Kafka gave them (``is:`` + topic)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 what waits, what the agreed topic has not got yet, and what
@@ -78,6 +78,8 @@ class Taken:
     """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
     """Topics whose ids were not saved before: the positions are of these."""
+    floor: int = 0
+    """Epoch of the view that took the home away from here; 0: none did."""
     reached: Reached = NOWHERE
     """How far the agreed topic was followed, and holds the log as it is then: a cut goes back to there."""
 
@@ -211,6 +213,8 @@ class MasterStore:
         meta, rejected = self._handles["meta"], self._handles["rejected"]
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
         batch.put(b"reached", _packed_reached(taken.reached), meta)
+        if taken.floor:
+            batch.put(b"floor", INDEX.pack(taken.floor), meta)
         if taken.duty is not None:
             batch.put(b"duty", _packed(taken.duty), meta)
         if taken.seed is not None:
@@ -263,6 +267,10 @@ class MasterStore:
             blank=self._families["meta"].get(b"blank") is not None,
             tail=tail,
         )
+
+    def floor(self) -> int:
+        """Epoch of the view that last took the home away from this data centre; 0: none did."""
+        return self._number(b"floor")
 
     def _standing(self) -> Standing | None:
         value: bytes | None = self._families["meta"].get(b"standing")

@@ -34,6 +34,8 @@ IDS: Final = {
     20: "rewind_2",
     21: "heartbeat_4",
     22: "checkpoint",
+    23: "post_full",
+    24: "heartbeat_5",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

@@ -22,6 +22,8 @@ from quadlog.master.decided import Decided
 from quadlog.master.desk import Desk
 from quadlog.master.duty import Duty
 from quadlog.master.events import Published
+from quadlog.master.foreseen import Foreseen
+from quadlog.master.fullness import Fullness
 from quadlog.master.hearing import Hearing
 from quadlog.master.inbox import Inbox
 from quadlog.master.intake import Intake
@@ -44,6 +46,23 @@ if TYPE_CHECKING:
     from quadlog.master.admission import Admission
     from quadlog.ports import Outlet
     from quadlog.store import MasterStore
+
+
+class Roomy:
+    """An outlet to a topic that is never full; nothing is said there."""
+
+    waits_since: float | None = None
+    refusal: str = ""
+    is_settled: bool = True
+
+    def produce(self, topic: str, **_: object) -> None:
+        pass
+
+    def give_up(self) -> None:
+        pass
+
+    def renew(self) -> None:
+        pass
 
 
 def lone_node(
@@ -186,4 +205,7 @@ def _chores(
         peers={},
         read=lambda *_: None,
         appoint=lambda *_: None,
+        fullness=Fullness(crew, Roomy(), "effects"),
+        tell_floor=lambda *_: None,
+        foreseen=Foreseen(Roomy(), ledger, Desk(store), last=lambda: 0, chain_at=lambda _: None),
     )

@@ -4,7 +4,7 @@
 brokers.
 """
 
-from quadlog.broker.admin import Admin
+from quadlog.broker.admin import Admin, why_full
 from quadlog.broker.outlet import KafkaOutlet
 from quadlog.broker.reading import (
     BEGINNING,
@@ -19,6 +19,7 @@ from quadlog.broker.reading import (
     ranges,
     records_between,
 )
+from quadlog.broker.renewable import RenewableOutlet
 from quadlog.broker.tail import KafkaTail, Watched
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Admin",
     "KafkaOutlet",
     "KafkaTail",
+    "RenewableOutlet",
     "Watched",
     "backwards",
     "beginning_of",
@@ -37,4 +39,5 @@ __all__ = [
     "offset_at",
     "ranges",
     "records_between",
+    "why_full",
 ]

@@ -142,6 +142,29 @@ class Admin:
             raise Unavailable(message) from error
         return topics
 
+    def obstacles(self, topic: str) -> list[str]:
+        """What keeps a topic from taking records, as far as its settings tell.
+
+        Raises:
+            Unavailable: no broker answers.
+            KafkaException: it does not tell.
+
+        """
+        known = self._topics().get(topic)
+        if known is None:
+            return ["there is no such topic"]
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        [future] = cast("Any", self._client).describe_configs([resource]).values()
+        values = {name: entry.value for name, entry in answer_of(future).items()}
+        needed, in_sync = int(values.get("min.insync.replicas") or 1), len(known.partitions[0].isrs)
+        most = int(values.get("max.message.bytes") or NEEDED_MESSAGE_BYTES)
+        found: list[str] = []
+        if in_sync < needed:
+            found.append(f"min.insync.replicas is {needed}, and {in_sync} of its replicas are in sync")
+        if most < NEEDED_MESSAGE_BYTES:
+            found.append(f"max.message.bytes is {most}, and {NEEDED_MESSAGE_BYTES} are needed")
+        return found
+
     def _check(self, topics: Sequence[str]) -> list[str]:
         known = self._topics()
         for topic in topics:
@@ -163,6 +186,14 @@ class Admin:
             replicas = len(known[resource.name].partitions[0].replicas)
             warnings += [f"topic {resource.name}: {warning}" for warning in _doubts(values, replicas)]
         return warnings
+
+
+def why_full(bootstrap: str, topic: str) -> str:
+    """What about a topic may keep it from taking records; empty: nothing that can be seen."""
+    try:
+        return "; ".join(Admin(bootstrap).obstacles(topic))
+    except (Unavailable, KafkaException) as error:
+        return f"its settings cannot be read ({error})"
 
 
 def _doubts(config: Mapping[str, str | None], replicas: int) -> list[str]:

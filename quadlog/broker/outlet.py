@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from quadlog.broker.connection import COMMON
 from quadlog.clock import Turns
@@ -29,6 +29,20 @@ BUFFER: Final = 256 * 1024 * 1024
 
 HELD: Final = 1024 * 1024
 """Bytes that are kept to go together: more than a request takes at once would only cost memory."""
+
+
+FATAL_S: Final = 5.0
+"""How long a producer that cannot go on has to tell what became of all that it was given."""
+
+GAPLESS: Final[dict[str, Any]] = {
+    # A record that is refused ends the producer; else what follows it would be taken.
+    "enable.gapless.guarantee": True,
+    # Of a producer that it does not know yet a broker takes any request as the first one: a later one could pass an
+    # earlier one that it tells to come again.
+    "max.in.flight.requests.per.connection": 1,
+    # Each such producer would begin with a warning that the first of these is experimental.
+    "log_level": 3,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +67,28 @@ class _Held(threading.local):
 class KafkaOutlet:
     """An idempotent producer with a thread of its own that hears the acknowledgements."""
 
-    def __init__(self, bootstrap: str, *, client: str, failed: Callable[[str], None]) -> None:
-        """`failed` is called with a reason when this producer can never again keep its promise."""
-        self._failed = failed
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client: str,
+        failed: Callable[[str], None],
+        taken: Callable[[], None] = lambda: None,
+        lost: Callable[[], None] = lambda: None,
+        is_gapless: bool = False,
+    ) -> None:
+        """Connect.
+
+        Args:
+            bootstrap: one data centre's Kafka.
+            client: how it knows this producer.
+            failed: called with a reason when this producer can never again keep its promise.
+            taken: called for each record that is acknowledged; on the producer's thread, like `failed`.
+            lost: called for each that is not, and never will be; there, or on the thread that says it.
+            is_gapless: whether nothing is to be taken behind a record that was refused.
+
+        """
+        self._failed, self._taken, self._lost = failed, taken, lost
         self._lock = threading.Lock()
         self._held = _Held()
         self._producer = Producer(
@@ -71,16 +104,18 @@ class KafkaOutlet:
                 # As many as an idempotent producer keeps in order.  With one, the requests of a turn for several
                 # topics waited for each other.
                 "max.in.flight.requests.per.connection": 5,
+                **(GAPLESS if is_gapless else {}),
                 # Retried until the broker is back: only the broker's word ends a record.
                 "message.timeout.ms": 0,
                 # Memory for records that the broker has not taken; librdkafka's own limit is a gigabyte.
                 "queue.buffering.max.kbytes": BUFFER // 1024,
                 "retry.backoff.ms": 50,
                 "retry.backoff.max.ms": 500,
-                "error_cb": self._on_error,
             }
         )
         self._closing = threading.Event()
+        self.is_stopped = False
+        """Whether nothing that is said is handed over any more."""
         self._thread = threading.Thread(target=self._poll, name="outlet", daemon=True)
         self._thread.start()
 
@@ -126,38 +161,64 @@ class KafkaOutlet:
     def _produce(self, topic: str, key: bytes, value: bytes, headers: Headers, acked: Acked | None) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                self._failed(f"a record for {topic} was not taken: {error}")
-            elif acked is not None:
+                if error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - librdkafka's own code
+                    self._failed(f"a record for {topic} was not taken: {error}")
+                self._lost()
+                return
+            self._taken()
+            if acked is not None:
                 acked(message.offset() or 0)
 
-        while True:
+        while not self.is_stopped:
             try:
                 self._producer.produce(
                     topic, key=key, value=value, headers=list(headers), partition=0, on_delivery=delivered
                 )
             except BufferError:  # 100,000 records or BUFFER bytes wait for the broker
-                self._producer.flush(0.1)
+                self._flush(0.1)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._FATAL:  # noqa: SLF001
+                    raise
+                break  # whoever hears acknowledgements is told why
             else:
                 return
+        self._lost()
 
     def _poll(self) -> None:
         turns, told = Turns(most_ms=5, each_ms=0.2), 0
         try:
             while not self._closing.is_set():
                 turns.gather(told)
-                told = self._producer.poll(0.2)
+                told = self._hear(0.2)
         except Exception as error:  # of who was told: without this thread nobody hears of an acknowledgement
             log.exception("an acknowledgement could not be taken")
             self._failed(f"an acknowledgement could not be taken: {error}")
 
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
+    def _hear(self, timeout: float) -> int:
+        """Acknowledgements."""
+        try:
+            return self._producer.poll(timeout)
+        except KafkaException as error:
+            self._purge()
+            self._flush(FATAL_S)  # which record it was that was refused is the better reason
             self._failed(f"the producer cannot go on: {error}")
+            return 0
+
+    def _purge(self) -> None:
+        """It cannot go on: nothing of what waits will be sent."""
+        self._producer.purge(in_flight=False)
 
     def flush(self, timeout: float = 5.0) -> None:
         """Wait until all that was said is acknowledged, for `timeout` seconds at most."""
         self._let_go()
-        self._producer.flush(timeout)
+        self._flush(timeout)
+
+    def _flush(self, timeout: float) -> None:
+        try:
+            self._producer.flush(timeout)
+        except KafkaException as error:
+            self._purge()
+            self._failed(f"the producer cannot go on: {error}")
 
     def close(self, timeout: float = 2.0) -> None:
         """Send what waits, for `timeout` seconds at most."""

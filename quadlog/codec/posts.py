@@ -12,7 +12,9 @@ from quadlog.codec.wire import (
     HANDOVER,
     HEARTBEAT,
     HEARTBEAT_4,
+    HEARTBEAT_5,
     POST,
+    POST_6,
     REWIND,
     SEED,
     write,
@@ -39,9 +41,10 @@ if TYPE_CHECKING:
 
 
 def encode_post(post: Post) -> bytes:
-    """The record of one post."""
+    """The record of one post.  Masters of before the last schema hear those of all whose topics take records."""
+    full: dict[str, Any] = {"full": True} if post.full else {}
     return write(
-        POST,
+        POST_6 if post.full else POST,
         {
             "node": post.node,
             "incarnation": post.incarnation,
@@ -62,6 +65,7 @@ def encode_post(post: Post) -> bytes:
             "queue": _pair_records(post.queue),
             "added": _pair_records(post.added),
             "asks": [{"node": ask.node, "sequence": ask.sequence} for ask in post.asks],
+            **full,
         },
     )
 
@@ -89,6 +93,7 @@ def post_of(record: dict[str, Any]) -> Post:
         queue=_pairs(record["queue"]),
         added=_pairs(record["added"]),
         asks=tuple(Ask(**ask) for ask in record.get("asks", ())),
+        full=record.get("full", False),
     )
 
 
@@ -214,7 +219,7 @@ def rewind_of(record: dict[str, Any]) -> Rewind:
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
-    """The record of one heartbeat.  Masters of before the last schema hear those of all workers that serve."""
+    """The record of one heartbeat.  Masters of before the last schemas hear those of all workers that serve."""
     record: dict[str, Any] = {
         "worker": beat.worker,
         "dc": beat.dc,
@@ -233,9 +238,12 @@ def encode_heartbeat(beat: Heartbeat) -> bytes:
         "mend": beat.mend,
         "epoch": beat.epoch,
     }
-    if beat.catching_up is None:
+    catching_up = beat.catching_up and asdict(beat.catching_up)
+    if beat.unsaid:
+        return write(HEARTBEAT_5, record | {"catching_up": catching_up, "unsaid": beat.unsaid})
+    if catching_up is None:
         return write(HEARTBEAT, record)
-    return write(HEARTBEAT_4, record | {"catching_up": asdict(beat.catching_up)})
+    return write(HEARTBEAT_4, record | {"catching_up": catching_up})
 
 
 def _scrub_record(scrub: Scrub) -> dict[str, Any]:

@@ -181,6 +181,16 @@ class Agreement:
         self._speech.unheard = dcs
 
     @property
+    def full(self) -> bool:
+        """Whether the effects topic of this data centre takes no records; said in posts, and where no home may be."""
+        return self._speech.full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        self._speech.full = full
+        self._views.know_full(full=full)
+
+    @property
     def counter(self) -> int:
         """The last reading of this master's clock."""
         return self._clock.counter

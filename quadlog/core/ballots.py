@@ -52,6 +52,8 @@ class Ballots:
         self._near: Final = near
         self.effects = NOWHERE
         """How far the effects of the own data centre go."""
+        self.full = False
+        """Whether its effects topic takes no records."""
 
     # --- proposing --------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Ballots:
             return None
         wanted = stay | self._joiners(standing, centres, members, last, now)
         home = self._home_of(stay, candidate, members, ballot)
-        moves = self._moves_from_a_witness(view, home, members)
+        moves = self._moves(view, home, members)
         names = tuple(sorted(stay if moves else wanted))
         candidate = View(
             epoch=view.epoch,
@@ -195,26 +197,42 @@ class Ballots:
         """Where it was, as long as a member is there that stays; else where the lowest one is that does.
 
         But not where the effects are of a branch that was cut, if there is any other: it would decide anew what the
-        side that it follows has decided.  And of these not a witness, if there is any other.
+        side that it follows has decided.  Of these not a witness, if there is any other.  And of these not where the
+        effects topic takes no records, if there is any other (decision 37).
 
         What is proposed already keeps its home while that will do: a voter may have installed it, and would be left
         behind by a ballot more (seen on a lab: the lowest one had copied its effects in between).
         """
         centres, names = self._electorate.centres(view), sorted(stay)
-        fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH]
-        homes = [centres[name] for name in fit or names]
-        homes = [home for home in homes if home not in self._electorate.witnesses] or homes
+        fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH] or names
+        fit = [name for name in fit if centres[name] not in self._electorate.witnesses] or fit
+        fit = [name for name in fit if not self._is_full(name, members)] or fit
+        homes = [centres[name] for name in fit]
         before = (view.home,) if ballot is None else (ballot.home, view.home)
         return next((home for home in before if home in homes), homes[0])
 
-    def _moves_from_a_witness(self, view: View, home: str, members: Mapping[str, Member]) -> bool:
-        """Whether a view that began where only witnesses stayed is to have its home elsewhere now.
+    def _moves(self, view: View, home: str, members: Mapping[str, Member]) -> bool:
+        """Whether a view is to be followed by one with another home, whoever else may come or go.
+
+        It began where only witnesses stayed.  Or its home's effects topic takes no records: nobody could evaluate,
+        nor could the duty be handed on, as that stands there too.
 
         Nobody is let in with that: by a ballot more the one that can evaluate is left behind, and only witnesses stay
         (seen in the weather).
         """
-        witnesses = self._electorate.witnesses
-        return view.home in witnesses and home not in witnesses and _are_all_in(view, members)
+        if home == view.home or not _are_all_in(view, members):
+            return False
+        is_witness = view.home in self._electorate.witnesses and home not in self._electorate.witnesses
+        centres = self._electorate.centres(view)
+        there = [name for name in view.members if centres.get(name) == view.home]
+        return is_witness or (bool(there) and all(self._is_full(name, members) for name in there))
+
+    def _is_full(self, name: str, members: Mapping[str, Member]) -> bool:
+        """Whether a master says that the effects topic of its data centre takes no records."""
+        if name == self._node:
+            return self.full
+        member = members.get(name)
+        return member is not None and member.said is not None and member.said.full
 
     def _effects_of(self, name: str, members: Mapping[str, Member]) -> Held:
         member = members.get(name)

@@ -288,6 +288,8 @@ class Post:
     """Data centres out of whose topics nothing comes to the sender: whoever hears them passes it on."""
     changes: tuple[tuple[Peer, ...], ...] = ()
     """Who may be a member by each of the entries up to the base, in order, that the view does not name yet."""
+    full: bool = False
+    """Whether the effects topic of the sender's data centre takes no records: it cannot be a view's home."""
 
     @property
     def highest(self) -> int:

@@ -304,3 +304,5 @@ class Heartbeat:
     """Of the newest rewind that it went back for; 0: none."""
     catching_up: CatchingUp | None = None
     """What it does before it serves."""
+    unsaid: str = ""
+    """Why what it is to evaluate is not in the effects topic, though it said that; empty: it is."""

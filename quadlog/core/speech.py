@@ -27,6 +27,7 @@ class Speech:
         self.effects = NOWHERE
         """How far the effects topic of this data centre goes; said in posts, means nothing here."""
         self._unheard: tuple[str, ...] = ()
+        self._full = False
         self._views: Final = shared.views
         self._company: Final = shared.company
         self._holdings: Final = shared.holdings
@@ -45,6 +46,18 @@ class Speech:
         if dcs != self._unheard:
             self._pacing.tell()
         self._unheard = dcs
+
+    @property
+    def full(self) -> bool:
+        """Whether the effects topic of this data centre takes no records; said in posts, at once."""
+        return self._full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        if full is not self._full:
+            self._pacing.tell()
+            self._pacing.tend_soon()
+        self._full = full
 
     def begin_view(self) -> None:
         """All is to be said anew."""
@@ -93,6 +106,7 @@ class Speech:
             effects=self.effects,
             unheard=self.unheard,
             changes=views.standing.changes,
+            full=self.full,
         )
         company.members[self.node] = own
         own.hear(post, post.base)

@@ -70,6 +70,10 @@ class Views:
         """How far the effects of the own data centre go: a home has those of the log."""
         self._ballots.effects = held
 
+    def know_full(self, *, full: bool) -> None:
+        """Whether the effects topic of the own data centre takes no records: a home's does."""
+        self._ballots.full = full
+
     @property
     def view(self) -> View:
         """The installed one."""
@@ -172,7 +176,8 @@ class Views:
 
     def is_moved_by(self, post: Post, before: Post | None) -> bool:
         """Whether it is time to look after the membership: `before` is what the sender's last word was."""
-        return not self.is_settled or before is None or _stands(before) != _stands(post)
+        has_moved = before is None or _stands(before) != _stands(post) or before.full is not post.full
+        return has_moved or not self.is_settled
 
     # --- what is to change ------------------------------------------------------------------------
 

@@ -42,6 +42,8 @@ class AlarmName(StrEnum):
     """Its stored quads cannot be recounted."""
     UNDECIDED = "entries-undecided"
     """Entries are agreed, and no effect of theirs came."""
+    FULL = "effects-topic-full"
+    """The effects topic of this data centre takes no records."""
     UNFOLLOWED = "source-out-of-reach"
     """Of a muted data centre: the one that it copies does not answer."""
 
@@ -57,6 +59,10 @@ WHAT_TO_DO: Final = {
     AlarmName.LAGGING: "look at its CPU and disk; wait where it just started, catches up or takes in a large update",
     AlarmName.UNSCRUBBED: "read the reason; free space on the disk of its data-dir",
     AlarmName.UNDECIDED: "start a worker in the evaluating data centre; look at the way to its Kafka",
+    AlarmName.FULL: (
+        "have that topic take records again: look at its replicas in sync and min.insync.replicas, its"
+        " max.message.bytes (1000000), its broker's disk, quotas and ACLs; another data centre evaluates meanwhile"
+    ),
     AlarmName.UNFOLLOWED: "look at the way to that Kafka; it goes on by itself where it was",
 }
 INSTEAD: Final = "it is not rebuilt by itself ({why}): stop it, remove its data-dir, start it"

@@ -19,12 +19,13 @@ from quadlog.master.controls import Controls
 from quadlog.master.dismissal import Dismissal
 from quadlog.master.events import Dismissed
 from quadlog.master.introduction import Introduction
+from quadlog.master.known import OfNode
 from quadlog.master.log_door import LogDoor
 from quadlog.master.outside import urls_of
 from quadlog.master.passage import Passage
 from quadlog.master.peers import Peers
 from quadlog.master.queries import Queries
-from quadlog.master.reads import OfNode, Reads
+from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.master.statements import Statements
 from quadlog.master.status import cluster_status
@@ -50,7 +51,9 @@ def make_app(
     """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
     room = Room(settings.max_open_requests_size)
     passage, updates = Passage(node.crew), Updates(node, settings, room)
-    reads = Reads(OfNode(node), settings, room, passage=passage, barrier=Barrier(updates.barrier))
+    reads = Reads(
+        OfNode(node, urls_of(settings)), settings, room, passage=passage, barrier=Barrier(updates.barrier)
+    )
     queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
     dismissal = Dismissal(node.crew, lambda name: node.put(Dismissed(name)))
     doors = Peers(node, updates, settings, peers, Introduction(urls_of(settings)))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from quadlog.master.copying import Copying
     from quadlog.master.crew import Crew
     from quadlog.master.duty import Duty
+    from quadlog.master.foreseen import Foreseen
+    from quadlog.master.fullness import Fullness
     from quadlog.master.intake import Intake
     from quadlog.master.lead import Lead
     from quadlog.master.scribe import Scribe
@@ -45,6 +47,12 @@ class Scene:
     """Of the other data centres of the view what their masters' last posts say."""
     ways: Mapping[str, Sequence[str]]
     """By way of which data centres those are heard of that are out of reach."""
+    is_held: bool
+    """Whether own effects are not taken in until it is known where the next view has its home."""
+    full: frozenset[str]
+    """Other data centres whose effects topics take no records, as their masters say."""
+    floored: tuple[int, int] | None
+    """Epoch and index behind which effects of earlier views are void here, and no rewind says so yet."""
 
 
 class Chores:
@@ -64,6 +72,9 @@ class Chores:
         peers: Mapping[str, Intake],
         read: Callable[[str, int], None],
         appoint: Callable[[str, Handover], None],
+        fullness: Fullness,
+        foreseen: Foreseen,
+        tell_floor: Callable[[str, tuple[int, int]], None],
     ) -> None:
         """Begin by standing by.
 
@@ -76,12 +87,19 @@ class Chores:
             peers: payloads topics of other data centres.
             read: has a payloads topic of a peer read from an offset on, again.
             appoint: asks the worker at a URL to evaluate, in a term.
+            fullness: whether the own effects topic takes records.
+            foreseen: what it will hold when it does.
+            tell_floor: tells the worker at a URL which effects are void.
 
         """
         self.scribe: Final = scribe
         self.leads = False
         self.copying: Final = copying
         self.duty: Final = duty
+        self.fullness: Final = fullness
+        self.foreseen: Final = foreseen
+        self._tell_floor = tell_floor
+        self._was_full = False
         self._lead, self._crew = lead, crew
         self.read: Final = read
         self._peers, self._appoint = peers, appoint
@@ -98,6 +116,10 @@ class Chores:
             self._change(mine=mine)
         if not self.leads:
             return
+        if there.floored is not None:
+            for one in self._crew.all():
+                self._tell_floor(one.beat.url, there.floored)
+        self._tend_own_topic(moment)
         is_whole = self.copying.tend(
             there.view,
             moment,
@@ -106,16 +128,28 @@ class Chores:
             fork=there.fork,
             others=there.effects_of,
             ways=there.ways,
+            is_full=self.fullness.is_full,
         )
         self.duty.tend(
             moment,
             last_index=there.last_index,
             is_whole=is_whole and not there.is_voting,
             others=there.effects_of,
+            is_full=self.fullness.is_full,
+            full=there.full,
         )
-        if self.duty.is_here and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):
+        # Where it is full the duty goes elsewhere; if it cannot, it is tried again here.
+        is_able = not there.is_held and (not self.fullness.is_full or self.fullness.lasts(moment))
+        if self.duty.is_here and is_able and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):
             log.info("asking a worker to evaluate", worker=worker.beat.worker)
             self._appoint(worker.beat.url, self.duty.agreed)
+
+    def _tend_own_topic(self, moment: float) -> None:
+        """Where it is full what is copied is followed beside it; where it no longer is all is said that it lacks."""
+        is_news = self.fullness.is_full and not self._was_full
+        self._was_full = self.fullness.is_full
+        if self.fullness.tries_again(moment) or is_news:
+            self.copying.begin_again()
 
     def look_soon(self) -> None:
         """Something changed: the next look is due."""

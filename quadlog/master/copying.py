@@ -78,6 +78,8 @@ class Wanted:
     """Of the last own effect."""
     heard: int
     """Offset behind the last own record that was heard: whoever stands beyond it was not heard yet."""
+    is_exact: bool = False
+    """Whether all own records have to be heard first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,8 @@ class Reach:
     """Epoch of the newest cut that the agreed topic has or is to have."""
     settle: Callable[[], None]
     """Waits until all that was said is acknowledged; for failpoints."""
+    foresee: Callable[[], None] = lambda: None
+    """Is called where the own topic is full, before what is said behind all that it has."""
 
 
 class Copying:
@@ -131,6 +135,7 @@ class Copying:
         self._void: tuple[tuple[int, int], ...] = ()
         self._is_asked, self._again_at = False, float("-inf")
         self._is_held = self._is_early = self._is_behind_rewind = False
+        self._is_full = False
         self._back_in = 0
         """Epoch of the view in which the own effects were last taken back without any to copy."""
 
@@ -144,6 +149,7 @@ class Copying:
         fork: int | None,
         others: Mapping[str, Iterable[Held]],
         ways: Mapping[str, Sequence[str]],
+        is_full: bool = False,
     ) -> bool:
         """See what is to be copied; whether all is here that a handover in this view begins behind.
 
@@ -155,8 +161,10 @@ class Copying:
             fork: index of the last own effect that is one of the log, where those behind it are of a branch.
             others: of the other data centres of the view what their masters' posts say of effects.
             ways: by way of which data centres those are heard of that are out of reach.
+            is_full: whether the own topic takes no records.
 
         """
+        self._is_full = is_full
         if self._is_held and not is_held:
             self._go_on()
         self._is_held = is_held
@@ -172,7 +180,13 @@ class Copying:
         if source is not None and is_due and not is_held:
             self._is_asked, self._again_at = True, moment + AGAIN_MS
             self._reach.find(
-                Wanted(source=source, terms=self._ledger.duty.terms, index=self._ledger.index, heard=heard)
+                Wanted(
+                    source=source,
+                    terms=self._ledger.duty.terms,
+                    index=self._ledger.index,
+                    heard=heard,
+                    is_exact=is_full,
+                )
             )
         return source is None
 
@@ -214,9 +228,11 @@ class Copying:
         """Another master leads."""
         self._turn_to(None)
 
-    def begin_again(self, dc: str) -> None:
-        """The effects topic of a data centre was made anew: where to go on in it has to be found."""
-        if self._source is not None and self._source.dc == dc:
+    def begin_again(self, dc: str | None = None) -> None:
+        """Where to go on has to be found: effects of a data centre were made anew, or the own ones took nothing."""
+        if dc is None:
+            self._back_in = 0  # that may not be there either
+        if self._source is not None and dc in {None, self._source.dc}:
             self._turn_to(None)
 
     def _turn_to(self, source: Source | None) -> None:
@@ -252,6 +268,8 @@ class Copying:
         if found.offset is None:
             return
         self._next, self._fork, self._void = found.offset, found.fork, found.void
+        if self._is_full:
+            self._reach.foresee()
         log.info("copies effects", of=found.source.dc, offset=found.offset, fork=found.fork)
         self._reach.read(found.source.dc, found.offset)
 

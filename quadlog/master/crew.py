@@ -191,10 +191,10 @@ class Crew:
         return f"is at index {worker.beat.applied.index}, behind {at_least}"
 
     def to_appoint(self, now: float, term: bytes) -> Worker | None:
-        """The worker to be asked to evaluate in a term, if none does: the furthest one."""
+        """The worker to be asked to evaluate in a term, if none does: the furthest one of those that were heard."""
         live = self.live(now)
         is_asked = term == self._asked_in and now - self._asked_at < ASK_AGAIN_MS
         if not live or any(worker.beat.evaluating for worker in live) or is_asked:
             return None
         self._asked_at, self._asked_in = now, term
-        return max(live, key=lambda worker: worker.beat.applied.index)
+        return max(live, key=lambda worker: (not worker.beat.unsaid, worker.beat.applied.index))

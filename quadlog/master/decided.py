@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
+from consumers.effects import epoch_of
 from quadlog.core.model import OF_A_BRANCH
 from quadlog.master.lineage import held
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from consumers.effects_ledger import EffectsLedger
-    from quadlog.core.model import Held
+    from quadlog.core.model import Held, Standing, View
     from quadlog.core.records import Seed
     from quadlog.master.crew import Crew
     from quadlog.master.desk import Desk
@@ -17,11 +22,24 @@ if TYPE_CHECKING:
     from quadlog.store import MasterStore
 
 
+log = structlog.get_logger()
+
+
 class Decided:
     """Owned by the node's thread."""
 
     def __init__(
-        self, ledger: EffectsLedger, *, store: MasterStore, topic: str, desk: Desk, crew: Crew
+        self,
+        ledger: EffectsLedger,
+        *,
+        store: MasterStore,
+        topic: str,
+        desk: Desk,
+        crew: Crew,
+        dc: str = "",
+        standing: Standing | None = None,
+        read: Callable[[int], None] = lambda _: None,
+        foreseen: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Go on.
 
@@ -31,6 +49,10 @@ class Decided:
             topic: the own effects.
             desk: is told what was rejected, and what is decided anew.
             crew: the workers here: how far back they have to go.
+            dc: this data centre.
+            standing: where this master stands.
+            read: has the topic read from an offset on, again.
+            foreseen: up to which entry effects are known that the topic has not got.
 
         """
         self.ledger: Final = ledger
@@ -38,10 +60,51 @@ class Decided:
         self.heard = store.position(topic) or 0
         """Offset behind the last record."""
         self._store, self._desk, self._crew = store, desk, crew
+        self._dc, self._read, self._foreseen = dc, read, foreseen
+        self._view: View | None = None
+        self.is_held = False
+        """Whether nothing is taken in until it is known where the next view has its home."""
+        self._has_passed = False
+        """Whether anything came meanwhile."""
+        self._awaited: int | None = None
+        """Offset that is read again next; what else comes was read before."""
+        self.floor = store.floor()
+        """Epoch of the view that last took the home away from here: what earlier views say here is void since."""
+        if standing is not None:
+            self.stand(standing)
         cut = store.cut()
         self._forked = cut.index if cut is not None else None
         """The last entry before the newest cut, until effects are known to be those of the log behind it."""
         self._tell_the_crew()
+
+    def stand(self, standing: Standing) -> None:
+        """Where this master stands has changed, and is to be saved.
+
+        A home that is moved away while it lives says with its vote how far its effects are: so much the next home has
+        before it decides anything.  So nothing more of them is taken in here, though the old evaluator may say more;
+        and if the view is installed, nothing of earlier views ever is, until a rewind tells where that begins which
+        the next home says.
+        """
+        before, self._view = self._view, standing.view
+        ballot = standing.pending
+        if before is not None and before.home == self._dc != standing.view.home:
+            self.floor = standing.view.epoch
+            log.info("the home is elsewhere", home=standing.view.home, effects=self.ledger.index)
+            self._tell_the_crew()
+        is_held = ballot is not None and standing.view.home == self._dc != ballot.home
+        if self.is_held and not is_held and self._has_passed:
+            self._has_passed, self._awaited = False, self.heard
+            self._read(self.heard)
+        self.is_held = is_held
+
+    @property
+    def floored(self) -> tuple[int, int] | None:
+        """Epoch and index behind which earlier views' effects are void here; None: a rewind says so, or none are."""
+        return (self.floor, self.ledger.index) if self._is_floored else None
+
+    @property
+    def _is_floored(self) -> bool:
+        return self.ledger.rewound < self.floor
 
     @property
     def seed(self) -> Seed | None:
@@ -67,6 +130,11 @@ class Decided:
         return index if index < self.ledger.index else None
 
     @property
+    def left(self) -> int | None:
+        """Index of the last effect that counts, where void ones may stand behind it and no rewind says so yet."""
+        return self.ledger.index if self.fork is None and self._is_floored else self.fork
+
+    @property
     def held(self) -> Held:
         """What posts say of these effects."""
         if self.fork is not None:
@@ -86,6 +154,16 @@ class Decided:
 
         """
         ledger = self.ledger
+        if self.is_held:
+            self._has_passed = True
+            return False
+        if self._awaited is not None:
+            if record.offset != self._awaited:
+                return False
+            self._awaited = None
+        if self._is_floored and epoch_of(record) < self.floor:
+            self.heard = record.offset + 1
+            return False
         before = ledger.rewound, ledger.duty
         if rejection := ledger.hear(record):
             index, reason = rejection
@@ -94,11 +172,12 @@ class Decided:
         has_turned = (ledger.rewound, ledger.duty) != before
         self._tell_the_crew()
         if has_turned:
-            self._desk.go_back(ledger.index)
+            self._desk.go_back(max(ledger.index, self._foreseen() or 0))
         self.heard = record.offset + 1
         return has_turned
 
     def _tell_the_crew(self) -> None:
         if self.seed is not None:
             self._crew.seed = self.seed.signature
-        self._crew.rewound = self.ledger.rewound, self.ledger.stays
+        is_floored, ledger = self._is_floored, self.ledger
+        self._crew.rewound = (self.floor, ledger.index) if is_floored else (ledger.rewound, ledger.stays)

@@ -33,6 +33,11 @@ class Doors:
         with suppress(httpx.HTTPError):
             await self._client.post(f"{url}/evaluate", json=dict(duty))
 
+    async def tell_floor(self, url: str, floor: Mapping[str, int]) -> None:
+        """Tell a worker which effects count no more.  It is told again until a rewind says so."""
+        with suppress(httpx.HTTPError):
+            await self._client.post(f"{url}/floor", json=dict(floor))
+
     async def ask_to_mend(self, worker: Worker, wrong: Wrong) -> None:
         """Ask a worker to be rebuilt.  Its heartbeats tell what comes of it."""
         with suppress(httpx.HTTPError):

@@ -80,6 +80,7 @@ class Duty:
 
         """
         self._witnesses: Final = witnesses
+        self._full = frozenset[str]()
         self.agreed = agreed
         self._dc, self._ledger, self._crew = dc, ledger, crew
         self._locate, self._hand_over, self._propose = locate, hand_over, propose
@@ -125,7 +126,14 @@ class Duty:
                 log.info("another data centre is to evaluate", dc=dc, index=entry.index)
 
     def tend(
-        self, moment: float, *, last_index: int, is_whole: bool, others: Mapping[str, Iterable[Held]]
+        self,
+        moment: float,
+        *,
+        last_index: int,
+        is_whole: bool,
+        others: Mapping[str, Iterable[Held]],
+        is_full: bool = False,
+        full: frozenset[str] = frozenset(),
     ) -> None:
         """Say and propose what there is to be said; for the master that leads.
 
@@ -134,8 +142,11 @@ class Duty:
             last_index: of the last agreed entry.
             is_whole: whether all effects are here behind which the view's own term begins.
             others: of the other data centres of the view what their masters' posts say of effects.
+            is_full: whether the own effects topic takes no records.
+            full: other data centres whose topics take none.
 
         """
+        self._full = full
         if not self._is_heard:
             is_due = self._dc == self._dcs[0] and moment - self._said_at >= AGAIN_MS
             if is_due and (is_whole or is_of(self._ledger.duty.terms, self._view)):
@@ -145,13 +156,13 @@ class Duty:
                 else:
                     self._locate(self.agreed)
         elif (
-            self._is_lost(moment, last_index)
+            self._is_lost(moment, last_index, is_full=is_full)
             and self._is_copied(others)
             and moment - self._proposed_at >= LONGEST_MS
         ):
             self._proposed_at = moment
             following = self._following
-            log.warning("no worker is left here to evaluate", next=following)
+            log.warning("no worker is left here to evaluate", next=following, is_full=is_full)
             self._propose(self.agreed, following)
 
     @property
@@ -159,7 +170,7 @@ class Duty:
         """Where the duty goes on to from here; this data centre: nowhere."""
         at = self._dcs.index(self._dc) + 1
         others = [dc for dc in (*self._dcs[at:], *self._dcs[: at - 1]) if dc not in self._witnesses]
-        return (others or [self._dc])[0]
+        return next((dc for dc in others if dc not in self._full), (others or [self._dc])[0])
 
     def located(self, handover: Handover) -> None:
         """It is known where the effects of the data centre end that has the duty from now on: say so."""
@@ -181,12 +192,16 @@ class Duty:
             follows(there, self._view) and there.index >= index for there in others.get(home, ())
         )
 
-    def _is_lost(self, moment: float, last_index: int) -> bool:
-        """Is there something to evaluate, and nobody here for long enough?"""
+    def _is_lost(self, moment: float, last_index: int, *, is_full: bool) -> bool:
+        """Is there something to evaluate, and nobody here for long enough, or nowhere to say what comes of it?
+
+        Where a home has nowhere to say it, the duty cannot be handed over either: the next view has another home.
+        """
         if self._ledger.index > self._decided:
             self._decided, self._moves = self._ledger.index, 0
         waits = self._ledger.index < last_index
-        if self._dc != self.agreed.dc or self._following == self._dc or not waits or self._crew.live(moment):
+        is_able = bool(self._crew.live(moment)) and not (is_full and self._dc != self._dcs[0])
+        if self._dc != self.agreed.dc or self._following == self._dc or not waits or is_able:
             self._lone_since = None
             return False
         if self._lone_since is None:

@@ -154,5 +154,10 @@ class Listening:
             self._chores.copying.hear(source, record)
         elif side := ears.sides.get(topic):
             self._joining.hear(side, record)
-        elif topic == self._decided.topic and self._decided.hear(record, agreed=self._agreement.last.index):
+        elif topic == self._decided.topic:
+            self._hear_own_effects(record)
+
+    def _hear_own_effects(self, record: Record) -> None:
+        self._chores.fullness.heard()
+        if self._decided.hear(record, agreed=self._agreement.last.index):
             self._chores.look_soon()

@@ -133,8 +133,11 @@ class Node:
         self.joining: Final = parts.joining
         self.relay: Final = parts.relay
         self.chores: Final = parts.chores
+        self.fullness: Final = parts.chores.fullness
+        self.foreseen: Final = parts.chores.foreseen
         self._trimming, self._topics = parts.trimming, parts.topics
-        self._dc_of = parts.dc_of
+        self.dc_of: Final = parts.dc_of
+        self.dc: Final = parts.dc_of[parts.agreement.node]
         self._posts, self._twins, self._together = parts.posts, parts.twins, parts.together
         self._acquiring, self._decided = parts.acquiring, parts.decided
         self._saving = Saving(
@@ -231,15 +234,32 @@ class Node:
             self.listening.hear_the_rest(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
+            # A vote says how far the effects are that were taken in, all of them.
+            self.agreement.effects = self._decided.held
+            self.fullness.look(moment.steady)
+            # What a worker has applied this master has to have heard, or its vote would take it back.
+            self.agreement.full = self.fullness.is_full and self._decided.index >= self.crew.applied()
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
                 self._perform(ready)
         self.watch.compare()
-        self.desk.settle(decided=self._decided.index, applied=self.crew.applied())
+        self._settle_desk()
         self._tend(moment.steady)
         self.agreement.effects = self._decided.held
-        self.watch.look(moment, agreed=self.agreement.last.index, leads=self.chores.leads)
+        self.watch.look(
+            moment,
+            agreed=self.agreement.last.index,
+            leads=self.chores.leads,
+            more=self.fullness.troubles(),
+        )
         return True
+
+    def _settle_desk(self) -> None:
+        """Whoever waits is answered when a worker here shows it, or where none can, when another one does."""
+        self.desk.settle(decided=self._decided.index, applied=self.crew.applied())
+        self.foreseen.tend(is_full=self.fullness.is_full, applied=self.crew.applied())
+        if (index := self.foreseen.index) is not None:
+            self.desk.settle(decided=index, applied=index)
 
     def _tend(self, moment: float) -> None:
         self.relay.tend(moment, leads=self.chores.leads)
@@ -259,21 +279,22 @@ class Node:
         agreement = self.agreement
         view, standing = agreement.view, agreement.standing
         effects_of: dict[str, list[Held]] = {}
+        full = set[str]()
         for name in view.members:
             member = agreement.members.get(name)
-            if (
-                self._dc_of[name] != self._dc_of[agreement.node]
-                and member is not None
-                and member.said is not None
-            ):
-                effects_of.setdefault(self._dc_of[name], []).append(member.said.effects)
+            if self.dc_of[name] != self.dc and member is not None and member.said is not None:
+                effects_of.setdefault(self.dc_of[name], []).append(member.said.effects)
+                full |= {self.dc_of[name]} if member.said.full else set()
         return Scene(
             view=view,
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,
             last_index=agreement.last.index,
             effects_heard=self._decided.heard,
-            fork=self._decided.fork,
+            fork=self._decided.left if view.home == self.dc else self._decided.fork,
+            is_held=self._decided.is_held,
+            full=frozenset(full),
+            floored=self._decided.floored,
             effects_of=effects_of,
             ways=self.relay.ways,
         )
@@ -324,7 +345,7 @@ class Node:
         if ready.save.standing is not None:
             view = self.agreement.view
             self._twins.learn(ready.save.standing)
-            self.chores.duty.install(view, (self._dc_of[name] for name in view.members))
+            self.chores.duty.install(view, (self.dc_of[name] for name in view.members))
             self.chores.look_soon()
         self.chores.duty.note(ready.entries)
         perform(

@@ -90,6 +90,28 @@ class Passage:
         first = await anext(pieces, b"")
         return Reply(status=answer.status_code, headers=answer.headers, first=first, rest=pieces)
 
+    async def ask_master(self, url: str, question: Question) -> Reply:
+        """Ask a master of another data centre, which watches over its own workers.
+
+        Raises:
+            NoReply: it answered nothing that could be passed on, and why.
+
+        """
+        address = httpx.URL(url + question.path, query=question.query_string)
+        request = self._client.build_request(
+            question.method, address, headers=question.headers, content=question.body or None
+        )
+        try:
+            answer = await self._client.send(request, stream=True)
+            if answer.status_code in TRY_ANOTHER and FINAL not in answer.headers:
+                await _refused(answer)
+        except httpx.HTTPError as error:
+            raise NoReply(f"failed: {type(error).__name__} {error}".strip()) from error
+        pieces = _pieces(answer)
+        return Reply(
+            status=answer.status_code, headers=answer.headers, first=await anext(pieces, b""), rest=pieces
+        )
+
     async def call(self, worker: Worker, method: str, path: str) -> httpx.Response:
         """A short question about reads.
 
@@ -156,6 +178,17 @@ class Passage:
             answer = await self._client.get(f"{worker.beat.url}/status", timeout=PROOF_S)
             return answer.is_success
         return False
+
+
+async def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes]:
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    except httpx.HTTPError as error:
+        message = f"in the middle of an answer {answer.url.host} failed: {type(error).__name__} {error}"
+        raise Unavailable(message) from error
+    finally:
+        await answer.aclose()
 
 
 async def _next(chunks: AsyncIterator[bytes]) -> bytes:

@@ -12,7 +12,7 @@ import structlog
 from consumers import agreed
 from producers.effects import EffectsMirror
 from quadlog import failpoints
-from quadlog.broker import STARTING_S, KafkaOutlet, end_of, records_between
+from quadlog.broker import STARTING_S, KafkaOutlet, RenewableOutlet, end_of, records_between
 from quadlog.master.app import make_app
 from quadlog.master.blank import Blank
 from quadlog.master.doors import Doors
@@ -47,6 +47,7 @@ class MasterProcess:
         Blank(settings, self.store, self.sites.own, self.server).bring_log()
         failed = self.server.fail
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=failed)
+        self.effects: Final = RenewableOutlet(settings.kafka, client=f"{settings.node_id}-effects")
         inbox = Inbox()
         self.tails: Final = Tails(
             self.sites,
@@ -61,6 +62,7 @@ class MasterProcess:
             sites=self.sites,
             store=self.store,
             outlet=self.outlet,
+            effects=self.effects,
             inbox=inbox,
             tails=self.tails,
             server=self.server,
@@ -86,6 +88,7 @@ class MasterProcess:
         finally:
             self.tails.close()
             self.node.stop()
+            self.effects.close()
             self.outlet.close()
             self.store.close()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.master.barrier import Barrier
-    from quadlog.master.crew import Crew, Worker
-    from quadlog.master.node import Node
-    from quadlog.master.passage import Passage
+    from quadlog.master.crew import Worker
+    from quadlog.master.known import Known
+    from quadlog.master.passage import Passage, Reply
     from quadlog.master.room import Room
     from quadlog.master.updates import Asked
     from quadlog.settings import MasterSettings
@@ -45,57 +46,6 @@ WAIT_S: Final = 2.0
 
 AGAIN_S: Final = 0.005
 """Between two looks: the worker's heartbeat follows what it applied within some milliseconds."""
-
-
-class Known(Protocol):
-    """What a master knows that passes reads on."""
-
-    @property
-    def crew(self) -> Crew:
-        """The workers."""
-        ...
-
-    @property
-    def shown(self) -> int:
-        """Index that a read of its session has to show."""
-        ...
-
-    @property
-    def agreed(self) -> int:
-        """Index of the last entry that it knows to be agreed."""
-        ...
-
-    def chain_at(self, index: int) -> bytes | None:
-        """Chain hash of the entry at an index; None: it cannot tell."""
-        ...
-
-
-class OfNode:
-    """What a node knows."""
-
-    def __init__(self, node: Node) -> None:
-        """`node` is asked each time."""
-        self._node = node
-
-    @property
-    def crew(self) -> Crew:
-        """The workers."""
-        return self._node.crew
-
-    @property
-    def shown(self) -> int:
-        """All that was acknowledged here."""
-        return self._node.desk.shown
-
-    @property
-    def agreed(self) -> int:
-        """The last entry of the own log."""
-        return self._node.agreement.last.index
-
-    def chain_at(self, index: int) -> bytes | None:
-        """As the own log has it."""
-        entry = self._node.store.entry(index)
-        return None if entry is None else entry[0]
 
 
 class Reads:
@@ -163,7 +113,9 @@ class Reads:
         asked = _wanted_by(request, self._settings.read_consistency)
         self._refuse_other_history(asked)
         at_least = await self._needed(asked)
-        await self._wait_for_one(at_least)
+        elsewhere = self._known.elsewhere if VIA not in request.headers else ()
+        if not elsewhere:
+            await self._wait_for_one(at_least)
         self._refuse_other_history(asked)  # known only now, perhaps
         while worker := self._best(failures, at_least):
             worker.asked_last = next(self._numbers)
@@ -172,9 +124,28 @@ class Reads:
             except NoReply as failure:
                 failures[worker.beat.worker] = str(failure)
                 continue
-            headers = {name: reply.headers[name] for name in PASSED_BACK if name in reply.headers}
-            return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
+            return _passed_back(reply)
+        for url in elsewhere:
+            try:
+                return _passed_back(await unless_left(request, self._ask_elsewhere(url, question, at_least)))
+            except NoReply as failure:
+                failures[url] = str(failure)
         raise Unavailable(self._why(failures, at_least), retry_after=2)
+
+    async def _ask_elsewhere(self, url: str, question: Question, at_least: int) -> Reply:
+        """Another data centre's master, which has workers that show it."""
+        path, query = question.path, question.query_string
+        if path == "/statements":
+            path = f"/repositories/{self._settings.repository}/statements"
+        elif path == "/dry-run":
+            path, query = "/update", b"&".join(filter(None, [b"dry-run=true", query]))
+        headers = question.headers | {
+            "quadlog-consistency": Consistency.EVENTUAL,
+            "quadlog-min-index": str(at_least),
+        }
+        return await self._passage.ask_master(
+            url, replace(question, path=path, query_string=query, headers=headers)
+        )
 
     async def _needed(self, asked: Wanted) -> int:
         """The index that a worker has to show.
@@ -222,13 +193,19 @@ class Reads:
     def _why(self, failures: Mapping[str, str], at_least: int) -> str:
         """One line a worker."""
         crew, moment = self._known.crew, now().steady
+        others = [f"{url} {failures[url]}" for url in self._known.elsewhere if url in failures]
         lines = [
             f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, at_least)}"
             for worker in crew.all()
         ]
         return "\n".join(
-            ["no worker of this data centre could answer:", *(lines or ["none was ever heard of"])]
+            ["no worker of this data centre could answer:", *(lines or ["none was ever heard of"]), *others]
         )
+
+
+def _passed_back(reply: Reply) -> Streamed:
+    headers = {name: reply.headers[name] for name in PASSED_BACK if name in reply.headers}
+    return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
 
 
 def _wanted_by(request: Request, default: Consistency) -> Wanted:

@@ -88,6 +88,8 @@ class Saving:
     def save(self, save: Save) -> None:
         """Make a round durable, with all that was heard up to now."""
         decided, reached = self._decided, self._scribe.reached
+        if save.standing is not None:
+            decided.stand(save.standing)
         ledger = decided.ledger
         positions = {topic: intake.position for topic, intake in self._acquiring.topics.items()}
         positions[decided.topic] = decided.heard
@@ -111,6 +113,7 @@ class Saving:
                 duty=duty if duty != self._duty_saved else None,
                 seed=seed if seed != self._seed_saved else None,
                 topics=self._recognised,
+                floor=decided.floor,
                 reached=reached,
             ),
             unneeded=unneeded,

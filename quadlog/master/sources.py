@@ -106,17 +106,24 @@ class Sources:
         end, own = end_of(
             self._kafka_of[self._dc], self._effects_of(self._dc), count=READ_BACK, timeout=SOON_S
         )
+        copied, is_heard = newest_copy(own, epoch=source.epoch), end <= wanted.heard
+        start = copied[1] + 1 if copied is not None and copied[0] == source.dc else None
+        if wanted.is_exact and not is_heard:
+            return Found(source=source, offset=None)
         if source.part is Part.DUTY:
             mirrored = mirrored_in(own, origin=source.dc, epoch=source.epoch, evaluated_in=source.dc)
             return self._found_at(source, max(mirrored + 1, source.start))
-        copied = newest_copy(own, epoch=source.epoch)
-        start = copied[1] + 1 if copied is not None and copied[0] == source.dc else None
+        return self._find_in_line(wanted, start, is_heard=is_heard)
+
+    def _find_in_line(self, wanted: Wanted, start: int | None, *, is_heard: bool) -> Found:
+        """Where the last copy tells to go on, or `start` is None, behind what both topics have."""
+        source = wanted.source
         is_handed_over = is_one_history(wanted)
         if start is not None and is_handed_over:
             return self._found_at(source, start)
         if is_handed_over or source.part is Part.REST:
             return self._found_by_index(wanted, start)
-        if end > wanted.heard:
+        if not is_heard:
             return Found(source=source, offset=None)  # the own topic was not heard to its end
         if start is not None and not is_of_a_branch(wanted):
             return self._found_by_index(wanted, start)

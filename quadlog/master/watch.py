@@ -18,7 +18,7 @@ from quadlog.master.alarms import AlarmName, Alarms, Trouble
 from quadlog.master.crew import Door, Wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from consumers.effects_ledger import EffectsLedger
     from quadlog.core.messages import Now
@@ -149,13 +149,14 @@ class Watch:
 
     # --- is it there, and in time? --------------------------------------------------------------------
 
-    def look(self, moment: Now, *, agreed: int, leads: bool) -> None:
+    def look(self, moment: Now, *, agreed: int, leads: bool, more: Iterable[Trouble] = ()) -> None:
         """See now and then who is silent or behind; have the alarms say so.
 
         Args:
             moment: now.
             agreed: the last agreed index.
             leads: whether this master has wrong workers rebuilt.
+            more: what else is wrong.
 
         """
         if moment.steady - self._looked_at < LOOK_MS:
@@ -167,7 +168,7 @@ class Watch:
         troubles = [
             trouble for worker in self._crew.all() for trouble in self._troubles(worker, moment.steady)
         ]
-        self.alarms.set([*troubles, *self._undecided(moment.steady)], moment.wall)
+        self.alarms.set([*troubles, *more, *self._undecided(moment.steady)], moment.wall)
         if leads:
             self._have_mended(moment.steady)
             self._have_sown(moment.steady)
@@ -216,6 +217,10 @@ class Watch:
             yield from self._absence(worker, now)
         else:
             yield from self._lag(beat, now)
+            if beat.unsaid:
+                yield Trouble(
+                    name=AlarmName.FULL, worker=beat.worker, index=beat.applied.index, reason=beat.unsaid
+                )
         if beat.scrub_failure:
             yield Trouble(
                 name=AlarmName.UNSCRUBBED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,8 @@ from quadlog.master.decided import Decided
 from quadlog.master.desk import Desk
 from quadlog.master.duty import Duty, move_of
 from quadlog.master.events import Located, Published, Regained
+from quadlog.master.foreseen import Foreseen
+from quadlog.master.fullness import Fullness
 from quadlog.master.hearing import Hearing
 from quadlog.master.intake import Intake
 from quadlog.master.joining import Joined, Joining
@@ -51,9 +54,9 @@ from quadlog.master.updates import new_id
 from quadlog.master.watch import Hands, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
-    from quadlog.broker import KafkaOutlet
+    from quadlog.broker import KafkaOutlet, RenewableOutlet
     from quadlog.core.records import Cut, Place
     from quadlog.master.crew import Worker
     from quadlog.master.doors import Doors
@@ -80,6 +83,8 @@ class World:
     sites: Sites
     store: MasterStore
     outlet: KafkaOutlet
+    effects: RenewableOutlet
+    """To the own effects alone: they may be full."""
     inbox: Inbox
     tails: Tails
     server: Server
@@ -95,8 +100,21 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     settings, sites, store = world.settings, world.sites, world.store
     agreement, ledger, bodies = _agreement(world), _ledger(world), Bodies(store)
     desk = Desk(store, decided_before=ledger.index)
+    foreseen = Foreseen(
+        world.effects, ledger, desk, last=lambda: agreement.last.index, chain_at=_chain_in(store)
+    )
     crew = Crew(timeout_ms=settings.worker_timeout * 1000)
-    decided = Decided(ledger, store=store, topic=sites.own.effects, desk=desk, crew=crew)
+    decided = Decided(
+        ledger,
+        store=store,
+        topic=sites.own.effects,
+        desk=desk,
+        crew=crew,
+        dc=sites.dc,
+        standing=agreement.standing,
+        read=lambda offset: world.tails.read(sites.own.effects, offset),
+        foreseen=lambda: foreseen.index,
+    )
     twins = _twins(world)
     # With company there its offsets jump anyway, and it reads them.
     posts = RoundsProducer(world.outlet, sites.own.rounds, acked=None if sites.has_company else twins.acked)
@@ -110,7 +128,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         admission=Admission(max_waiting=settings.max_waiting),
         put=world.inbox.put,
     )
-    mirror = EffectsMirror(world.outlet, sites.own.effects, sites.node)
+    mirror = EffectsMirror(foreseen, sites.own.effects, sites.node)
     scribe = _scribe(world, agreement, bodies)
     return Node(
         Parts(
@@ -121,7 +139,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             dc_of=sites.dc_of,
             posts=posts,
             twins=twins,
-            together=world.outlet.together,
+            together=lambda: _together(world),
             acquiring=acquiring,
             decided=decided,
             bodies=bodies,
@@ -133,12 +151,15 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             chores=Chores(
                 lead=Lead(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
                 scribe=scribe,
-                copying=_copying(world, ledger, mirror, scribe),
+                copying=_copying(world, ledger, mirror, scribe, foresee=foreseen.begin),
                 duty=_duty(world, agreement, acquiring, ledger, mirror, crew=crew),
                 crew=crew,
                 peers=acquiring.peers,
                 read=world.tails.read,
                 appoint=lambda url, duty: _appoint(world, url, duty),
+                fullness=Fullness(crew, world.effects, sites.own.effects),
+                foreseen=foreseen,
+                tell_floor=lambda url, floor: _tell_floor(world, url, floor),
             ),
             trimming=_trimming(world),
             topics=sites.own,
@@ -146,6 +167,18 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             failed=world.server.fail,
         )
     )
+
+
+@contextmanager
+def _together(world: World) -> Generator[Callable[[], None], None, None]:
+    """What is said within a turn goes at its end, to whichever topics."""
+    with world.outlet.together() as one, world.effects.together() as other:
+
+        def let_go() -> None:
+            one()
+            other()
+
+        yield let_go
 
 
 def _trimming(world: World) -> Trimming:
@@ -206,7 +239,7 @@ def _duty(
 
     def hand_over(handover: Handover) -> None:
         mirror.hand_over(handover, at=wall())
-        visit(Failpoint.HANDED_OVER, world.outlet.flush)
+        visit(Failpoint.HANDED_OVER, world.effects.flush)
 
     def propose(moved: Handover, dc: str) -> None:
         acquiring.submit(move_of(moved, dc, node=sites.node, node_dc=sites.dc, new_id=new_id()))
@@ -316,7 +349,14 @@ def _scribe(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
     )
 
 
-def _copying(world: World, ledger: EffectsLedger, mirror: EffectsMirror, scribe: Scribe) -> Copying:
+def _copying(
+    world: World,
+    ledger: EffectsLedger,
+    mirror: EffectsMirror,
+    scribe: Scribe,
+    *,
+    foresee: Callable[[], None],
+) -> Copying:
     sites, tails = world.sites, world.tails
     return Copying(
         dc=sites.dc,
@@ -327,7 +367,8 @@ def _copying(world: World, ledger: EffectsLedger, mirror: EffectsMirror, scribe:
             read=lambda dc, offset: tails.read(sites.topics[dc].effects, offset),
             leave=lambda dc: tails.leave(sites.topics[dc].effects),
             newest_cut=lambda: scribe.newest_cut,
-            settle=world.outlet.flush,
+            settle=world.effects.flush,
+            foresee=foresee,
         ),
     )
 
@@ -377,6 +418,11 @@ def _hands(world: World, sow: Callable[[Worker], None]) -> Hands:
         mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
         sow=sow,
     )
+
+
+def _tell_floor(world: World, url: str, floor: tuple[int, int]) -> None:
+    epoch, index = floor
+    world.server.call_soon(lambda: world.doors.tell_floor(url, {"epoch": epoch, "index": index}))
 
 
 def _appoint(world: World, url: str, duty: Handover) -> None:

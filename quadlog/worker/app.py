@@ -22,7 +22,7 @@ from quadlog.errors import Forbidden, NoSuchControl, QuadlogError, UserError
 from quadlog.http_body import form_of, media_type_of, read_body, read_query, text_of
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits
-from quadlog.worker.tenure import Asked
+from quadlog.worker.tenure import Asked, Floored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +69,7 @@ def make_app(
             Route("/status", duty.status, methods=["GET"]),
             Route("/dry-run", trial.dry_run, methods=["POST"]),
             Route("/evaluate", duty.evaluate, methods=["POST"]),
+            Route("/floor", duty.floor, methods=["POST"]),
             Route("/seed", seeds.get, methods=["GET"]),
             Route("/seed", seeds.put, methods=["PUT"]),
             Route("/seed/near", seeds.near, methods=["GET"]),
@@ -153,6 +154,10 @@ class _DutyDoor:
         self._replica.ask_to_evaluate(asked)
         return Response(status_code=202)
 
+    async def floor(self, request: Request) -> Response:
+        self._replica.void_behind(_floor_of(await read_query(request)))
+        return Response(status_code=202)
+
     async def rebuild(self, request: Request) -> Response:
         store, reason = _wrong_of(await read_query(request))
         await asyncio.to_thread(self._mender.ask, store, reason)
@@ -218,6 +223,17 @@ def _duty_of(body: bytes) -> tuple[str, Asked]:
         keys = f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view'
         raise UserError(f"the body is {{{keys}}}")
     return dc, asked
+
+
+def _floor_of(body: bytes) -> Floored:
+    try:
+        asked = json.loads(body)
+        return Floored(epoch=int(asked["epoch"]), index=int(asked["index"]))
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        message = (
+            'the body is {"epoch": of the view that moved the home, "index": of the last effect that counts}'
+        )
+        raise UserError(message) from error
 
 
 def _wrong_of(body: bytes) -> tuple[str, str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from quadlog.core.records import Seed
     from quadlog.ports import Backwards, Together
     from quadlog.worker.rates import Stretch
+    from quadlog.worker.voice import Voice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Mouths:
     """Waits until all that was said is acknowledged; for failpoints."""
     together: Together = apart
     """What effects are said within, so that those of a turn go in one request."""
+    voice: Voice | None = None
+    """Whether effects are taken; None: they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import structlog
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import failpoints
-from quadlog.broker import KafkaOutlet, KafkaTail, Watched, backwards, end_of
+from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, backwards, end_of, why_full
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
@@ -34,6 +34,7 @@ from quadlog.worker.replica import Replica
 from quadlog.worker.scrub import Scrubber
 from quadlog.worker.seed_door import SeedDoor
 from quadlog.worker.seedbed import Seedbed
+from quadlog.worker.voice import Voice
 
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
@@ -58,7 +59,15 @@ class WorkerProcess:
         self._topics: Final = Topics(settings.repository, settings.dc)
         self._rates: Final = RatesFile(settings.data_dir / RATES, speed=settings.net_speed_bits_per_sec)
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
-        self._status: Final = StatusProducer(self._outlet, self._topics.status)
+        self._effects: Final = RenewableOutlet(settings.kafka, client=f"{settings.node_id}-effects")
+        self._voice: Final = Voice(
+            self._effects,
+            topic=self._topics.effects,
+            why=lambda: why_full(settings.kafka, self._topics.effects),
+        )
+        self._status: Final = StatusProducer(
+            self._outlet, self._topics.status, lambda _: self._voice.beat_taken()
+        )
         with Early(settings, store, self._server, self._status.say) as early:
             self._store: Final = CatchingUp(settings, self._topics, store, self._rates, early.tell).run()
         self._health: Final = Health()
@@ -85,7 +94,7 @@ class WorkerProcess:
         )
 
     def _make_replica(self) -> Replica:
-        settings, outlet = self._settings, self._outlet
+        settings, outlet = self._settings, self._effects
         return Replica(
             settings=settings,
             topics=self._topics,
@@ -96,6 +105,7 @@ class WorkerProcess:
                 status=self._status,
                 settle=outlet.flush,
                 together=outlet.together,
+                voice=self._voice,
             ),
             host=Host(
                 failed=self._server.fail,
@@ -166,6 +176,7 @@ class WorkerProcess:
         self._scrubber.stop()
         self._replica.stop()
         self._tail.close()
+        self._effects.close()
         self._outlet.close()
         try:
             self._store.close()

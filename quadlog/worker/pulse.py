@@ -37,6 +37,7 @@ class Pulse:
         pause: float,
         lives: Callable[[], bool],
         evaluates: Callable[[], bool],
+        look: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Begin without a heartbeat said.
 
@@ -47,10 +48,11 @@ class Pulse:
             pause: seconds between two where nothing is applied.
             lives: whether the replica's thread does.
             evaluates: whether the worker does: its master appoints one as soon as it hears that none does.
+            look: is called now and then, also while the replica is busy.
 
         """
         self._store, self._say, self._beat = store, say, beat
-        self._pause, self._lives, self._evaluates = pause, lives, evaluates
+        self._pause, self._lives, self._evaluates, self._look = pause, lives, evaluates, look
         self._said_at, self._told, self._told_of_duty = float("-inf"), -1, False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._beat_while_busy, name="pulse", daemon=True)
@@ -89,5 +91,6 @@ class Pulse:
         Else its successor would be replaced in turn, and the transaction be evaluated for ever.
         """
         while not self._stopping.wait(self._pause):
+            self._look(now().steady)
             if self._lives() and now().steady - self._said_at >= self._pause * 1000:
                 self._say.say(self._beat(WorkerState.SERVING))

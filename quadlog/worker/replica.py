@@ -19,7 +19,7 @@ from quadlog.worker.following import Following
 from quadlog.worker.health import Health
 from quadlog.worker.pulse import Pulse
 from quadlog.worker.returning import Returning
-from quadlog.worker.tenure import Asked, Tenure
+from quadlog.worker.tenure import Asked, Floored, Tenure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,9 @@ log = structlog.get_logger()
 
 BATCHES: Final = 4
 """What the tail has read and the replica has not heard yet: beyond them the tail waits."""
+
+LOOK_S: Final = 0.1
+"""Until it is looked again whether what was said is taken."""
 
 AGAIN_S: Final = 0.002
 """Until the evaluator goes on that did not come to an end, or waits for reads to start."""
@@ -87,9 +90,10 @@ class Replica:
 
         """
         self._settings, self._topics, self._host = settings, topics, host
+        self._voice: Final = mouths.voice
         self.store: Final = store
         self.health: Final = health or Health()
-        self._inbox: queue.SimpleQueue[Asked | Heard | Fetched | Stop] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Asked | Floored | Heard | Fetched | Stop] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
@@ -124,6 +128,7 @@ class Replica:
             pause=settings.heartbeat,
             lives=self._thread.is_alive,
             evaluates=lambda: self.tenure.evaluator is not None,
+            look=(lambda _: None) if mouths.voice is None else mouths.voice.look,
         )
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -163,6 +168,10 @@ class Replica:
     def ask_to_evaluate(self, asked: Asked) -> None:
         """A master asks this worker to evaluate."""
         self._inbox.put(asked)
+
+    def void_behind(self, floored: Floored) -> None:
+        """A master says what counts no more, whatever an old evaluator may still say."""
+        self._inbox.put(floored)
 
     def void_effects(self) -> dict[str, int]:
         """Effects that did not count, by reason."""
@@ -207,6 +216,7 @@ class Replica:
             scrub_failure=self.health.scrub_failure,
             mend=self.health.mend,
             epoch=applied.rewound,
+            unsaid=self._voice.reason if self._voice is not None else "",
         )
 
     # --- the loop -----------------------------------------------------------------------------------
@@ -231,6 +241,8 @@ class Replica:
                 case Asked():
                     if not self._following.is_idle:
                         self.tenure.take_over(event)
+                case Floored():
+                    self._hearing.effects.floor = event.epoch, event.index
                 case Fetched():
                     pass  # the evaluator goes on, below
                 case Heard(records=records, parts=parts):
@@ -238,10 +250,18 @@ class Replica:
                     self._heard += len(records)
                     for record, part in zip(records, parts, strict=True):
                         self._following.hear(record, part)
+                    if self._voice is not None and any(r.topic == self._topics.effects for r in records):
+                        self._voice.heard(now().steady)
         self._following.apply()
+        self._look_after_voice()
         self._evaluate()
         self._pulse.tend()
         return True
+
+    def _look_after_voice(self) -> None:
+        if self._voice is not None:
+            self._voice.look(now().steady)
+            self.tenure.fall_silent()
 
     def _evaluate(self) -> None:
         self._more = self._following.goes_on and self.tenure.evaluate()
@@ -251,10 +271,12 @@ class Replica:
         if self._following.has_more:
             return 0.0
         wait = AGAIN_S if self._more else (self._pulse.next_at - now().steady) / 1000
+        if self._voice is not None and self._voice.waits:
+            wait = min(wait, LOOK_S)
         return min(max(wait, 0.0), self._settings.heartbeat)
 
-    def _events(self) -> list[Asked | Heard | Fetched | Stop]:
-        events: list[Asked | Heard | Fetched | Stop] = []
+    def _events(self) -> list[Asked | Floored | Heard | Fetched | Stop]:
+        events: list[Asked | Floored | Heard | Fetched | Stop] = []
         try:
             events.append(self._inbox.get(timeout=self._pause_s()))
             while True:

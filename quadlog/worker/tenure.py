@@ -53,6 +53,14 @@ class Asked:
         return self.epoch, self.handover
 
 
+@dataclass(frozen=True, slots=True)
+class Floored:
+    """A master says that the home was moved away from here: see `EffectsConsumer.floor`."""
+
+    epoch: int
+    index: int
+
+
 class Tenure:
     """Owned by the replica's thread."""
 
@@ -124,6 +132,9 @@ class Tenure:
             self._asked = asked
         if asked.order != self._heard.order or self.evaluator is not None or self._duty is not None:
             return
+        voice = self._mouths.voice
+        if voice is not None and not voice.clear(now().steady):
+            return
         self._epoch = asked.epoch
         self._fence = Fence(term=asked.term, attempt=self._heard.attempt + 1, worker=self._settings.node_id)
         self._mouths.effects.fence(self._fence, at=now().wall, epoch=self._epoch)
@@ -137,6 +148,15 @@ class Tenure:
             self._asked = None
             if asked.term == handover.term:
                 self.take_over(asked)
+
+    def fall_silent(self) -> None:
+        """What was said is not taken, and was let go of: nothing of it counts, and nothing more is evaluated.
+
+        What of it comes to the topic all the same counts as anybody's, as long as nobody else has the duty.
+        """
+        if self._mouths.voice is not None and self._mouths.voice.is_lost():
+            self.retire()
+            self._fence = self._asked = None
 
     def meet(self, fence: Fence) -> None:
         """The newest fence says who evaluates; whoever did so before stops."""

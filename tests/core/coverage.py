@@ -14,7 +14,20 @@ RECENT = 60
 """Events for which a fault counts as near."""
 FAULTS = (
     *("split", "pair cut", "one way", "relay", "late payload", "leap"),
-    *("repeat", "crash", "stall", "clock", "retry", "join", "dry", "deaf", "lost disk", "peers", "forced"),
+    *(
+        "repeat",
+        "crash",
+        "stall",
+        "clock",
+        "retry",
+        "join",
+        "dry",
+        "deaf",
+        "lost disk",
+        "peers",
+        "forced",
+        "full",
+    ),
 )
 STEPS = ("collect", "add", "give up", "ask to join", "vote", "install", "give way")
 

@@ -144,6 +144,7 @@ posts = st.builds(
     given_up=st.lists(names, max_size=3).map(tuple),
     unheard=st.lists(names, max_size=3).map(tuple),
     changes=st.lists(peers, max_size=2).map(tuple),
+    full=st.booleans(),
 ).map(lambda post: replace(post, rank=post.rank._replace(decided=not post.view.before)))  # as its view says
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
 seeds = st.builds(
@@ -194,6 +195,7 @@ heartbeats = st.builds(
         left_s=st.none() | longs,
         obstacle=names,
     ),
+    unsaid=names,
 )
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
 rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=st.none() | longs)

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 def test_heartbeats_of_the_first_schema_are_read(beat: Heartbeat) -> None:
     """And an old reader that takes the new schema from the registry finds all that it knows in it."""
     newest = wire.HEARTBEAT if beat.catching_up is None else wire.HEARTBEAT_4
+    newest = wire.HEARTBEAT_5 if beat.unsaid else newest
     new, old = wire._schema(newest), wire._schema(wire.HEARTBEAT_1)
     record = wire._reader(io.BytesIO(codec.encode_heartbeat(beat)[wire._HEADER :]), new, old)
-    known = replace(beat, store="", scrub=None, scrub_failure="", mend="", epoch=0, catching_up=None)
+    known = replace(
+        beat, store="", scrub=None, scrub_failure="", mend="", epoch=0, catching_up=None, unsaid=""
+    )
     assert codec.decode(wire.write(wire.HEARTBEAT_1, record)) == known
 
 
@@ -134,6 +137,7 @@ def test_posts_of_older_schemas_are_read(post: Post, schema_id: int) -> None:
         joining=post.joining and old(post.joining),
         rank=post.rank._replace(decided=True),
         changes=(),
+        full=False,
     )
     if schema_id != wire.POST_4:
         known = replace(known, effects=NOWHERE, unheard=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 from quadlog.core.model import START, Point
@@ -92,3 +93,11 @@ def test_it_is_news_who_begins_and_who_ends_to_evaluate() -> None:
     said = [beat("a"), beat("a", evaluating=True), beat("a", evaluating=True), beat("b"), beat("c")]
     assert [crew.hear(one, 1) for one in said] == [False, True, False, True, False]
     assert crew.hear(beat("d", evaluating=True), 1)
+
+
+def test_who_was_not_heard_is_asked_to_evaluate_if_nobody_else_is_there() -> None:
+    """Its effects topic took nothing of it: another worker's way may be free."""
+    one = replace(beat("a", index=4), unsaid="nothing was taken")
+    both = crew_of(one, beat("b", index=3)).to_appoint(0, b"term")
+    alone = crew_of(one).to_appoint(0, b"term")
+    assert [worker and worker.beat.worker for worker in (both, alone)] == ["b", "a"]

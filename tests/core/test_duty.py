@@ -176,3 +176,37 @@ def test_it_goes_on_to_no_witness(dc: str, witnesses: str, to: str) -> None:
     rig.others = {"dc1": [Held(GENESIS, 0)]}
     rig.tend(0.0, UNHEARD_MS, UNHEARD_MS + LONGEST_MS, last_index=2)
     assert {following for _, following in rig.proposed} == ({to} if to else set())
+
+
+def tended(rig: Rig, *, is_full: bool, full: str = "") -> list[tuple[Handover, str]]:
+    """What is proposed while a worker lives and something waits."""
+    rig.beat(0)
+    for moment in (0.0, LONGEST_MS):
+        rig.beat(moment)
+        rig.duty.tend(
+            moment,
+            last_index=1,
+            is_whole=True,
+            others=rig.others,
+            is_full=is_full,
+            full=frozenset(full.split()),
+        )
+    return rig.proposed
+
+
+def test_it_leaves_where_effects_are_not_taken_though_a_worker_lives() -> None:
+    """But from the home it goes with the home: the handover would stand in that topic."""
+    rig = Rig("dc2")
+    rig.duty.agreed = rig.ledger.duty = replace(FIRST, index=4, term=hash_of(b"4"), dc="dc2")
+    rig.others = {"dc1": [Held(GENESIS, 0)]}
+    assert tended(rig, is_full=False) == []
+    assert tended(rig, is_full=True) == [(rig.duty.agreed, "dc3")] * 2
+    assert tended(Rig("dc1"), is_full=True) == []
+
+
+@pytest.mark.parametrize(("full", "to"), [("dc3", "dc1"), ("dc1 dc3", "dc3")], ids=["the next", "all others"])
+def test_it_goes_where_effects_are_taken(full: str, to: str) -> None:
+    rig = Rig("dc2")
+    rig.duty.agreed = rig.ledger.duty = replace(FIRST, index=4, term=hash_of(b"4"), dc="dc2")
+    rig.others = {"dc1": [Held(GENESIS, 0)]}
+    assert {to for _, to in tended(rig, is_full=True, full=full)} == {to}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from consumers.effects import EffectsConsumer, mirrored_in, newest_copy
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.core.model import hash_of
+from quadlog.core.records import Effect, Rewind
 from tests.core.topics import (
     MOVED,
     TERM,
@@ -22,7 +23,7 @@ from tests.core.topics import (
 )
 
 if TYPE_CHECKING:
-    from quadlog.core.records import Effect, Fence
+    from quadlog.core.records import Fence
 
 
 def test_effects_behind_their_fence_count() -> None:
@@ -151,3 +152,25 @@ def test_the_newest_copy_tells_whose_topic_was_copied_last() -> None:
     assert newest_copy(topic.records, epoch=3) == ("dc3", 0), "a copy of a copy, and then no copy"
     assert newest_copy(topic.records, epoch=4) is None, "made in another view"
     assert newest_copy(source, epoch=1) is None
+
+
+def test_where_the_home_was_moved_away_what_the_old_evaluator_says_late_is_void() -> None:
+    """Behind what was told, and until a rewind: then epochs tell."""
+    consumer = new_consumer()
+    first, late = effects_topic(fence(1), effect(1), effect(2)), effects_topic(effect(3), effect(4))
+    counting(consumer, first[:2])
+    consumer.floor = 2, 2
+    assert [said.index for said in counting(consumer, first[2:]) if isinstance(said, Effect)] == [2]
+    assert counting(consumer, late) == []
+    assert consumer.void == {"old epoch": 2}
+    topic = Topic()
+    mirror = EffectsMirror(topic, "effects", "m1")
+    mirror.rewind(Rewind(epoch=2, index=2, term=TERM, attempt=1), at=0)
+    for record in late:
+        mirror.copy(record, origin="dc2", epoch=2)
+    counting(consumer, topic.records[:1])
+    consumer.stand(signature(2))
+    assert [said.index for said in counting(consumer, topic.records[1:]) if isinstance(said, Effect)] == [
+        3,
+        4,
+    ]

@@ -356,3 +356,15 @@ def test_what_a_cut_has_made_void_is_found_behind_it(monkeypatch: pytest.MonkeyP
     asyncio.run(those.regain(9, chains.get, told.regained.append))
     count = 3 if room > 1_200_000 else 1
     assert told.regained == [own[2 : 2 + count], ()]
+
+
+def test_where_the_own_topic_is_full_all_of_it_has_to_be_heard_first(world: World) -> None:
+    """What follows is followed as if it was there."""
+    world.evaluate("dc1", 1, 2)
+    world.copy("dc1", "dc2", count=2)
+    source = source_of("dc1", Part.HOME, epoch=1)
+    found = [
+        world.sources._find(Wanted(source=source, terms=(), index=1, heard=heard, is_exact=True)).offset
+        for heard in (1, 2)
+    ]
+    assert found == [None, 2]

@@ -29,7 +29,7 @@ ASKED = View(epoch=2, members=("m1", "m3"), home="dc1")
 OTHER = View(epoch=4, members=("m2",), home="dc2")
 
 
-def posted(node: str, view: View, *, effects: Held = NOWHERE) -> Member:
+def posted(node: str, view: View, *, effects: Held = NOWHERE, full: bool = False) -> Member:
     """A master whose last word is said in a view."""
     member = Member(bytes(16))
     rank = Rank(epoch=2, decided=True, members=2, ids=view.members)
@@ -43,6 +43,7 @@ def posted(node: str, view: View, *, effects: Held = NOWHERE) -> Member:
         queue=(),
         rank=rank,
         effects=effects,
+        full=full,
     )
     member.hear(post, post.base)
     member.understand(post, ())
@@ -193,6 +194,55 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
     members["m2"] = posted("m2", view, effects=other)
     views.vote(members, 0, 3.0)
     assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (epoch, home)
+
+
+FULL = [
+    ("dc1", "m1", "", "dc2"),
+    ("dc1", "m1 m2", "", "dc3"),
+    ("dc1", "m1", "dc2", "dc3"),
+    ("dc1", "m1 m2", "dc3", None),
+    ("dc1", "m1 m2 m3", "", None),
+    ("dc1", "m2 m3", "", None),
+    ("dc2", "m2", "", "dc1"),
+    ("dc2", "", "", None),
+]
+
+
+@pytest.mark.parametrize(("home", "full", "witnesses", "to"), FULL)
+def test_a_view_whose_home_takes_no_effects_moves_its_home(
+    home: str, full: str, witnesses: str, to: str | None
+) -> None:
+    """The duty could not be handed on there.  It stays if nobody else can evaluate."""
+    view = View(epoch=4, members=("m1", "m2", "m3"), home=home)
+    views = Views(
+        "m1",
+        MASTERS,
+        Standing(view=view),
+        lag=100.0,
+        near=10,
+        put_off=4,
+        witnesses=frozenset(witnesses.split()),
+    )
+    views.know_full(full="m1" in full)
+    members = {name: posted(name, view, full=name in full) for name in view.members}
+    views.vote(members, 0, 2.0)
+    ballot = views.standing.ballot
+    assert (ballot and (ballot.epoch, ballot.members, ballot.home)) == (
+        None if to is None else (5, view.members, to)
+    )
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_all_masters_of_a_home_have_to_say_that_it_is_full(*, both: bool) -> None:
+    """With its vote each of them counts no more effects there: none may go on as if nothing was."""
+    masters = {"m1": "dc1", "m2": "dc1", "m3": "dc2"}
+    view = View(epoch=4, members=("m1", "m2", "m3"), home="dc1")
+    views = Views("m1", masters, Standing(view=view), lag=100.0, near=10, put_off=4)
+    views.know_full(full=True)
+    members = {name: posted(name, view, full=both and name == "m2") for name in view.members}
+    views.vote(members, 0, 2.0)
+    ballot = views.standing.ballot
+    assert (ballot and ballot.home) == ("dc2" if both else None)
 
 
 def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:

@@ -386,3 +386,14 @@ def test_a_worker_that_begins_with_something_else_than_the_log_is_never_served()
     cluster = sown(on_seed)
     cluster.run(2, beat("a", 1), beat("b", 0, signature=8))
     assert [worker.beat.worker for worker in cluster.crew.live(cluster.now)] == ["a"]
+
+
+def test_a_worker_that_is_not_heard_is_told_with_its_reason_while_it_serves() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    unsaid = replace(beat("a", 2), unsaid="main.dc1.effects has taken nothing for 1.0 s")
+    assert cluster.run(1, unsaid, beat("b", 2)) == ["effects-topic-full a 2"]
+    told = cluster.watch.alarms.all()[0].as_json()
+    assert told["reason"] == unsaid.unsaid
+    assert "min.insync.replicas" in told["what_to_do"]
+    assert [worker.beat.worker for worker in cluster.crew.for_read(cluster.now, 2)] == ["a", "b"]
+    assert cluster.run(1, beat("a", 2), beat("b", 2)) == []

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.core.messages import Limits, Save
-    from quadlog.core.model import Peer
+    from quadlog.core.model import Peer, View
     from tests.core.cluster import Logged, Member
 
+FULL = range(12, 19)
+"""Of 28 seeds these have full effects topics: none of those that are known for what else they find (`first` in
+`tests/mutants/mutants.toml`), which stay what they are."""
 CLEAR = 400
 """Rounds after which everything must be agreed once nothing fails any more."""
 
@@ -87,6 +90,9 @@ class Weather:
             hear=lambda reader, sender, number: self._play("hear", reader, sender.name, number),
         )
         self._slower = 10 if limits is TINY else 1
+        self._tide = random.Random(f"{seed}/full")
+        self._filling = self._tide.choice((0.0005, 0.005)) if seed % 28 in FULL else 0.0
+        """How often the effects topic of a data centre takes no records, or takes some again, as a master has it."""
         self._stopped: dict[str, float] = {}
         self._acted: dict[str, float] = {}
         self._numbers: dict[tuple[bytes, bytes], int] = {}
@@ -182,6 +188,8 @@ class Weather:
         member = self.random.choice(self.members)
         if self._will.random() < self.restless:
             self._ask(member)
+        if self._tide.random() < self._filling:
+            self._fill(member)
         if self._may_force and self._need.random() < 0.01:
             self._force(member)
         if self._fate.random() < self.fragile:
@@ -274,6 +282,14 @@ class Weather:
             other = self._need.choice(lost)
             options = options_of(other.name, left=view)
             self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
+
+    def _fill(self, member: Member) -> None:
+        """Its data centre's effects topic takes none, or takes some again; each of its masters sees it, or not."""
+        self.coverage.note("full")
+        full = not member.core.full
+        for mate in self.members:
+            if mate is member or (mate.dc == member.dc and self._tide.random() < 0.7):
+                self._play("full", mate, number=int(full))
 
     def _made(self, kind: Kind, options: dict[str, str] | None = None) -> int:
         """A new transaction's number."""
@@ -402,6 +418,9 @@ class Weather:
         """All is heard by all, at once."""
         self.links.heal()
         self._stopped = {}
+        for member in self.members:
+            if member.core.full and self._tide.random() < 0.5:
+                self._play("full", member, number=0)
         for _ in range(CLEAR * self._slower):
             self._round()
             if self._is_done():
@@ -417,11 +436,21 @@ class Weather:
             and self._must_be_there(peers) <= peers[0].disk.ids
             and all(set(member.core.view.members) == names for member in peers)
             and self.world.homes.may_be(peers[0].core.view)
+            and self._takes_effects(peers[0].core.view)
             and not any(member.core.view.blank or member.core.view.before for member in peers)
             and {member.core.view.peers or self.world.peers for member in peers}
             == {self._logged_by(peers[0])}
             and not any(member.core.is_peer for member in self.members if member not in peers)
         )
+
+    def _takes_effects(self, view: View) -> bool:
+        """Whether a master of the home says that its effects topic takes records, if any other could be the home."""
+        able = {
+            member.dc
+            for member in self.members
+            if member.name in view.members and not member.core.full and member.dc not in self.world.witnesses
+        }
+        return not able or view.home in able
 
     def _logged_by(self, member: Member) -> tuple[Peer, ...]:
         """Who the peers are by its log alone."""

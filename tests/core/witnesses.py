@@ -18,9 +18,12 @@ class Homes:
         """`masters`: the data centre of each."""
         self._masters, self._witnesses = masters, witnesses
         self._views: dict[bytes, View] = {}
+        self._homes: dict[bytes, str] = {}
 
     def installed(self, view: View) -> None:
         """A master saved that it is in this view."""
+        home = self._homes.setdefault(view.id, view.home)
+        assert home == view.home, f"two homes of one view, {view} and {home}: its id does not tell them apart"
         if view.id in self._views or not self._witnesses or not view.members:
             return
         self._views[view.id] = view

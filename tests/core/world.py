@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
     at: float
     what: str
-    """submit, ask, acquire, turn, restart, lose, hear, follow or clock."""
+    """submit, ask, acquire, turn, restart, lose, hear, follow, clock or full."""
     member: str
     other: str = ""
     """Whose post or log it is."""
@@ -50,6 +50,7 @@ class Event(NamedTuple):
             "hear": f"hears post {self.number} of {self.other}",
             "follow": f"reads {self.number} entries of {self.other} beside",
             "wake": "looks around",
+            "full": f"has an effects topic that takes {'no' if self.number else ''} records",
             "clock": f"has a clock that is wrong by {self.number} ms",
         }
         return f"{self.at:9.1f} {self.member} {said[self.what]}"
@@ -252,6 +253,9 @@ class World:
 
     def _follow(self, member: Member, event: Event) -> None:
         member.follow(self.members[event.other], event.number, event.at)
+
+    def _full(self, member: Member, event: Event) -> None:
+        member.core.full = bool(event.number)
 
     def _clock(self, member: Member, event: Event) -> None:
         member.skew = event.number

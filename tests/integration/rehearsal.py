@@ -20,6 +20,7 @@ from quadlog.worker.feed import Feed
 from quadlog.worker.host import Host, Mouths
 from quadlog.worker.replica import Replica
 from quadlog.worker.tenure import Asked
+from quadlog.worker.voice import Voice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -121,6 +122,8 @@ class Worker:
     """One replica; nothing happens by itself."""
 
     def __init__(self, path: Path, log: Log, name: str, **settings: object) -> None:
+        voice = settings.pop("voice", None)
+        assert voice is None or isinstance(voice, Voice)
         common = {"node_id": name, "dc": "dc1", "kafka": "127.0.0.1:1", "port": 1, "data_dir": path}
         all_of_it = common | {"worker_url": "http://127.0.0.1:1"} | settings
         self.settings = WorkerSettings.model_validate(all_of_it)
@@ -142,6 +145,7 @@ class Worker:
                 effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
                 status=StatusProducer(log, TOPICS.status),
                 together=log.together,
+                voice=voice,
             ),
             host=Host(
                 failed=self.failures.append,

@@ -22,8 +22,9 @@ from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master import reads as reads_module
 from quadlog.master.barrier import Barrier
 from quadlog.master.crew import Crew
+from quadlog.master.known import OfNode
 from quadlog.master.passage import Passage
-from quadlog.master.reads import OfNode, Reads
+from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.settings import MIB
 
@@ -76,6 +77,7 @@ class Door:
             desk=SimpleNamespace(shown=SHOWN),
             agreement=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
             store=store,
+            foreseen=SimpleNamespace(is_begun=False),
         )
         settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
         self.passage = Passage(self.crew)
@@ -153,6 +155,23 @@ async def test_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         answer = await master.ask(min_index="8")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
         assert "w5 is at index 5, behind 8" in answer.json()["message"]
+
+
+async def test_what_no_worker_here_can_show_is_read_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was acknowledged here is not in the own effects topic, which is full."""
+
+    async def says_how(request: Request) -> PlainTextResponse:
+        asked = (request.headers[name] for name in ("quadlog-consistency", "quadlog-min-index"))
+        return PlainTextResponse(" ".join((request.url.hostname or "", *asked)))
+
+    monkeypatch.setattr(OfNode, "elsewhere", ["http://m2"])
+    async with door(4) as master:
+        masters = Starlette(routes=[Route("/sparql", says_how, methods=["POST"])])
+        master.passage._client = httpx.AsyncClient(transport=httpx.ASGITransport(masters))
+        assert (await master.ask()).text == f"m2 eventual {SHOWN}"
+        assert (await master.ask(min_index="8")).text == "m2 eventual 8"
+        monkeypatch.setattr(reads_module, "WAIT_S", 0.1)
+        assert (await master.ask(via="m3")).status_code == 503, "another one is in the same case"
 
 
 async def test_another_history_is_said() -> None:

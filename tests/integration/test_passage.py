@@ -21,8 +21,9 @@ from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.master.crew import Crew
+from quadlog.master.known import OfNode
 from quadlog.master.passage import Passage
-from quadlog.master.reads import OfNode, Reads
+from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.settings import MIB
 
@@ -70,7 +71,10 @@ async def master(*says: bytes | None, lives: bool = False) -> AsyncIterator[tupl
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
         crew.hear(heartbeat(f"w{number}", port), now().steady)
-    node = cast("Any", SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0)))
+    node = cast(
+        "Any",
+        SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0), foreseen=SimpleNamespace(is_begun=False)),
+    )
     settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=Consistency.SESSION)
     reads = Reads(
         OfNode(node), cast("Any", settings), Room(MIB), passage=Passage(crew), barrier=cast("Any", None)

@@ -68,6 +68,11 @@ class Keeper:
             after = self.ledger.state_after(index)
         return None if after is None else after.entry_chain
 
+    @property
+    def elsewhere(self) -> Sequence[str]:
+        """Nothing was acknowledged here: workers here show what there is to show."""
+        return ()
+
     def alarms(self) -> list[Alarm]:
         """All that are raised."""
         return [*self._own.all(), *self._watch.alarms.all()]

@@ -1,0 +1,180 @@
+"""An effects topic takes no more records while the other topics of its data centre do: the duty goes on elsewhere.
+
+Nobody died: the worker that evaluates lives, and so do the masters.  Of the home's topic even the handover cannot be
+said there, so the home moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quadlog.envelope import EPOCH, INDEX
+from tests.e2e.cluster import HTTP, Cluster, evaluating, index_of, name, objects, records, until
+from tests.e2e.second_broker import Topic, leave, replicated
+from tests.e2e.test_duty import (
+    DCS,
+    Load,
+    check,
+    during,
+    evaluating_in,
+    handovers,
+    hardly_noticed,
+    wait_for,
+    workers_in,
+)
+from tests.e2e.trouble import reads_served
+from tests.lab_helpers import running_lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    Filling = Callable[[Cluster, int], AbstractContextManager[tuple[Callable[[], None], Callable[[], None]]]]
+    """Gives what fills a data centre's effects topic, and what has it take records again."""
+
+pytestmark = pytest.mark.alone
+
+FULL = "effects-topic-full"
+
+
+@pytest.fixture
+def filling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three data centres of which one's effects topic takes no records for a while."""
+    with running_lab(tmp_path_factory.mktemp("full") / "lab", dcs=3, workers=2) as lab:
+        yield Cluster(lab)
+
+
+@contextmanager
+def too_few_in_sync(cluster: Cluster, dc: int) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
+    """Two replicas are needed, and one is gone: the broker has whoever produces try again, for ever."""
+    topic, lab = Topic(cluster, dc, "effects"), cluster.lab
+    with replicated(topic, lab.directory / "second", lab.directory / "nodes" / f"broker-{DCS[dc]}") as broker:
+        topic.configure("min.insync.replicas", "2")
+        yield lambda: leave(broker, topic), lambda: topic.configure("min.insync.replicas", None)
+
+
+@contextmanager
+def too_small(cluster: Cluster, dc: int) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
+    """No record fits: each is refused for good."""
+    topic = Topic(cluster, dc, "effects")
+    limit = "max.message.bytes"
+    yield lambda: topic.configure(limit, "100"), lambda: topic.configure(limit, None)
+
+
+def full_alarms(cluster: Cluster, master: int = 0) -> list[dict[str, Any]]:
+    return [alarm for alarm in cluster.status(master)["alarms"] if alarm["name"] == FULL]
+
+
+def goes_on(cluster: Cluster) -> None:
+    """Each master takes an update, and shows it to whoever asks it then."""
+    for number in range(len(cluster.masters)):
+        subject = name()
+        began = time.monotonic()
+        answer = cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'there' }}", master=number)
+        assert answer.status_code == 204, answer.text
+        assert objects(cluster.masters[number], subject) == ["there"]
+        took = time.monotonic() - began
+        print(f"an update and its read at {DCS[number]} took {took:.2f} s")
+        status = HTTP.get(f"{cluster.masters[number]}/tx/{answer.headers['Quadlog-Tx']}").json()
+        assert (status["state"], status["index"]) == ("applied", index_of(answer))
+
+
+@pytest.mark.parametrize("full", [too_few_in_sync, too_small], ids=["too few in sync", "too small"])
+def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
+    filling: Cluster, full: Filling
+) -> None:
+    wait_for(filling, "dc1")
+    load = Load(filling, DCS)
+    pids = [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)]
+    told: list[dict[str, Any]] = []
+
+    def see() -> None:
+        told.extend(full_alarms(filling))
+        goes_on(filling)
+
+    with full(filling, 0) as (fill, empty):
+        with reads_served(filling):
+            asyncio.run(during(load, (1.0, fill), (6.0, see), (2.0, empty), (3.0, lambda: None)))
+        hardly_noticed(load)
+        wait_for(filling, "dc2")
+        assert {filling.status(number)["view"]["home"] for number in range(3)} == {"dc2"}
+        alarm = next(alarm for alarm in told if alarm["worker"])
+        print(alarm)
+        assert alarm["worker"] in workers_in("dc1")
+        assert "main.dc1.effects" in alarm["reason"]
+        assert ("min.insync.replicas is 2" if full is too_few_in_sync else "MSG_SIZE") in alarm["reason"]
+        assert "max.message.bytes" in alarm["what_to_do"]
+        check(filling, load)
+        until(lambda: not full_alarms(filling))
+        assert evaluating_in(filling) == {"dc2"}, "it stays where it is"
+        assert handovers(filling)[-1:] == ["dc2"], "also in the topic that was full"
+    assert pids == [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)], "nobody died"
+
+
+def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_the_next(
+    filling: Cluster,
+) -> None:
+    wait_for(filling, "dc1")
+    for worker in workers_in("dc1"):
+        filling.lab.kill(worker)
+    assert filling.update("INSERT DATA { <urn:a> <urn:p> 1 }", master=1).status_code == 204
+    wait_for(filling, "dc2")
+    for worker in workers_in("dc1"):
+        filling.lab.start(worker)
+    filling.wait_until_equal()
+    load = Load(filling, DCS)
+    with too_small(filling, 1) as (fill, empty):
+        asyncio.run(
+            during(load, (1.0, fill), (6.0, lambda: goes_on(filling)), (2.0, empty), (3.0, lambda: None))
+        )
+        hardly_noticed(load)
+        wait_for(filling, "dc3")
+        assert handovers(filling) == ["dc2", "dc3"]
+        assert filling.status()["view"]["epoch"] == 1, "the home can hand it over"
+        check(filling, load)
+
+
+def old_effects(cluster: Cluster, behind: int) -> list[int]:
+    """Offsets in dc1's topic of effects of the first view behind an index, before anything of a later one."""
+    found = []
+    for record in records(cluster.lab.dcs[0]["kafka"], "main.dc1.effects"):
+        headers = dict(record.headers() or [])
+        if headers.get(EPOCH, b"1") != b"1":
+            break
+        if INDEX in headers and int(headers[INDEX] or 0) > behind:
+            found.append(record.offset() or 0)
+    return found
+
+
+def test_what_the_old_evaluator_said_comes_late_and_is_void(filling: Cluster) -> None:
+    """It is suspended with effects that its topic did not take; and its master, so that these come before all else."""
+    wait_for(filling, "dc1")
+    old = evaluating(filling)
+    load = Load(filling, DCS)
+    with too_few_in_sync(filling, 0) as (fill, empty):
+
+        def suspend() -> None:
+            fill()
+            time.sleep(0.2)
+            filling.lab.kill(old, "STOP")
+
+        asyncio.run(during(load, (1.0, suspend), (9.0, lambda: None)))
+        wait_for(filling, "dc2")
+        [other] = [worker for worker in workers_in("dc1") if worker != old]
+        status = f"{filling.workers[other]}/status"
+        behind = HTTP.get(status).json()["applied_index"]
+        assert not old_effects(filling, behind)
+        filling.lab.kill("dc1-m1", "STOP")
+        empty()
+        filling.lab.kill(old, "CONT")
+        until(lambda: old_effects(filling, behind))
+        until(lambda: HTTP.get(status).json()["void_effects"].get("old epoch"))
+        assert HTTP.get(status).json()["applied_index"] == behind, "nothing of it is shown"
+        filling.lab.kill("dc1-m1", "CONT")
+        check(filling, load)
+        goes_on(filling)

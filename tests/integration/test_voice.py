@@ -1,0 +1,140 @@
+"""A worker whose effects are not taken: it shows nothing of them, and goes on when it is asked again."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
+    AdminClient,
+    AlterConfigOpType,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
+    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
+)
+
+from quadlog.broker import Admin, RenewableOutlet, last_records, why_full
+from quadlog.worker.tenure import Asked
+from quadlog.worker.voice import Voice
+from tests.core.test_fullness import Spout
+from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
+from tests.integration.test_forms import state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+COUNT = "DELETE { ?s <urn:n> ?n } INSERT { ?s <urn:n> ?m } WHERE { ?s <urn:n> ?n BIND(?n + 1 AS ?m) }"
+
+
+def is_ahead(worker: Worker) -> bool:
+    return worker.store.is_ahead
+
+
+def test_what_was_not_taken_leaves_the_store_and_is_decided_again(tmp_path: Path) -> None:
+    log, spout = Log(), Spout()
+    voice = Voice(spout, topic=TOPICS.effects, why=lambda: "")
+    worker = Worker(tmp_path, log, "w1", voice=voice)
+    worker.take_over()
+    log.agree("INSERT DATA { <urn:s> <urn:n> 1 }")
+    worker.catch_up()
+    shown = state_of(worker)
+    for _ in range(3):
+        log.agree(COUNT)
+    worker.hear(TOPICS.agreed)
+    worker.turn()
+    assert is_ahead(worker), "decided, and not read back"
+    lost = len(log.records[TOPICS.effects]) - worker._read[TOPICS.effects]
+    assert lost == 3
+    del log.records[TOPICS.effects][-lost:]
+    spout.refusal = "a record was not taken"
+    worker.replica._look_after_voice()
+    assert worker.replica.tenure.evaluator is None
+    assert not is_ahead(worker)
+    assert state_of(worker) == shown
+    beat = worker.replica.beat()
+    assert (beat.evaluating, beat.applied.index) == (False, 1)
+    assert beat.unsaid == "a record was not taken"
+    worker.replica.tenure.take_over(Asked(TERM))
+    assert len(log.records[TOPICS.effects]) == worker._read[TOPICS.effects], "it is hoarse"
+    voice._lost_at = float("-inf")
+    worker.take_over()
+    assert worker.store.applied.index == 4
+    worker.close()
+
+
+def test_a_fence_that_was_given_up_and_comes_late_begins_nothing(tmp_path: Path) -> None:
+    """Its master was told that nobody evaluates here, and may have handed the duty on."""
+    log, spout = Log(), Spout()
+    voice = Voice(spout, topic=TOPICS.effects, why=lambda: "")
+    worker = Worker(tmp_path, log, "w1", voice=voice)
+    worker.replica.tenure.take_over(Asked(TERM))
+    spout.refusal = "a record was not taken"
+    worker.replica._look_after_voice()
+    worker.catch_up()
+    assert not worker.replica.tenure.has_duty
+    worker.close()
+
+
+# --- on a real broker -------------------------------------------------------------------------------
+
+
+def configure(kafka: str, topic: str, value: str | None, name: str = "max.message.bytes") -> None:
+    how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(name, value or "", incremental_operation=how)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": kafka})
+    for future in client.incremental_alter_configs([resource]).values():
+        future.result(timeout=20)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    name = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([name], replication=1, config={})
+    return name
+
+
+@pytest.fixture
+def outlet(kafka: str) -> Iterator[RenewableOutlet]:
+    outlet = RenewableOutlet(kafka, client="test")
+    yield outlet
+    outlet.close()
+
+
+def say(outlet: RenewableOutlet, topic: str, *values: bytes) -> None:
+    for value in values:
+        outlet.produce(topic, key=b"k", values=[value], headers=[])
+
+
+def test_a_refused_record_ends_nothing_and_after_a_renewal_records_are_taken(
+    kafka: str, topic: str, outlet: RenewableOutlet
+) -> None:
+    say(outlet, topic, b"first")
+    until(lambda: outlet.waits_since is None)
+    configure(kafka, topic, "100")
+    assert why_full(kafka, topic) == "max.message.bytes is 100, and 1000000 are needed"
+    say(outlet, topic, b"x" * 1000)
+    until(lambda: bool(outlet.refusal))
+    assert "MSG_SIZE_TOO_LARGE" in outlet.refusal
+    outlet.give_up()
+    assert (outlet.waits_since, outlet.refusal) == (None, "")
+    configure(kafka, topic, None)
+    with outlet.together():
+        say(outlet, topic, b"nowhere")
+    outlet.renew()
+    say(outlet, topic, b"last")
+    until(lambda: outlet.waits_since is None)
+    values = [record.value for record in last_records(kafka, topic, count=10, timeout=20)]
+    assert values == [b"first", b"last"]
+    assert why_full(kafka, topic) == ""
+    assert why_full(kafka, "no.such.topic") == "there is no such topic"
