@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,8 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quadlog.errors import SetupError, SparkFailed
+from quadlog.kafka.class_archive import AT_EXIT
 from quadlog.kafka.jars import cache_directory, resolve
 from quadlog.kafka.java import find_java
+from quadlog.spark_classes import class_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -50,6 +53,8 @@ class SparkSettings:
     """For what does not fit into memory; None: where Spark has it."""
     py_files: tuple[str, ...] = ()
     """Wheels for executors where quadlog is not installed."""
+    archive: Path | None = None
+    """Where Java writes the classes that it has loaded, at its end; None: it starts with those that were written so."""
 
     @property
     def is_local(self) -> bool:
@@ -67,15 +72,23 @@ def session(
         SetupError: no usable Java, no jars, no such Spark.
 
     """
-    jars = resolve(cache_directory(), find_java(), say)
+    cache, program = cache_directory(), find_java()
+    jars = resolve(cache, program, say)
     young = round(settings.memory_mb * YOUNG)
     java = f"-XX:+UseParallelGC -Xmn{young}m {PATIENCE}"
+    classes = (
+        (f"{AT_EXIT}{settings.archive}",)
+        if settings.archive is not None
+        else class_archive(program, jars, cache, say)
+    )
     config = {
         "spark.app.name": "quadlog",
-        "spark.jars": ",".join(map(str, jars.spark)),
+        # Of the class path itself: Java keeps no classes of what is added later.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.spark)),
+        **({} if settings.is_local else {"spark.jars": ",".join(map(str, jars.spark))}),
         "spark.driver.memory": f"{settings.memory_mb}m",
         "spark.executor.memory": f"{settings.memory_mb}m",
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraJavaOptions": f"{java} {shlex.join(classes)}",
         "spark.executor.extraJavaOptions": java,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
