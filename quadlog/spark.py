@@ -117,7 +117,8 @@ def session(
     for key, value in {"spark.master": settings.master, **config}.items():
         builder = builder.config(key, value)
     try:
-        spark: SparkSession = builder.getOrCreate()
+        with _without("pandas"):
+            spark: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise SetupError(
             f"Spark did not start with the master {settings.master}: {error}; is there one?"
@@ -129,6 +130,18 @@ def session(
             yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _without(name: str) -> Generator[None]:
+    """Hide a module that PySpark looks for at its first call, by itself: nobody uses it here, and it takes 30 MB."""
+    modules: dict[str, Any] = sys.modules
+    is_hidden = modules.setdefault(name, None) is None
+    try:
+        yield
+    finally:
+        if is_hidden:
+            del modules[name]
 
 
 def _as_zip(file: str, directory: Path) -> str:

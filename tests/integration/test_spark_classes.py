@@ -37,10 +37,12 @@ def classes(*asked):
 spark.class_archive = classes
 with spark.session(spark.SparkSettings(), print) as running:
     assert running.range(5).count() == 5
+assert "pandas" not in sys.modules
+import pandas
 """
 """Spark counts, and Java says to a file which classes it loads for that, and where it has them from.
 
-With the archive that is there, or another one."""
+With the archive that is there, or another one.  PySpark looks for pandas meanwhile, and is not to have it."""
 
 
 @pytest.fixture
