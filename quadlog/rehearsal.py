@@ -45,7 +45,8 @@ def rehearse(kafka: str, directory: Path, archive: Path) -> None:
     spark = SparkSettings(archive=archive)
     wanted = Wanted(kafka=kafka, topics=topics, target=directory / "bundle", range=Range(), spark=spark)
     run_compact(wanted, print)
-    gateway: Any = SparkContext._gateway  # noqa: SLF001  Java goes on for another session, and ends when nobody speaks to it
+    context: Any = SparkContext
+    gateway = context._gateway  # noqa: SLF001  Java goes on for another session, and ends when nobody speaks to it
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(DUMP_TIMEOUT)
