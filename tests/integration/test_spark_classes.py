@@ -19,8 +19,6 @@ from quadlog.kafka.prepare import named
 from quadlog.spark_classes import class_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quadlog.kafka.installation import Installation
 
 JAVA = Java(program="/java", version="17")
@@ -64,8 +62,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(made)
 
     monkeypatch.setattr(spark_classes, "_run_spark", run)
-    monkeypatch.setattr(spark_classes, "prepare", lambda *_, **__: None)
+    monkeypatch.setattr(spark_classes, "prepare", prepared)
     return found
+
+
+def prepared(*_: object, **__: object) -> None:
+    """Kafka is not prepared either."""
 
 
 def loaded(*arguments: str, log: Path) -> list[str]:
@@ -134,7 +136,8 @@ def test_an_archive_is_made_once(jars: Jars, runs: list[Path]) -> None:
 
 def test_two_at_once_make_one(jars: Jars, runs: list[Path]) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda _: class_archive(JAVA, jars, jars.home.parent, print), range(4)))
+        asked = [pool.submit(class_archive, JAVA, jars, jars.home.parent, print) for _ in range(4)]
+    found = {one.result() for one in asked}
     assert len(runs) == 1
     assert len(found) == 1
 
@@ -144,15 +147,15 @@ def test_another_java_has_another_archive(jars: Jars, runs: list[Path]) -> None:
     assert len(runs) == len(options) == 2
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:3000] + b"?" + b[3001:], lambda b: b[:3000]])
+@pytest.mark.parametrize("rest", [b"?" + 3999 * b"s", b""])
 def test_damage_is_seen(
-    jars: Jars, runs: list[Path], damage: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+    jars: Jars, runs: list[Path], rest: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Java looks at the head alone."""
     class_archive(JAVA, jars, jars.home.parent, print)
     archive = archive_in(jars)
     whole = archive.read_bytes()
-    archive.write_bytes(damage(whole))
+    archive.write_bytes(whole[:3000] + rest)
     assert class_archive(JAVA, jars, jars.home.parent, print)
     assert "is damaged" in capsys.readouterr().out
     assert archive.read_bytes() == whole
@@ -171,14 +174,14 @@ def test_a_cache_that_cannot_be_written_means_a_slower_start(
 def test_what_failed_is_not_tried_at_every_start(
     jars: Jars, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tried = []
+    tried: list[int] = []
 
     def run(*_: object) -> None:
         tried.append(1)
         raise subprocess.CalledProcessError(1, "rehearsal")
 
     monkeypatch.setattr(spark_classes, "_run_spark", run)
-    monkeypatch.setattr(spark_classes, "prepare", lambda *_, **__: None)
+    monkeypatch.setattr(spark_classes, "prepare", prepared)
     assert [class_archive(JAVA, jars, jars.home.parent, print) for _ in range(2)] == [(), ()]
     assert len(tried) == 1
     assert f"remove {archive_in(jars)} to have it tried again" in capsys.readouterr().out
