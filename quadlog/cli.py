@@ -147,7 +147,7 @@ Kafka = Annotated[str, typer.Option(help="Bootstrap servers of a data centre.")]
 DataCentre = Annotated[str, typer.Option("--dc", help="That data centre, whose topics are read.")]
 Repository = Annotated[str, typer.Option(help="As in the settings.")]
 Spark = Annotated[str, typer.Option(help="Spark's master.")]
-Memory = Annotated[int, typer.Option(min=576, help="MB of heap, of the driver and of each executor.")]
+Memory = Annotated[int, typer.Option(min=512, help="MB of heap, of the driver and of each executor.")]
 Scratch = Annotated[Path | None, typer.Option(help="For what does not fit into memory.")]
 PyFiles = Annotated[list[str] | None, typer.Option(help="Wheels for executors without quadlog.")]
 
@@ -161,7 +161,7 @@ def archive(
     repository: Repository = "main",
     until: Annotated[int | None, typer.Option(min=1, help="Last index.  [default: the newest]")] = None,
     spark: Spark = "local[2]",
-    memory: Memory = 640,
+    memory: Memory = 512,
     scratch: Scratch = None,
     py_files: PyFiles = None,
 ) -> None:
@@ -198,7 +198,7 @@ def compact(
     ] = None,
     until: Annotated[int | None, typer.Option(min=1, help="Last index.  [default: the newest]")] = None,
     spark: Spark = "local[2]",
-    memory: Memory = 640,
+    memory: Memory = 512,
     scratch: Scratch = None,
     py_files: PyFiles = None,
     archive: Annotated[

@@ -132,7 +132,7 @@ class NodeSettings(BaseSettings):
     """Directory of `quadlog backup`: a worker that nobody gives a copy takes one, a master keeps the log behind it."""
     spark_master: str = "local[2]"
     """Where Spark makes a worker's bundles, and a master's archive."""
-    spark_memory: Annotated[int, Field(ge=576)] = 640
+    spark_memory: Annotated[int, Field(ge=512)] = 512
     """MB of heap, of its driver and of each executor."""
     log_level: str = "info"
     failpoint: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,8 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quadlog.errors import SetupError, SparkFailed
+from quadlog.kafka.class_archive import AT_EXIT
 from quadlog.kafka.jars import cache_directory, resolve
 from quadlog.kafka.java import find_java
+from quadlog.spark_classes import class_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -27,8 +30,15 @@ if TYPE_CHECKING:
     from quadlog.seed.progress import Phases
 
 CORES: Final = 2
+HEAP_MB: Final = 512
+"""By default, and at the least: 150 of it outlive what is done with 10,000,000 effects."""
 YOUNG: Final = 0.55
 """Of the heap: what Kafka's client reads dies young, and with less of it half of the time goes into collections."""
+ALONE: Final = "-XX:+UseSerialGC"
+"""What collects garbage where others want the second core anyway: with a thread for each core it takes 30 MB more."""
+TOGETHER: Final = "-XX:+UseParallelGC -XX:MinSurvivorRatio=8"
+"""On a cluster, whose executors may have many cores.  Spark wants 450 MiB, and counts one half of the space for what
+survives as none: by Java's own ratio that could be a sixth of the heap."""
 CACHED: Final = str(CORES)
 """Kafka clients that are kept between tasks.  Each holds what it has fetched: with Spark's 64 the heap is full."""
 SECOND: Final = "1s"
@@ -44,12 +54,14 @@ class SparkSettings:
     """Where Spark runs, and how much of the machine it takes."""
 
     master: str = f"local[{CORES}]"
-    memory_mb: int = 640
+    memory_mb: int = HEAP_MB
     """Heap of the driver and of each executor; in local mode there is only the former."""
     scratch: Path | None = None
     """For what does not fit into memory; None: where Spark has it."""
     py_files: tuple[str, ...] = ()
     """Wheels for executors where quadlog is not installed."""
+    archive: Path | None = None
+    """Where Java writes the classes that it has loaded, at its end; None: it starts with those that were written so."""
 
     @property
     def is_local(self) -> bool:
@@ -67,15 +79,23 @@ def session(
         SetupError: no usable Java, no jars, no such Spark.
 
     """
-    jars = resolve(cache_directory(), find_java(), say)
+    cache, program = cache_directory(), find_java()
+    jars = resolve(cache, program, say)
     young = round(settings.memory_mb * YOUNG)
-    java = f"-XX:+UseParallelGC -Xmn{young}m {PATIENCE}"
+    java = f"{ALONE if settings.is_local else TOGETHER} -Xmn{young}m {PATIENCE}"
+    classes = (
+        (f"{AT_EXIT}{settings.archive}",)
+        if settings.archive is not None
+        else class_archive(program, jars, cache, say)
+    )
     config = {
         "spark.app.name": "quadlog",
-        "spark.jars": ",".join(map(str, jars.spark)),
+        # Of the class path itself: Java keeps no classes of what is added later.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.spark)),
+        **({} if settings.is_local else {"spark.jars": ",".join(map(str, jars.spark))}),
         "spark.driver.memory": f"{settings.memory_mb}m",
         "spark.executor.memory": f"{settings.memory_mb}m",
-        "spark.driver.extraJavaOptions": java,
+        "spark.driver.extraJavaOptions": f"{java} {shlex.join(classes)}",
         "spark.executor.extraJavaOptions": java,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -85,6 +105,8 @@ def session(
         "spark.kafka.consumer.cache.evictorThreadRunInterval": SECOND,
         "spark.kafka.consumer.fetchedData.cache.timeout": SECOND,
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": SECOND,
+        # All but Kafka: by the older interface each record becomes an object of Java's, and bytes again, on its way.
+        "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
         # A sum of hashes wraps around, and a header that is no number is none.
         "spark.sql.ansi.enabled": "false",
         # We know how much comes; another plan in the middle costs a second.
@@ -102,7 +124,8 @@ def session(
     for key, value in {"spark.master": settings.master, **config}.items():
         builder = builder.config(key, value)
     try:
-        spark: SparkSession = builder.getOrCreate()
+        with _without("pandas"):
+            spark: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise SetupError(
             f"Spark did not start with the master {settings.master}: {error}; is there one?"
@@ -114,6 +137,18 @@ def session(
             yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _without(name: str) -> Generator[None]:
+    """Hide a module that PySpark looks for at its first call, by itself: nobody uses it here, and it takes 30 MB."""
+    modules: dict[str, Any] = sys.modules
+    is_hidden = modules.setdefault(name, None) is None
+    try:
+        yield
+    finally:
+        if is_hidden:
+            del modules[name]
 
 
 def _as_zip(file: str, directory: Path) -> str:

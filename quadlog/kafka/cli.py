@@ -30,10 +30,12 @@ app = typer.Typer(
 
 @app.command()
 def setup() -> None:
-    """Find Java and download Kafka's jars into the cache, once."""
+    """Find Java, download Kafka's jars into the cache, and prepare classes for a quick start, once."""
     from rich.console import Console  # noqa: PLC0415  commands import what they need when they run
 
+    from quadlog.kafka.jars import cache_directory  # noqa: PLC0415
     from quadlog.kafka.prepare import prepare  # noqa: PLC0415
+    from quadlog.spark_classes import class_archive  # noqa: PLC0415
 
     console = Console(highlight=False)
     with console.status("looking for Java and the jars") as status:
@@ -44,6 +46,7 @@ def setup() -> None:
                 console.print(line, markup=False)
 
         installation = prepare(say)
+        class_archive(installation.java, installation.jars, cache_directory(), say)
     console.print(
         f"Java {installation.java.version}, {len(installation.jars.kafka)} jars for Kafka and "
         f"{len(installation.jars.spark)} for Spark, {len(installation.jars.w3c)} of the W3C's tests in "

@@ -20,6 +20,11 @@ QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """A class archive that no longer fits is skipped; without this, Java also talks about it."""
 
 
+def is_usable(archive: Path) -> bool:
+    """Whether a class archive is there; empty means: tried once and failed, do not try at every start."""
+    return archive.is_file() and archive.stat().st_size > 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """A Java that can run Kafka's classes."""
@@ -41,5 +46,5 @@ class Installation:
 
     @property
     def has_archive(self) -> bool:
-        """Empty means: tried once and failed, do not try at every start."""
-        return self.archive.is_file() and self.archive.stat().st_size > 0
+        """Whether Java starts quicker."""
+        return is_usable(self.archive)

@@ -153,12 +153,12 @@ def _resolve_into(home: Path, java: Java, say: Callable[[str], None]) -> None:
 
 
 def _run_ivy(target: Path, ivy_home: Path, java: Java, say: Callable[[str], None]) -> None:
-    pyspark_jars = _pyspark_jars()
+    brought = pyspark_jars()
     ivy_file = target / "ivy.xml"
-    ivy_file.write_text(_ivy_xml(pyspark_jars))
+    ivy_file.write_text(_ivy_xml(brought))
     command = [
         *(java.program, f"-Divy.default.ivy.user.dir={ivy_home}"),
-        *("-cp", str(next(pyspark_jars.glob("ivy-*.jar"))), "org.apache.ivy.Main"),
+        *("-cp", str(next(brought.glob("ivy-*.jar"))), "org.apache.ivy.Main"),
         *("-cache", str(ivy_home), "-ivy", str(ivy_file)),
         *("-retrieve", f"{target}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
         *("-types", "jar", "bundle"),
@@ -196,7 +196,13 @@ def _run(command: list[str], lines: deque[str], say: Callable[[str], None]) -> i
             ivy.kill()
 
 
-def _pyspark_jars() -> Path:
+def pyspark_jars() -> Path:
+    """Where the jars are that pyspark brings.
+
+    Raises:
+        SetupError: there are none.
+
+    """
     spec = find_spec("pyspark")  # finding is not importing: that takes half a second
     folders = (spec.submodule_search_locations if spec else None) or []
     for folder in folders:
@@ -207,9 +213,9 @@ def _pyspark_jars() -> Path:
     raise SetupError(message)
 
 
-def _ivy_xml(pyspark_jars: Path) -> str:
+def _ivy_xml(brought: Path) -> str:
     """Write the request as an Ivy module; Spark's side leaves out what pyspark brings."""
-    shipped = sorted({re.sub(r"-\d[^/]*\.jar$", "", path.name) for path in pyspark_jars.glob("*.jar")})
+    shipped = sorted({re.sub(r"-\d[^/]*\.jar$", "", path.name) for path in brought.glob("*.jar")})
     wanted = [
         f'<dependency org="{org}" name="{module}" rev="{version}" conf="{kind}->default"'
         f' transitive="{"false" if alone else "true"}"/>'

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING
 
-from quadlog.kafka.class_archive import make_archive
+from quadlog.kafka.class_archive import make_archive, run_kafka
 from quadlog.kafka.installation import OPTIONS, Installation
 from quadlog.kafka.jars import cache_directory, resolve
 from quadlog.kafka.java import find_java
@@ -20,6 +21,8 @@ from quadlog.kafka.java import find_java
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from quadlog.kafka.java import Java
 
 
 def prepare(say: Callable[[str], None], *, cache: Path | None = None) -> Installation:
@@ -32,10 +35,14 @@ def prepare(say: Callable[[str], None], *, cache: Path | None = None) -> Install
     home = cache_directory() if cache is None else cache.absolute()
     java = find_java()
     jars = resolve(home, java, say)
-    name = hashlib.blake2b(f"{java.program} {java.version}".encode(), digest_size=4).hexdigest()
     options = tuple(shlex.split(os.environ.get(OPTIONS, "")))
-    archive = jars.home / f"classes-{name}.jsa"
+    archive = jars.home / f"classes-{named(java)}.jsa"
     installation = Installation(java=java, jars=jars, archive=archive, options=options)
     if not installation.archive.exists():
-        make_archive(installation, home, say)
+        make_archive(archive, "Kafka's", home, say, partial(run_kafka, installation))
     return installation
+
+
+def named(java: Java, *more: str) -> str:
+    """A short name for what fits one Java, and whatever else it was made of."""
+    return hashlib.blake2b(" ".join((java.program, java.version, *more)).encode(), digest_size=4).hexdigest()

@@ -144,9 +144,23 @@ def tree(pid: int) -> Iterator[int]:
                 yield from tree(int(child))
 
 
-def memory_of(pid: int) -> int:
-    """Bytes of all of them together."""
-    total = 0
+class Memory(NamedTuple):
+    """Bytes of some processes together: their proportional share (PSS) of whatever several have."""
+
+    own: int
+    """Written by them: there is no other place for it."""
+    mapped: int
+    """As it stands in files, programs, libraries, Java's archives of classes: dropped when others need the memory."""
+
+    @property
+    def all(self) -> int:
+        """Both."""
+        return self.own + self.mapped
+
+
+def memory_of(pid: int) -> Memory:
+    """What a process and those that it has begun have."""
+    found = dict.fromkeys(("Pss:", "Pss_File:"), 0)
     for one in tree(pid):
         with suppress(OSError):
             status = Path(f"/proc/{one}/status").read_text()
@@ -154,9 +168,11 @@ def memory_of(pid: int) -> int:
             exe = Path(f"/proc/{one}/exe").readlink()
             if exe.name == "java" and exe == Path(f"/proc/{parent}/exe").readlink():
                 continue  # about to become another program: until then it has its parent's memory, not its own
-            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
-            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total * 1024
+            for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
+                word, size, *_ = line.split()
+                if word in found:
+                    found[word] += int(size) * 1024
+    return Memory(own=found["Pss:"] - found["Pss_File:"], mapped=found["Pss_File:"])
 
 
 class Caught(NamedTuple):
@@ -205,7 +221,7 @@ def catching_up(
     with running(kafka, repository, directory, **settings) as (url, pid):
         while not has_applied(url, until):
             assert Path(f"/proc/{pid}/smaps_rollup").exists(), (directory / "log").read_text()
-            most = max(most, memory_of(pid))
+            most = max(most, memory_of(pid).all)
             time.sleep(0.5)
         yield Caught(url, time.monotonic() - began, most)
 

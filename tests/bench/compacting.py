@@ -4,9 +4,9 @@
 
 Topics as `catching_up` makes them, on one broker that shares the cores, and `quadlog compact` in a process of its own
 each time: its Java has compiled nothing yet.  Memory is what the command, Java and Spark's Python workers have for
-themselves together (PSS), at the most, looked at four times a second.  With `--kafka` the topics are those of a broker
-that runs already, and are made there if they are not there: a second run does not wait for them.  Others go to the
-command, `--memory 700` for one.
+themselves together (PSS), at the most, looked at four times a second; what of that is no file's is told beside it.
+With `--kafka` the topics are those of a broker that runs already, and are made there if they are not there: a second
+run does not wait for them.  Others go to the command, `--memory 700` for one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.broker import Admin
 from quadlog.topics import Topics
-from tests.bench.catching_up import log_of, make_topics, memory_of, produce_log, tree
+from tests.bench.catching_up import Memory, log_of, make_topics, memory_of, produce_log, tree
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class Compacted(NamedTuple):
 
     said: str
     """Its last line."""
-    memory: int
-    """Bytes at the most."""
+    memory: Memory
+    """At the most."""
     cpu_s: float
 
 
@@ -46,11 +46,12 @@ def compacted(kafka: str, repository: str, target: Path, options: Sequence[str] 
     """Run it to its end."""
     command = [sys.executable, "-m", "quadlog", "compact", str(target)]
     command += ["--kafka", kafka, "--dc", "dc1", "--repository", repository, *options]
-    most, cpu_s = 0, 0.0
+    most, cpu_s = Memory(0, 0), 0.0
     with (target.with_suffix(".said")).open("w+") as said:
         with subprocess.Popen(command, stdout=said) as process:
             while process.poll() is None:
-                most, cpu_s = max(most, memory_of(process.pid)), max(cpu_s, cpu_of(process.pid))
+                most = max(most, memory_of(process.pid), key=lambda memory: memory.all)
+                cpu_s = max(cpu_s, cpu_of(process.pid))
                 time.sleep(LOOK_S)
         said.seek(0)
         assert process.returncode == 0, said.read()
@@ -97,7 +98,8 @@ def main() -> None:
             repository = made(kafka, chosen.effects, chosen.subjects)
             for run in range(chosen.runs):
                 found = compacted(kafka, repository, Path(name) / str(run), options)
-                print(f"{found.said}, {found.cpu_s:.0f} s of CPU, {found.memory / 1e6:,.0f} MB", flush=True)
+                memory = f"{found.memory.all / 1e6:,.0f} MB, {found.memory.own / 1e6:,.0f} of them no file's"
+                print(f"{found.said}, {found.cpu_s:.0f} s of CPU, {memory}", flush=True)
 
 
 if __name__ == "__main__":
