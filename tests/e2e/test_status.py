@@ -49,6 +49,12 @@ def knows_of_its_peers(cluster: Cluster, number: int, index: int) -> bool:
     return {(peer["state"], peer["agreed_index"]) for peer in peers} == {("connected", index)}
 
 
+def knows_of_its_workers(cluster: Cluster, number: int, index: int) -> bool:
+    """Of their stores a master knows what their last heartbeats said."""
+    workers = cluster.status(number)["workers"]
+    return {(worker["state"], worker["applied_index"]) for worker in workers} == {("serving", index)}
+
+
 def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
     assert cluster.update(f"INSERT DATA {{ {name()} a 1 }}").status_code == 204  # all have heard each other
     index = cluster.wait_until_equal()
@@ -60,10 +66,8 @@ def test_status_has_what_tools_rely_on(cluster: Cluster) -> None:
         assert status["view"]["members"] == sorted(ids)
         assert status["agreed_index"] == index
         assert [worker["id"] for worker in status["workers"]] == [worker["id"] for worker in dc["workers"]]
-        assert {(worker["state"], worker["applied_index"]) for worker in status["workers"]} == {
-            ("serving", index)
-        }
         assert {peer["id"] for peer in status["peers"]} == set(ids) - {ids[number]}
+        until(partial(knows_of_its_workers, cluster, number, index))
         until(partial(knows_of_its_peers, cluster, number, index))
     assert len({cluster.status(number)["agreed_chain"] for number in range(3)}) == 1
     evaluating = [
