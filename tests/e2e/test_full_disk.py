@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.cluster import Cluster, all_equal
+from tests.e2e.cluster import Cluster, all_equal, until
 from tests.e2e.trouble import logged, reads_served, told
 from tests.lab_helpers import running_lab
 
@@ -108,6 +108,7 @@ def test_a_workers_disk_is_full(lab: Cluster, disk: Path, *, evaluates: bool) ->
         print(f"slowest update: {slowest:.2f} s")
         assert slowest < 5
         filler.unlink()
+        until(lambda: lab.lab.states()[VICTIM] != "running")  # it is dead to its master before it has ended
         lab.lab.start(VICTIM)
         told(lab)
     assert lab.wait_until_equal() == index + 20
