@@ -65,6 +65,11 @@ def until_serving(lab: Cluster, worker: str) -> None:
     until(lambda: all(states(lab, master).get(worker) == "serving" for master in (0, 1)))
 
 
+def until_it_is(lab: Cluster, master: int, *, serving: set[str]) -> None:
+    """Each master hears of workers by itself."""
+    until(lambda: {worker for worker, state in states(lab, master).items() if state == "serving"} == serving)
+
+
 def test_it_is_fed_serves_and_goes(lab: Cluster, tmp_path: Path) -> None:
     for number in range(50):
         assert lab.update(f"INSERT DATA {{ <urn:s{number}> <urn:p> {number} }}").status_code == 204
@@ -83,6 +88,7 @@ def test_it_is_fed_serves_and_goes(lab: Cluster, tmp_path: Path) -> None:
             told(lab)
         told(lab, f"worker-stopped {NEW}")
         for master in (0, 1):
+            until_it_is(lab, master, serving={"dc1-w1"})
             assert dismiss(lab, NEW, master).status_code == 204
             assert states(lab, master) == {"dc1-w1": "serving"}
         told(lab)
