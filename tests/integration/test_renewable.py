@@ -98,6 +98,16 @@ def is_refused(outlet: RenewableOutlet, topic: str) -> bool:
     return bool(outlet.refusal)
 
 
+def is_taken(outlet: RenewableOutlet, topic: str) -> bool:
+    """Said once more where it is refused still: see `is_refused`."""
+    if outlet.refusal:
+        outlet.give_up()
+        renew(outlet)
+    say(outlet, topic, b"taken")
+    until(lambda: outlet.is_settled)
+    return not outlet.refusal
+
+
 def test_a_producer_that_was_refused_is_let_go_of(kafka: str, topic: str, outlet: RenewableOutlet) -> None:
     configure(kafka, topic, "100")
     refused = weakref.ref(outlet._outlet)
@@ -105,6 +115,9 @@ def test_a_producer_that_was_refused_is_let_go_of(kafka: str, topic: str, outlet
     outlet.give_up()
     renew(outlet)
     until(lambda: gc.collect() >= 0 and refused() is None)
+    assert outlet._outlet is not refused(), "another one speaks"
+    configure(kafka, topic, None)
+    until(lambda: is_taken(outlet, topic))
 
 
 # --- what is on its way -----------------------------------------------------------------------------
@@ -145,14 +158,14 @@ class Way:
                     else:
                         server.sendall(data)
         except OSError:
-            pass
+            pass  # either end is gone: so is this way
 
     def _answer(self, server: socket.socket, client: socket.socket) -> None:
         try:
             while data := server.recv(65536):
                 client.sendall(data)
         except OSError:
-            pass
+            pass  # as above
 
     def shut(self) -> None:
         """Whatever is sent from here on is kept."""
