@@ -97,7 +97,9 @@ def test_an_update_above_its_limits_is_rejected_everywhere(
     rejected(answer, reason)
     assert set(reader.answers + elsewhere.answers) == {200}
     assert min(len(reader.answers), len(elsewhere.answers)) > 20
-    told = HTTP.get(f"{impatient.masters[0]}{answer.headers['Location']}").json()
+    elsewhere_too = f"{impatient.masters[0]}{answer.headers['Location']}"
+    until(lambda: HTTP.get(elsewhere_too).json()["state"] != "pending")
+    told = HTTP.get(elsewhere_too).json()
     assert (told["state"], told["index"]) == ("rejected", before + 1)
     assert reason in told["reason"]
     assert pids == {worker["id"]: worker["pid"] for worker in impatient.lab.workers}, "all are still there"
