@@ -1,11 +1,13 @@
 """Catching up: how long a worker takes to the end of a log, effect by effect, by a bundle, and by a copy.
 
     python -m tests.bench.catching_up [--effects 10000 …] [--repeated 0 0.9 …] [--ways incremental compacted full]
+        [--kafka BROKER]
 
 One broker, topics as an evaluating data centre has them, and a real worker process with an empty store, for each way.
 Each effect gives one of `effects * (1 - repeated)` subjects another value: two lines, or one if it had none.  Memory is
 what all processes of the worker have for themselves together (PSS), at the most, looked at twice a second.  A copy is
-that of the worker that went the first way, over the network as it is here.
+that of the worker that went the first way, over the network as it is here.  With `--kafka` the topics are those of a
+broker that runs already, and are made there if they are not there.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from quadlog import codec
+from quadlog.broker import Admin
 from quadlog.core import signature
 from quadlog.core.model import GENESIS, START, Kind, Point, effects_chain, hash_of
 from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
@@ -35,7 +38,7 @@ from quadlog.topics import Topics
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from quadlog.applied import Applied
 
@@ -133,6 +136,21 @@ def produce(kafka: str, values: dict[str, list[bytes]]) -> None:
                     break
                 producer.poll(0.1)
     producer.flush()
+
+
+def made(kafka: str, effects: int, subjects: int) -> str:
+    """The repository with these topics."""
+    repository = f"r{effects}-{subjects}"
+    topics = Topics(repository, "dc1")
+    if not Admin(kafka).ids([topics.effects]):
+        began = time.monotonic()
+        make_topics(kafka, topics)
+        produce_log(kafka, topics, log_of(effects, subjects))
+        print(
+            f"{effects:,} effects on {subjects:,} subjects, made in {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
+    return repository
 
 
 def tree(pid: int) -> Iterator[int]:
@@ -239,34 +257,26 @@ def main() -> None:
     parser.add_argument("--effects", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--repeated", type=float, nargs="+", default=[0.0, 0.9, 0.99])
     parser.add_argument("--ways", nargs="+", default=["incremental", "compacted", "full"])
+    parser.add_argument("--kafka", default="")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, running_broker(Path(name) / "broker") as broker:
-        for effects in chosen.effects:
-            for repeated in chosen.repeated:
-                subjects = max(1, round(effects * (1 - repeated)))
-                repository = f"r{effects}-{subjects}"
-                topics = Topics(repository, "dc1")
-                began = time.monotonic()
-                make_topics(broker.bootstrap, topics)
-                produce_log(broker.bootstrap, topics, log_of(effects, subjects))
-                print(
-                    f"{effects:>10,} effects on {subjects:>10,} subjects, made in {time.monotonic() - began:.0f} s"
-                )
-                with ExitStack() as stack:
-                    for way in chosen.ways:
-                        directory = Path(name) / repository / way
-                        worker = catching_up(broker.bootstrap, repository, directory, effects, catch_up=way)
-                        # The first one stays, and gives the copies.
-                        with (
-                            nullcontext(stack.enter_context(worker))
-                            if way == chosen.ways[0]
-                            else worker as found
-                        ):
-                            rate = f"{effects / found.seconds:9,.0f} effects/s"
-                            print(
-                                f"{way:>12}: {found.seconds:7.1f} s, {rate}, {found.memory / 1e6:6,.0f} MB",
-                                flush=True,
-                            )
+    with tempfile.TemporaryDirectory() as name:
+        own = nullcontext() if chosen.kafka else running_broker(Path(name) / "broker")
+        with own as broker:
+            kafka = broker.bootstrap if broker else chosen.kafka
+            for effects in chosen.effects:
+                for repeated in chosen.repeated:
+                    repository = made(kafka, effects, max(1, round(effects * (1 - repeated))))
+                    all_ways(kafka, repository, Path(name) / repository, effects, chosen.ways)
+
+
+def all_ways(kafka: str, repository: str, directory: Path, effects: int, ways: Sequence[str]) -> None:
+    """Print a line for each; the worker that goes the first one stays, and gives the copies."""
+    with ExitStack() as stack:
+        for number, way in enumerate(ways):
+            worker = catching_up(kafka, repository, directory / f"{number}-{way}", effects, catch_up=way)
+            with worker if number else nullcontext(stack.enter_context(worker)) as found:
+                rate = f"{effects / found.seconds:9,.0f} effects/s"
+                print(f"{way:>12}: {found.seconds:7.1f} s, {rate}, {found.memory / 1e6:6,.0f} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from quadlog.broker import Admin
-from quadlog.topics import Topics
-from tests.bench.catching_up import Memory, log_of, make_topics, memory_of, produce_log, tree
+from tests.bench.catching_up import Memory, made, memory_of, tree
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
@@ -66,21 +64,6 @@ def cpu_of(pid: int) -> float:
             fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
             ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def made(kafka: str, effects: int, subjects: int) -> str:
-    """The repository with these topics."""
-    repository = f"r{effects}-{subjects}"
-    topics = Topics(repository, "dc1")
-    if not Admin(kafka).ids([topics.effects]):
-        began = time.monotonic()
-        make_topics(kafka, topics)
-        produce_log(kafka, topics, log_of(effects, subjects))
-        print(
-            f"{effects:,} effects on {subjects:,} subjects, made in {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
-    return repository
 
 
 def main() -> None:
