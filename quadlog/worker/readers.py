@@ -50,6 +50,10 @@ so that two workers can be asked for the same one."""
 AGAIN_S: Final = 2.0
 """After a process that could not be started (a full disk, say) the next one is tried."""
 
+HURRY: Final = 500
+"""Effects between two looks (2,500 a second) from which on a worker is catching up.  Until the first read no process
+follows it then: to apply all once more would take a third of the time that the worker has for it."""
+
 LOOK_S: Final = 0.02
 """Between two looks whether the worker has gone back."""
 
@@ -76,6 +80,9 @@ class Readers:
         self._numbers = count(1)
         self._failed, self._again_at = "", float("-inf")
         self._asked_at = now().steady
+        self._are_used = self._is_behind = False
+        """Whether anybody has ever asked; else, whether the worker is catching up."""
+        self._seen = feed.index
 
     async def run(self) -> None:
         """Keep the processes in order until this is cancelled; then none is left."""
@@ -88,6 +95,7 @@ class Readers:
 
     def _tend(self) -> None:
         moment = now().steady
+        self._look_whether_behind(moment)
         for reader in list(self._idle):
             reader.weigh()
             is_last = len(self._idle) == 1
@@ -102,9 +110,16 @@ class Readers:
         if not (self._idle or self._busy or self._starting):
             self._feed.follow(anybody=False)
 
+    def _look_whether_behind(self, moment: float) -> None:
+        index = self._feed.index
+        self._is_behind = not self._are_used and index - self._seen > HURRY
+        self._seen = index
+        if self._is_behind:
+            self._asked_at = moment  # one is to be ready when the worker has caught up
+
     @property
     def _are_asked(self) -> bool:
-        return now().steady - self._asked_at <= IDLE_MS
+        return now().steady - self._asked_at <= IDLE_MS and not self._is_behind
 
     def _is_up_to_date(self, reader: Reader) -> bool:
         return reader.follow(self._feed, self._store.applied.index)
@@ -129,8 +144,8 @@ class Readers:
             Unavailable: all are busy, or none could be started.
 
         """
-        self._asked_at = now().steady
-        asked_at = self._asked_at
+        asked_at = self._asked_at = now().steady
+        self._are_used = True
         if anew:
             self._drop_older_than(FRESH_MS)
         while True:

@@ -88,6 +88,32 @@ async def test_where_nobody_reads_no_process_follows_what_is_written(
         assert len(answer.json()["results"]["bindings"]) == 3
 
 
+async def test_before_the_first_read_no_process_follows_a_worker_that_is_catching_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is there again when it has caught up, or is asked."""
+    monkeypatch.setattr(readers_module, "HURRY", 3)
+
+    async def write_for(seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            here.update("INSERT DATA { <urn:x> <urn:n> 1 }")
+            await asyncio.sleep(0.01)
+
+    async with served(tmp_path, most=2) as here:
+        await asyncio.sleep(1)
+        [first] = here.readers._idle
+        await write_for(1)
+        await gone(first.pid)
+        assert (here.readers._idle, here.readers._starting) == ([], 0)
+        await asyncio.sleep(2)
+        [second] = here.readers._idle
+        assert (await here.ask("ASK { <urn:x> <urn:n> 1 }")).json()["boolean"] is True
+        assert second in here.readers._idle
+        await write_for(1)
+        assert second in here.readers._idle, "it is asked, and told of all"
+
+
 async def test_an_idle_process_that_died_is_not_asked(tmp_path: Path) -> None:
     async with served(tmp_path, most=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
