@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
@@ -96,11 +96,20 @@ def in_pieces(net: Net) -> Iterator[UpdateText]:
         yield UpdateText.of(Net(quads, {}))
 
 
-def updates_of(net: Net) -> tuple[UpdateText, Iterator[UpdateText] | None]:
-    """An update that makes it and may take in more; of a large one, such an update without it, and its pieces."""
-    if net.is_one_update:
-        return UpdateText.of(net), None
-    return UpdateText(), in_pieces(net)
+class Updates(NamedTuple):
+    """What makes a change."""
+
+    whole: UpdateText
+    """Makes all of it, or none of one that is made in pieces; more may be taken in."""
+    pieces: Iterator[UpdateText] | None
+    """Of a large one."""
+
+    @staticmethod
+    def of(net: Net) -> Updates:
+        """One update, or pieces where that would be too large."""
+        if net.is_one_update:
+            return Updates(UpdateText.of(net), None)
+        return Updates(UpdateText(), in_pieces(net))
 
 
 @dataclass(slots=True, kw_only=True)

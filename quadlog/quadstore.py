@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from quadlog.commit import UpdateText, net_of, updates_of
+from quadlog.commit import Updates, UpdateText, net_of
 from quadlog.core.control import Control, ControlChange, after
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
@@ -40,7 +40,7 @@ __all__ = ["Applied", "QuadStore"]
 class QuadStore(Stored):
     """A worker's quads with the applied state.
 
-    One thread applies and anticipates; any number may query.
+    One thread applies and anticipates at a time; any number may query.
     """
 
     def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
@@ -182,9 +182,20 @@ class QuadStore(Stored):
         together with what the records ``anticipated`` stand for: that stays.  Where that is no later state, they
         undo what was applied since, and all that is half made.
         """
+        self.apply_updates(Updates.of(net_of(changes)), applied, anticipated=anticipated, controls=controls)
+
+    def apply_updates(
+        self,
+        updates: Updates,
+        applied: Applied,
+        *,
+        anticipated: Sequence[Quad] = (),
+        controls: Sequence[ControlChange] = (),
+    ) -> None:
+        """As `apply`, of changes that are updates already."""
         back = applied.index <= self._applied.index
         assert back or not self.half_undone, "what is half undone is undone before anything else is applied"
-        update, pieces = updates_of(net_of(changes))
+        update, pieces = updates
         if pieces:
             self._make_in_pieces(pieces, self._begun.mark(applied.index, back=back))
         self._conclude(update, applied, back=back, anticipated=anticipated, controls=controls)
@@ -271,7 +282,7 @@ class QuadStore(Stored):
         In one update; of large ones the records first.  The caller has closed the gate.
         """
         records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
-        update, pieces = updates_of(net_of(lines))
+        update, pieces = Updates.of(net_of(lines))
         self._replace(update, (), records)
         for each in chain([update], pieces or ()):
             self._carry_out(each)
@@ -283,7 +294,7 @@ class QuadStore(Stored):
         """Undo what the newest records stand for, or all; the records go last, if not all in one update."""
         records = list(self._ahead) if records is None else records
         if records:
-            update, pieces = updates_of(undoing(records))
+            update, pieces = Updates.of(undoing(records))
             self._replace(update, records, ())
             for each in chain(pieces or (), [update]):
                 self._carry_out(each)

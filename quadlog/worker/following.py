@@ -8,10 +8,11 @@ import structlog
 
 from quadlog.applied import Applied, InAgreed, InEffects
 from quadlog.clock import now
+from quadlog.commit import Updates, net_of
 from quadlog.core import control, signature
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Rewind, Seed
 from quadlog.errors import ForeignRecord, StateError, Unavailable
-from quadlog.failpoints import Failpoint, visit
+from quadlog.worker.commits import Commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,6 +62,7 @@ class Following:
 
         """
         self._topics, self._store, self._feed, self._hearing = topics, store, feed, hearing
+        self.commits: Final = Commits(store)
         self._tenure, self._returning, self._host = tenure, returning, host
         self._lacking: Seed | None = None
         """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
@@ -139,6 +141,7 @@ class Following:
                 self._is_fed = True
                 backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
             case Cut() as cut:
+                self.commits.settle()
                 log.info("the log was cut", behind=cut.index, epoch=cut.epoch)
                 backlog.cut(cut.index)
                 self._tenure.meet_cut(cut.epoch)
@@ -147,10 +150,15 @@ class Following:
 
     def _hear_effects(self, record: Record, part: codec.Part | None) -> None:
         effects = self._hearing.effects
-        match _understood(record, part, effects.hear):
-            case Effect() as effect:
-                behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
-                self._hearing.backlog.add_effect(effect, behind)
+        said = _understood(record, part, effects.hear)
+        if said is None:
+            return
+        if isinstance(said, Effect):
+            behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
+            self._hearing.backlog.add_effect(said, behind)
+            return
+        self.commits.settle()
+        match said:
             case Fence() as fence:
                 self._tenure.meet(fence)
             case Handover() as handover:
@@ -161,24 +169,26 @@ class Following:
                 if self._host.lacks(seed):
                     self._lacking = seed
                     self._tenure.retire()
-            case None:
-                pass
 
     # --- applying -----------------------------------------------------------------------------------
 
     def apply(self) -> None:
-        """Apply a batch of the effects whose entries are here, in one commit."""
+        """Apply a batch of the effects whose entries are here, in one commit.
+
+        It may be under way when this returns, where there is another batch and no duty.
+        """
         self._apply()
         if self._host.stretch is not None:
             self._host.stretch.note(self._store.applied.index, now().steady, goes_on=self.has_more)
         self._look_whether_full()
 
     def _apply(self) -> None:
-        store, backlog = self._store, self._hearing.backlog
+        commits, backlog = self.commits, self._hearing.backlog
         self._returning.take_up()
-        pairs = backlog.batch(store.applied.point)
+        pairs = backlog.batch(commits.last.point)
         self.has_more = False
         if not pairs:
+            commits.settle()
             self._tell_of(backlog.stranger)
         if not pairs or not self.goes_on:
             return
@@ -187,12 +197,14 @@ class Following:
         self._check_signatures(effects)
         last = pairs[-1]
         applied = Applied.after(last.effect, last.in_agreed, last.in_effects)
-        self._feed.add(effects, applied)
         controls = control.changes_of((pair.entry, pair.effect) for pair in pairs)
-        store.apply(lines, applied, anticipated=anticipated, controls=controls)
-        visit(Failpoint.AFTER_APPLY)
+        updates = Updates.of(net_of(lines))
+        commits.settle()
+        self._feed.add(effects, applied)
         backlog.drop(applied.index)
         self.has_more = backlog.has_effects and backlog.first_entry is not None
+        aside = self.has_more and not self._tenure.has_duty and not self._returning.owes
+        commits.commit(updates, applied, anticipated=anticipated, controls=controls, aside=aside)
         self._tenure.applied(effects)
 
     def _tell_of(self, stranger: int) -> None:
@@ -203,7 +215,7 @@ class Following:
 
     def _check_signatures(self, effects: Sequence[Effect]) -> None:
         """Does each lead from the state that the one before left to the one that it says?"""
-        after = self._store.applied.signature
+        after = self.commits.last.signature
         for effect in effects:
             after = signature.after(after, effect)
             if after.to_bytes(32, "big") != effect.signature_after:

@@ -145,6 +145,7 @@ class Replica:
 
     def start(self) -> None:
         """Begin to apply."""
+        self._following.commits.begin()
         self._thread.start()
         self._pulse.start()
         self.tenure.start()
@@ -225,6 +226,7 @@ class Replica:
         try:
             while self._turn():
                 pass
+            self._following.commits.close()
             self._pulse.end()
         except BaseException as error:  # a panic of pyoxigraph's is no Exception
             log.exception("the worker cannot go on")

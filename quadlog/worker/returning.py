@@ -52,8 +52,8 @@ class Returning:
         """
         self._store, self._feed, self._hearing, self._tenure = store, feed, hearing, tenure
         self._past, self._host = Past(topics, host.backwards), host
-        self._owes = store.applied.heard is not None
-        """Whether entries that were undone may have to wait again."""
+        self.owes = store.applied.heard is not None
+        """Whether entries that were undone may have to wait again, behind what is in the store then."""
         self.is_lost = False
         """Whether the store cannot go back where it has to: it is given up."""
 
@@ -72,7 +72,7 @@ class Returning:
             except StateError as error:
                 self._give_up(error)
                 return
-            self._owes = True
+            self.owes = True
             self._feed.end_back(store.applied.index)
         self._hearing.effects.stand(backlog.signature or as_bytes(store.applied.signature))
 
@@ -82,9 +82,9 @@ class Returning:
         They are read from the topic when something waits for them, and not before the cut: it drops nearly all of them.
         """
         hearing = self._hearing
-        if not (self._owes and hearing.is_cut and (hearing.backlog.has_effects or self._tenure.has_duty)):
+        if not (self.owes and hearing.is_cut and (hearing.backlog.has_effects or self._tenure.has_duty)):
             return
-        self._owes = False
+        self.owes = False
         applied, first = self._store.applied, hearing.backlog.first_entry
         last = first.index - 1 if first else hearing.agreed.last.index
         if last <= applied.index:

@@ -69,12 +69,12 @@ async def test_during_a_large_commit_reads_show_what_was_before_and_do_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with served(tmp_path, most=1) as here:
-        store, commit = here.worker.store, here.worker.store.apply
+        store, commit = here.worker.store, here.worker.store.apply_updates
         here.worker.replica._following._feed = here.readers._feed = Feed(store.applied.index, kept=1000)
         assert (await here.ask("ASK {}")).status_code == 200
         [first] = here.readers._idle
         commits: list[Any] = []
-        monkeypatch.setattr(store, "apply", lambda *args, **named: commits.append((args, named)))
+        monkeypatch.setattr(store, "apply_updates", lambda *args, **named: commits.append((args, named)))
         here.update("INSERT DATA {" + " ".join(f"<urn:x> <urn:n> {n} ." for n in range(100)) + "}")
         assert (await here.ask("ASK { <urn:x> ?p ?o }")).json()["boolean"] is False
         assert here.readers._idle == [first]
