@@ -29,6 +29,7 @@ from quadlog.core.lines import quads_of
 from quadlog.quaddir import FILES
 from quadlog.quadstore import QuadStore
 from quadlog.server import YOUNG
+from tests.bench.asked import Scribe, seconds
 from tests.bench.figures import Applying
 from tests.bench.workload import LISTS, Workload, setup, texts
 from tests.integration.rehearsal import TOPICS, Log, Worker
@@ -136,6 +137,7 @@ def measure(directory: Path, *, updates: int, history: int = HISTORY) -> list[Ap
                     plain=_plain(base, place / "plain", said),
                     bare=_bare(base, place, log.effects()),
                     evaluated=evaluated,
+                    asked=_asked(base, place, said),
                     followed={batch: _followed(base, place, log, batch) for batch in BATCHES},
                 )
                 runs.append(run)
@@ -152,6 +154,7 @@ def _best(runs: Sequence[Applying]) -> Applying:
         plain=max(run.plain for run in runs),
         bare=max(run.bare for run in runs),
         evaluated=max(run.evaluated for run in runs),
+        asked=max(run.asked for run in runs),
         followed={batch: max(run.followed[batch] for run in runs) for batch in BATCHES},
     )
 
@@ -192,9 +195,27 @@ def _text(effects: Sequence[Effect]) -> str:
 
 
 def _evaluated(base: Path, place: Path, said: Sequence[str]) -> tuple[float, Log]:
-    log = Log()
     shutil.copytree(base, place / "evaluates")
-    worker = Worker(place, log, "evaluates")
+    worker = Worker(place, Log(), "evaluates")
+    rate = _evaluate(worker, said)
+    worker.close()
+    return rate, worker.log
+
+
+def _asked(base: Path, place: Path, said: Sequence[str]) -> float:
+    shutil.copytree(base, place / "asked")
+    worker = Worker(place, Log(), "asked")
+    worker.store._store = scribe = Scribe(worker.store._store)  # type: ignore[assignment]
+    _evaluate(worker, said)
+    asked = tuple(scribe.asked)
+    worker.close()
+    store = Store(shutil.copytree(base, place / "asked-again") / FILES)
+    return len(said) / seconds(store, asked)
+
+
+def _evaluate(worker: Worker, said: Sequence[str]) -> float:
+    """All of it, from the duty on; entries a second of its thread's CPU."""
+    log = worker.log
     worker.take_over()
     for text in said:
         log.agree(text)
@@ -204,17 +225,18 @@ def _evaluated(base: Path, place: Path, said: Sequence[str]) -> tuple[float, Log
         worker.turn()
         worker.hear(TOPICS.effects)
         worker.turn()
-    rate = len(said) / (time.thread_time() - began)
-    worker.close()
-    return rate, log
+    return len(said) / (time.thread_time() - began)
 
 
 def _followed(base: Path, place: Path, log: Log, batch: int) -> float:
-    """`batch` effects are there at once; a commit takes what it takes."""
     name = f"follows-{batch}"
     shutil.copytree(base, place / name)
-    worker = Worker(place, log, name)
-    count = len(log.records[TOPICS.agreed])
+    return followed(Worker(place, log, name), batch)
+
+
+def followed(worker: Worker, batch: int) -> float:
+    """Effects a second of its thread's CPU; `batch` of them are there at once, and a commit takes what it takes."""
+    count = len(worker.log.records[TOPICS.agreed])
     began = time.thread_time()
     while worker.store.applied.index < count:
         worker.hear(TOPICS.agreed, batch)

@@ -1,18 +1,20 @@
 """Catching up: how long a worker takes to the end of a log, effect by effect, by a bundle, and by a copy.
 
     python -m tests.bench.catching_up [--effects 10000 …] [--repeated 0 0.9 …] [--ways incremental compacted full]
-        [--kafka BROKER]
+        [--kafka BROKER] [--alone]
 
 One broker, topics as an evaluating data centre has them, and a real worker process with an empty store, for each way.
 Each effect gives one of `effects * (1 - repeated)` subjects another value: two lines, or one if it had none.  Memory is
 what all processes of the worker have for themselves together (PSS), at the most, looked at twice a second.  A copy is
 that of the worker that went the first way, over the network as it is here.  With `--kafka` the topics are those of a
-broker that runs already, and are made there if they are not there.
+broker that runs already, and are made there if they are not there.  With `--alone` the first 200,000 effects of the
+same log are also applied as `make bench` has it (`applying`): without Kafka, by the CPU of one thread that does all.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import subprocess
 import sys
@@ -34,7 +36,10 @@ from quadlog.core.model import GENESIS, START, Kind, Point, effects_chain, hash_
 from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
 from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
+from quadlog.server import YOUNG
 from quadlog.topics import Topics
+from tests.bench.applying import followed
+from tests.integration.rehearsal import TOPICS, Log, Worker
 from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
@@ -43,6 +48,8 @@ if TYPE_CHECKING:
     from quadlog.applied import Applied
 
 TERM: Final = hash_of(b"term")
+ALONE: Final = 200_000
+"""Effects that are applied as `make bench` has it."""
 BODY: Final = b"DELETE WHERE { <urn:s> <urn:p> ?o } ; INSERT DATA { <urn:s> <urn:p> 1 }"
 
 
@@ -258,6 +265,7 @@ def main() -> None:
     parser.add_argument("--repeated", type=float, nargs="+", default=[0.0, 0.9, 0.99])
     parser.add_argument("--ways", nargs="+", default=["incremental", "compacted", "full"])
     parser.add_argument("--kafka", default="")
+    parser.add_argument("--alone", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         own = nullcontext() if chosen.kafka else running_broker(Path(name) / "broker")
@@ -265,8 +273,25 @@ def main() -> None:
             kafka = broker.bootstrap if broker else chosen.kafka
             for effects in chosen.effects:
                 for repeated in chosen.repeated:
-                    repository = made(kafka, effects, max(1, round(effects * (1 - repeated))))
+                    subjects = max(1, round(effects * (1 - repeated)))
+                    repository = made(kafka, effects, subjects)
+                    if chosen.alone:
+                        rate = alone(Path(name) / f"{repository}-alone", effects, subjects)
+                        print(f"       alone: {rate:19,.0f} effects/s of CPU")
                     all_ways(kafka, repository, Path(name) / repository, effects, chosen.ways)
+
+
+def alone(directory: Path, effects: int, subjects: int) -> float:
+    """The rate of a follower in batches of 1,000, as `applying` measures it."""
+    log = Log()
+    began = Fence(term=TERM, attempt=1, worker="w")
+    log.produce(TOPICS.effects, key=b"1", values=[codec.encode_fence(began)], headers=[])
+    for entry, effect in islice(log_of(effects, subjects), ALONE):
+        log.produce(TOPICS.agreed, key=b"1", values=codec.encode_entry(entry), headers=[])
+        log.produce(TOPICS.effects, key=b"1", values=codec.encode_effect(effect), headers=[])
+    gc.freeze()
+    gc.set_threshold(YOUNG)  # as in a worker's process
+    return followed(Worker(directory, log, "follows"), 1_000)
 
 
 def all_ways(kafka: str, repository: str, directory: Path, effects: int, ways: Sequence[str]) -> None:

@@ -100,5 +100,7 @@ class Applying:
     bare: float
     """Its own best batch of the same quads."""
     evaluated: float
+    asked: float
+    """What its store is asked while it evaluates, asked again by nobody else: evaluating cannot be faster."""
     followed: Mapping[int, float]
     """By the number of effects that are there at once."""

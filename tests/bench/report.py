@@ -127,10 +127,18 @@ def applying_table(applying: Sequence[Applying]) -> Table:
     table = Table(title="one worker alone: updates a second, and as a share of pyoxigraph's own")
     batches = applying[0].followed if applying else ()
     follows = (f"follows, {batch} at once" for batch in batches)
-    for column in ("", "appends before", "pyoxigraph update", "evaluates", *follows, "bare quads"):
+    for column in (
+        "",
+        "appends before",
+        "pyoxigraph update",
+        "evaluates",
+        "its store alone",
+        *follows,
+        "bare quads",
+    ):
         table.add_column(column, justify="right" if column else "left")
     for one in applying:
-        rates = (one.evaluated, *one.followed.values(), one.bare)
+        rates = (one.evaluated, one.asked, *one.followed.values(), one.bare)
         shares = (f"{rate:.0f} ({rate / one.plain:.2f})" for rate in rates)
         table.add_row(one.workload, str(one.history), f"{one.plain:.0f}", *shares)
     return table
