@@ -103,13 +103,15 @@ class Updates(NamedTuple):
     """Makes all of it, or none of one that is made in pieces; more may be taken in."""
     pieces: Iterator[UpdateText] | None
     """Of a large one."""
+    lines: int
+    """That come or go."""
 
     @staticmethod
     def of(net: Net) -> Updates:
         """One update, or pieces where that would be too large."""
         if net.is_one_update:
-            return Updates(UpdateText.of(net), None)
-        return Updates(UpdateText(), in_pieces(net))
+            return Updates(UpdateText.of(net), None, len(net.quads))
+        return Updates(UpdateText(), in_pieces(net), len(net.quads))
 
 
 @dataclass(slots=True, kw_only=True)

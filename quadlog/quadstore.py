@@ -22,6 +22,7 @@ from quadlog.commit import Updates, UpdateText, net_of
 from quadlog.core.control import Control, ControlChange, after
 from quadlog.errors import SetupError, StateError
 from quadlog.failpoints import Failpoint, within
+from quadlog.flushing import Flushing
 from quadlog.halves import Begun
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.quaddir import FILES, bytes_of, copy_name, new_reserved_graph, open_locked, reserved_graph
@@ -54,6 +55,7 @@ class QuadStore(Stored):
         """Records of what was anticipated, with their numbers."""
         self._number = 0
         self._begun = Begun(reserved)
+        self._flushing = Flushing(store.flush)
 
     @classmethod
     def open(cls, path: Path) -> QuadStore:
@@ -195,10 +197,11 @@ class QuadStore(Stored):
         """As `apply`, of changes that are updates already."""
         back = applied.index <= self._applied.index
         assert back or not self.half_undone, "what is half undone is undone before anything else is applied"
-        update, pieces = updates
+        update, pieces, lines = updates
         if pieces:
             self._make_in_pieces(pieces, self._begun.mark(applied.index, back=back))
         self._conclude(update, applied, back=back, anticipated=anticipated, controls=controls)
+        self._flushing.changed(lines, applied.quads)
 
     def take(
         self,
@@ -282,19 +285,20 @@ class QuadStore(Stored):
         In one update; of large ones the records first.  The caller has closed the gate.
         """
         records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
-        update, pieces = Updates.of(net_of(lines))
+        update, pieces, changed = Updates.of(net_of(lines))
         self._replace(update, (), records)
         for each in chain([update], pieces or ()):
             self._carry_out(each)
         self._ahead.update((record, self._number + n) for n, record in enumerate(records))
         self._number += len(records)
+        self._flushing.changed(changed + len(records), self._applied.quads)
         return records
 
     def take_back(self, records: Sequence[Quad] | None = None) -> None:
         """Undo what the newest records stand for, or all; the records go last, if not all in one update."""
         records = list(self._ahead) if records is None else records
         if records:
-            update, pieces = Updates.of(undoing(records))
+            update, pieces, _ = Updates.of(undoing(records))
             self._replace(update, records, ())
             for each in chain(pieces or (), [update]):
                 self._carry_out(each)
@@ -316,8 +320,9 @@ class QuadStore(Stored):
 
     def close(self) -> None:
         """Flush, and let go of the directory."""
+        self._flushing.close()
         self._store.flush()
-        del self._store
+        del self._store, self._flushing
 
 
 def _change_of(quad: Quad) -> ControlChange:
