@@ -1,11 +1,11 @@
 """Spark's classes as Java keeps them in an archive, parsed and verified: what a session of Spark starts with.
 
 It is made once for each Java and each PySpark, at set-up or before the first session, by a small compaction on a broker
-of its own (`rehearsal.py`).  What it holds is of one Java, and of these jars at these places: with any others, Java
-leaves it alone.  Beside it in the cache:
+of its own (`rehearsal.py`).  What it holds is of one Java, and of these jars at these places, of this size and time:
+with any others, Java leaves it alone, so after PySpark was installed anew it is made anew.  Beside it in the cache:
 
     spark-<key>.jsa        the archive; empty where Java did not write one
-    spark-<key>.json       its checksum, and of which PySpark it is
+    spark-<key>.json       its checksum, and of which PySpark, as it was installed, it is
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def class_archive(java: Java, jars: Jars, cache: Path, say: Callable[[str], None
     """Options of Java by which Spark's driver starts with the archive; none where there is none."""
     archive = jars.home / f"spark-{named(java, str(pyspark_jars()))}.jsa"
     try:
-        if is_usable(archive) and not _is_sound(archive):
-            say(f"{archive} is damaged: it is made again")
+        if is_usable(archive) and (wrong := _wrong_with(archive)):
+            say(f"{archive} {wrong}: it is made again")
             archive.unlink(missing_ok=True)
         if not archive.exists():
             _clear(jars.home)
@@ -64,15 +64,34 @@ def _run_spark(installation: Installation, about: Path, directory: Path, made: P
         subprocess.run(  # noqa: S603  our own command
             leashed(rehearsal), stdout=said, stderr=said, timeout=REHEARSAL_TIMEOUT, check=True
         )
-    about.write_text(json.dumps({"crc32": _sum(made), "of": str(pyspark_jars())}))
+    describe(about, made)
 
 
-def _is_sound(archive: Path) -> bool:
-    """Whether it holds what was written.  Java looks at its head only, and dies of what else is wrong."""
+def describe(about: Path, made: Path) -> None:
+    """Write down what an archive holds, and what it was made of."""
+    jars = pyspark_jars()
+    about.write_text(json.dumps({"crc32": _sum(made), "of": str(jars), "installed": _installed(jars)}))
+
+
+def _wrong_with(archive: Path) -> str | None:
+    """Why it is of no use, if so.
+
+    Java looks at the head of the file only, and dies of what else is wrong; of jars that are not those it was made of
+    Java says nothing that anybody hears, and starts without it.
+    """
     try:
-        return bool(json.loads(_about(archive).read_text())["crc32"] == _sum(archive))
+        about = json.loads(_about(archive).read_text())
+        if about.get("installed") != _installed(pyspark_jars()):
+            return "is of a PySpark that was installed anew since"
+        return None if about["crc32"] == _sum(archive) else "is damaged"
     except (OSError, ValueError, KeyError):
-        return False
+        return "is damaged"
+
+
+def _installed(jars: Path) -> int:
+    """A checksum of what Java compares of each jar: name, size in bytes, and time of its last change in seconds."""
+    found = sorted((path.name, path.stat()) for path in jars.glob("*.jar"))
+    return zlib.crc32(repr([(name, of.st_size, int(of.st_mtime)) for name, of in found]).encode())
 
 
 def _clear(home: Path) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,7 +58,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     def run(_: Installation, about: Path, __: Path, made: Path) -> None:
         made.write_bytes(b"classes" * 1000)
-        about.write_text(json.dumps({"crc32": zlib.crc32(made.read_bytes()), "of": sys.prefix}))
+        spark_classes.describe(about, made)
         found.append(made)
 
     monkeypatch.setattr(spark_classes, "_run_spark", run)
@@ -159,6 +159,26 @@ def test_damage_is_seen(
     assert class_archive(JAVA, jars, jars.home.parent, print)
     assert "is damaged" in capsys.readouterr().out
     assert archive.read_bytes() == whole
+    assert len(runs) == 2
+
+
+def test_a_pyspark_that_is_installed_anew_has_a_new_archive(
+    jars: Jars,
+    runs: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The same files at the same place, of another time: Java would not take the archive, and say nothing."""
+    installed = tmp_path / "pyspark"
+    installed.mkdir()
+    (installed / "spark.jar").write_bytes(b"classes")
+    monkeypatch.setattr(spark_classes, "pyspark_jars", lambda: installed)
+    class_archive(JAVA, jars, jars.home.parent, print)
+    os.utime(installed / "spark.jar", (0, 0))
+    for _ in range(2):
+        assert class_archive(JAVA, jars, jars.home.parent, print)
+    assert "installed anew since: it is made again" in capsys.readouterr().out
     assert len(runs) == 2
 
 
