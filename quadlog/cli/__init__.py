@@ -1,0 +1,67 @@
+"""The `quadlog` command: one door, sub-commands that import what they need when they run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from quadlog import __version__
+from quadlog.cli import comparing, peers, ranges, running, wholes
+from quadlog.errors import QuadlogError
+from quadlog.kafka.cli import app as kafka_app
+from quadlog.lab.cli import app as lab_app
+
+app = typer.Typer(
+    name="quadlog",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Many masters share one log of quads.",
+)
+app.command("master")(running.master)
+app.command("worker")(running.worker)
+app.command("demo")(running.demo)
+app.command("import")(wholes.import_quads)
+app.command("export")(wholes.export_quads)
+app.command("backup")(wholes.backup_store)
+app.command("archive")(ranges.archive)
+app.command("compact")(ranges.compact)
+app.command("verify")(comparing.verify)
+app.command("diff")(comparing.diff)
+app.add_typer(lab_app, name="lab")
+app.add_typer(kafka_app, name="kafka")
+
+dc_app = typer.Typer(no_args_is_help=True, help="A data centre as a whole.")
+dc_app.command("rebuild")(peers.rebuild)
+app.add_typer(dc_app, name="dc")
+
+tx_app = typer.Typer(no_args_is_help=True, help="Transactions that are in the log.")
+tx_app.command("revert")(comparing.revert)
+app.add_typer(tx_app, name="tx")
+
+peer_app = typer.Typer(no_args_is_help=True, help="Masters that agree on the order.")
+peer_app.command("list")(peers.peer_list)
+peer_app.command("add")(peers.peer_add)
+peer_app.command("remove")(peers.peer_remove)
+app.add_typer(peer_app, name="peer")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"quadlog {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command; an error of ours is one message on stderr and exit code 1."""
+    try:
+        app()
+    except QuadlogError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.exit(1)

@@ -1,0 +1,68 @@
+"""Who agrees on the order, and data centres that begin anew."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quadlog.cli.options import Config  # noqa: TC001 - typer reads the annotation
+
+At = Annotated[str, typer.Option("--at", help="URL of a master that is a peer.")]
+PeerId = Annotated[str, typer.Argument(metavar="ID", help="Id of a master, such as dc4-m1.")]
+
+
+def peer_list(at: At) -> None:
+    """Name all masters, as this one knows them: peer or outside, decided or not, heard or not."""
+    from quadlog.peers import list_peers  # noqa: PLC0415
+
+    list_peers(at, typer.echo)
+
+
+def peer_add(
+    name: PeerId, dc: Annotated[str, typer.Argument(metavar="DC", help="Its data centre.")], at: At
+) -> None:
+    """Make a master a peer.  All settings name it already, and it runs."""
+    from quadlog.peers import add_peer  # noqa: PLC0415
+
+    add_peer(at, name, dc, typer.echo)
+
+
+def peer_remove(
+    name: PeerId,
+    at: At,
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="No majority is left, and the others are gone for good.")
+    ] = False,
+    survivor: Annotated[
+        list[str] | None, typer.Option(help="With --force: one that is left; all are to be named.")
+    ] = None,
+) -> None:
+    """Make a master a peer no more: it takes no writes then, and nobody waits for it."""
+    from quadlog.peers import remove_peer  # noqa: PLC0415
+
+    if force is not bool(survivor):
+        raise typer.BadParameter(
+            "--force needs all that are left as --survivor ID, and they mean nothing without it"
+        )
+    remove_peer(at, name, typer.echo, survivor or ())
+
+
+def rebuild(
+    config: Config,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it.  Without it: say what is lost, and what would be done.")
+    ] = False,
+) -> None:
+    """Make the topics of this master's data centre anew out of a peer's.  Once, while nothing runs there."""
+    from quadlog.logs import start_logging  # noqa: PLC0415
+    from quadlog.master.muted.rebuild import MutedRebuild  # noqa: PLC0415
+    from quadlog.master.rebuild import Rebuild  # noqa: PLC0415
+    from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
+
+    settings = MasterSettings.load(config)
+    start_logging(settings.log_level)
+    kind = MutedRebuild if settings.role is Role.MUTED else Rebuild
+    kind(settings, typer.echo).run(is_meant=yes)

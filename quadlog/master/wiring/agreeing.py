@@ -1,0 +1,128 @@
+"""What a node agrees by: posts and payloads, its own and the others'."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from consumers.payloads import PayloadsConsumer
+from quadlog.broker import records_between
+from quadlog.core.agreement import Agreement
+from quadlog.core.messages import Limits, Pace
+from quadlog.errors import Unavailable
+from quadlog.master.hearing import Hearing
+from quadlog.master.intake import Intake
+from quadlog.master.joining import Joined, Joining, Reach
+from quadlog.master.listening import Ears
+from quadlog.master.relay import Relay
+from quadlog.master.twins import Twins
+from quadlog.master.wiring.world import chain_in
+
+if TYPE_CHECKING:
+    from producers.rounds import RoundsProducer
+    from quadlog.master.acquiring import Acquiring
+    from quadlog.master.sites import Sites
+    from quadlog.master.wiring.world import World
+
+log = structlog.get_logger()
+
+
+def agreement_of(world: World) -> Agreement:
+    """The agreement, as it was saved; of who does not vote a blank one."""
+    settings, store = world.settings, world.store
+    durable = store.durable()
+    return Agreement(
+        node=settings.node_id,
+        incarnation=store.incarnation,
+        masters=world.sites.first_peers,
+        durable=durable if settings.voting else replace(durable, blank=True),
+        logged=store,
+        pace=Pace(
+            window=settings.round_window_ms,
+            idle=settings.idle_round * 1000,
+            lag=settings.max_peer_lag * 1000,
+        ),
+        limits=Limits(),
+        witnesses=world.sites.witnesses,
+    )
+
+
+def twins_of(world: World) -> Twins:
+    """Who tells whether somebody else posts as this master."""
+    kafka, topic = world.settings.kafka, world.sites.own.rounds
+
+    def read(start: int, end: int) -> None:
+        def look() -> None:
+            try:
+                twins.look(records_between(kafka, topic, start, end))
+            except Unavailable as error:
+                log.warning("cannot see who else posts here", reason=str(error))
+
+        world.server.call_soon(lambda: asyncio.to_thread(look))
+
+    twins = Twins(world.sites.node, world.store.incarnation, world.store.sequence, read=read)
+    return twins
+
+
+def ears_of(sites: Sites) -> Ears:
+    """Which topic says what."""
+    return Ears(
+        rounds={topics.rounds: dc for dc, topics in sites.topics.items()},
+        agreed=sites.own.agreed,
+        sources={sites.topics[dc].effects: dc for dc in sites.others},
+        sides={sites.topics[dc].agreed: dc for dc in sites.others},
+        own=sites.own.followed,
+        status=sites.own.status,
+    )
+
+
+def intakes_of(world: World) -> dict[str, Intake]:
+    """Of the own payloads topic and the peers'."""
+    sites, store, own = world.sites, world.store, world.sites.own.payloads
+    intakes = {
+        own: Intake(
+            PayloadsConsumer(told=(sites.node, world.payloads_end)),
+            store.position(own) or 0,
+            is_own=True,
+            alone_from=None if sites.has_company else world.payloads_end,
+        )
+    }
+    peers: dict[str, Intake] = {}
+    for dc in sites.others:
+        topic = sites.topics[dc].payloads
+        consumer, position = PayloadsConsumer(origins=[dc]), store.position(topic) or 0
+        intakes[topic] = peers[dc] = Intake(consumer, position, dc=dc, originals=peers)
+    return intakes
+
+
+def joining_of(world: World, agreement: Agreement) -> Joining:
+    """Who reads a stronger side's log beside the own one."""
+    sites, tails, chain_at = world.sites, world.tails, chain_in(world.store)
+
+    def find(joined: Joined) -> None:
+        world.server.call_soon(lambda: world.sources.fork(joined, chain_at, world.inbox.put))
+
+    return Joining(
+        agreement,
+        world.store.beside,
+        sites.dc_of,
+        Reach(
+            find=find,
+            read=lambda dc, offset: tails.read(sites.topics[dc].agreed, offset),
+            leave=lambda dc: tails.leave(sites.topics[dc].agreed),
+        ),
+    )
+
+
+def relay_of(world: World, acquiring: Acquiring, posts: RoundsProducer) -> Relay:
+    """Who brings what comes by way of another data centre."""
+    sites = world.sites
+    return Relay(
+        Hearing(sites.node, sites.dc_of, patience_ms=sites.patience_ms),
+        intakes={intake.dc: intake for intake in acquiring.peers.values()},
+        pass_on=posts.pass_on,
+        read=lambda dc, offset: world.tails.read(sites.topics[dc].payloads, offset),
+    )

@@ -1,0 +1,172 @@
+"""What a node does with what is agreed, in the topics of its data centre: log, effects, duty, limits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from consumers.effects_ledger import EffectsLedger
+from producers.agreed import AgreedProducer
+from producers.checkpoint import CheckpointProducer
+from quadlog.broker import STARTING_S, end_of
+from quadlog.clock import wall
+from quadlog.core.limits import LogLimits
+from quadlog.core.model import first_view
+from quadlog.core.records import Handover
+from quadlog.failpoints import Failpoint, visit
+from quadlog.master.archiver import Archiver
+from quadlog.master.backups_kept import BackupsKept
+from quadlog.master.copying import Copying, Reach
+from quadlog.master.duty import Duty, move_of
+from quadlog.master.events import Located, Published, Regained
+from quadlog.master.scribe import Scribe
+from quadlog.master.trimming import Trimming
+from quadlog.master.updates import new_id
+from quadlog.master.wiring.world import chain_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from producers.effects import EffectsMirror
+    from quadlog.core.agreement import Agreement
+    from quadlog.core.records import Cut, Place
+    from quadlog.master.acquiring import Acquiring
+    from quadlog.master.bodies import Bodies
+    from quadlog.master.crew import Crew
+    from quadlog.master.wiring.world import World
+
+EFFECTS_COMPARED: Final = 20
+"""Records looked at for the states that workers have to be in, where no new effect tells."""
+
+
+def scribe_of(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
+    """Who writes the agreed topic, and has entries brought that are to be written and were forgotten."""
+
+    def written(place: Place | Cut, offset: int) -> None:
+        if not world.sites.has_company:  # else it is heard, in one order with what the others write
+            world.inbox.put(Published(place, offset))
+
+    def regain(index: int) -> None:
+        world.server.call_soon(
+            lambda: world.sources.regain(index, chain_at, lambda entries: world.inbox.put(Regained(entries)))
+        )
+
+    chain_at = chain_in(world.store)
+    return Scribe(
+        mouth=AgreedProducer(world.outlet, world.sites.own.agreed, world.sites.node),
+        saved=world.store,
+        payload=bodies.__getitem__,
+        view=lambda: agreement.view,
+        written=written,
+        regain=regain,
+        settle=world.outlet.flush,
+        last=agreement.last.index,
+    )
+
+
+def _duties(world: World) -> tuple[Handover, Handover]:
+    """Who evaluates, as it was agreed and as the effects say; at first it is the first view's home."""
+    view = first_view(world.sites.first_peers, world.sites.witnesses)
+    first = Handover(index=0, term=view.id, dc=view.home)
+    return world.store.duty() or (first, first)
+
+
+def ledger_of(world: World) -> EffectsLedger:
+    """The states after the newest effects: those that workers have to be in."""
+    store, sites = world.store, world.sites
+    index, attempt, rewound = store.effects()
+    _, duty = _duties(world)
+    ledger = EffectsLedger(index=index, attempt=attempt, duty=duty, rewound=rewound, seed=store.seed())
+    _, effects = end_of(world.settings.kafka, sites.own.effects, count=EFFECTS_COMPARED, timeout=STARTING_S)
+    ledger.recall(effects)
+    return ledger
+
+
+def duty_of(
+    world: World,
+    agreement: Agreement,
+    acquiring: Acquiring,
+    ledger: EffectsLedger,
+    mirror: EffectsMirror,
+    *,
+    crew: Crew,
+) -> Duty:
+    """Which data centre evaluates, and who says so."""
+    sites = world.sites
+
+    def hand_over(handover: Handover) -> None:
+        mirror.hand_over(handover, at=wall())
+        visit(Failpoint.HANDED_OVER, world.effects.flush)
+
+    def propose(moved: Handover, dc: str) -> None:
+        acquiring.submit(move_of(moved, dc, node=sites.node, node_dc=sites.dc, new_id=new_id()))
+
+    agreed, _ = _duties(world)
+    return Duty(
+        dc=sites.dc,
+        view=agreement.view,
+        dcs=[sites.dc_of[name] for name in agreement.view.members],
+        agreed=agreed,
+        ledger=ledger,
+        crew=crew,
+        locate=lambda handover: world.server.call_soon(
+            lambda: world.sources.locate(handover, lambda found: world.inbox.put(Located(found)))
+        ),
+        hand_over=hand_over,
+        propose=propose,
+        witnesses=sites.witnesses,
+    )
+
+
+def copying_of(
+    world: World,
+    ledger: EffectsLedger,
+    mirror: EffectsMirror,
+    scribe: Scribe,
+    *,
+    foresee: Callable[[], None],
+) -> Copying:
+    """Who copies another data centre's effects."""
+    sites, tails = world.sites, world.tails
+    return Copying(
+        dc=sites.dc,
+        ledger=ledger,
+        mirror=mirror,
+        reach=Reach(
+            find=lambda wanted: world.server.call_soon(lambda: world.sources.find(wanted, world.inbox.put)),
+            read=lambda dc, offset: tails.read(sites.topics[dc].effects, offset),
+            leave=lambda dc: tails.leave(sites.topics[dc].effects),
+            newest_cut=lambda: scribe.newest_cut,
+            settle=world.effects.flush,
+            foresee=foresee,
+        ),
+    )
+
+
+def trimming_of(world: World) -> Trimming:
+    """Who shortens the log, where settings ask for that."""
+    settings = world.settings
+
+    def begin(work: Callable[[], None]) -> None:
+        world.server.call_soon(lambda: asyncio.to_thread(work))
+
+    limits = LogLimits(
+        size=settings.log_max_size,
+        depth_s=settings.log_max_depth,
+        hard_size=settings.log_hard_max_size,
+    )
+    own, directory = world.sites.own, settings.log_archive
+    archiver = Archiver(directory, settings, own) if directory is not None else None
+    backups = BackupsKept(settings.backups, settings.kafka, own) if settings.backups is not None else None
+    checkpoints = CheckpointProducer(world.outlet, own.checkpoint, world.sites.node)
+    return Trimming(
+        settings.kafka,
+        own,
+        limits,
+        every_s=settings.log_trim_every,
+        begin=begin,
+        say=lambda checkpoint, acked: checkpoints.say(checkpoint, acked, at=wall()),
+        chain_at=chain_in(world.store),
+        archiver=archiver,
+        backups=backups,
+    )

@@ -1,0 +1,41 @@
+"""How a node reaches the workers of its data centre."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadlog.master.watch import Hands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.core.records import Handover
+    from quadlog.master.crew import Worker
+    from quadlog.master.wiring.world import World
+
+
+def hands_of(world: World, sow: Callable[[Worker], None]) -> Hands:
+    """What is done about a worker that is silent, wrong or without a seed."""
+    soon, doors = world.server.call_soon, world.doors
+    return Hands(
+        knock=lambda worker: soon(lambda: doors.knock(worker)),
+        mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
+        sow=sow,
+    )
+
+
+def tell_floor(world: World, url: str, floor: tuple[int, int]) -> None:
+    """Have a worker void what an earlier view says behind that index."""
+    epoch, index = floor
+    world.server.call_soon(lambda: world.doors.tell_floor(url, {"epoch": epoch, "index": index}))
+
+
+def appoint(world: World, url: str, duty: Handover) -> None:
+    """Ask a worker to evaluate."""
+    body: dict[str, str | int] = {
+        "dc": duty.dc,
+        "term": duty.term.hex(),
+        "handover": duty.index,
+        "epoch": duty.epoch,
+    }
+    world.server.call_soon(lambda: world.doors.ask_to_evaluate(url, body))

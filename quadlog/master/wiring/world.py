@@ -1,0 +1,49 @@
+"""What a node stands in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.broker import KafkaOutlet, RenewableOutlet
+    from quadlog.master.doors import Doors
+    from quadlog.master.inbox import Inbox
+    from quadlog.master.sites import Sites
+    from quadlog.master.sources import Sources
+    from quadlog.master.tails import Tails
+    from quadlog.server import Server
+    from quadlog.settings import MasterSettings
+    from quadlog.store import MasterStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a node stands in."""
+
+    settings: MasterSettings
+    sites: Sites
+    store: MasterStore
+    outlet: KafkaOutlet
+    effects: RenewableOutlet
+    """To the own effects alone: they may be full."""
+    inbox: Inbox
+    tails: Tails
+    server: Server
+    """Runs what takes longer than a turn."""
+    sources: Sources
+    doors: Doors
+    payloads_end: int
+    """Where the own payloads ended at this start."""
+
+
+def chain_in(store: MasterStore) -> Callable[[int], bytes | None]:
+    """Chain hash of the own entry at an index."""
+
+    def chain_at(index: int) -> bytes | None:
+        entry = store.entry(index)
+        return None if entry is None else entry[0]
+
+    return chain_at

@@ -1,0 +1,13 @@
+"""Settings: one TOML file, `QUADLOG_…` environment variables win.
+
+Keys are the classic ones of an enterprise RDF cluster (`node-id`, `master-url`, `peer.1.id`, …).
+"""
+
+from __future__ import annotations
+
+from quadlog.settings.common import MIB, NO_LONGER
+from quadlog.settings.company import Peer, Role
+from quadlog.settings.master import MasterSettings
+from quadlog.settings.worker import WorkerSettings
+
+__all__ = ["MIB", "NO_LONGER", "MasterSettings", "Peer", "Role", "WorkerSettings"]

@@ -1,0 +1,113 @@
+"""What masters and workers have in common, and how it is read: the environment here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from quadlog import failpoints
+from quadlog.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIB = 1024 * 1024
+
+
+def kebab(name: str) -> str:
+    """The name of a key in the file, by that of its field."""
+    return name.replace("_", "-")
+
+
+NO_LONGER: Final = {
+    "incremental-update-limit": "a worker reckons with what each way takes, see catch-up",
+    "manual-replication": "a worker that needs a copy takes one by itself, see catch-up",
+    "remote-replication": "a worker copies one of its own data centre, by itself, see catch-up",
+}
+"""Settings of systems of this kind that mean nothing here, and what there is instead."""
+
+
+class NodeSettings(BaseSettings):
+    """What masters and workers have in common."""
+
+    model_config = SettingsConfigDict(
+        alias_generator=kebab,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    node_id: str
+    dc: str
+    repository: str = "main"
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=1, le=65535)]
+    kafka: str
+    """Bootstrap servers of this data centre's own Kafka."""
+    max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
+    """Bytes of one update's text (above it: 413), and of all that one update LOADs."""
+    backups: Path | None = None
+    """Directory of `quadlog backup`: a worker that nobody gives a copy takes one, a master keeps the log behind it."""
+    spark_master: str = "local[2]"
+    """Where Spark makes a worker's bundles, and a master's archive."""
+    spark_memory: Annotated[int, Field(ge=512)] = 512
+    """MB of heap, of its driver and of each executor."""
+    log_level: str = "info"
+    failpoint: str = ""
+    """Where a test lets this process die, see `quadlog.failpoints`."""
+
+    @field_validator("failpoint")
+    @classmethod
+    def _is_a_failpoint(cls, text: str) -> str:
+        failpoints.parse(text)
+        return text
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` passes in: it has already laid the environment over the file."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @classmethod
+    def load(cls, path: Path, environ: Mapping[str, str] | None = None) -> Self:
+        """Read `path`, lay `QUADLOG_…` over it, validate.
+
+        Raises:
+            SetupError: names the file, each wrong key and what it should be.
+
+        """
+        try:
+            values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:  # not there, not UTF-8, not TOML
+            message = f"settings file {path} cannot be read: {error}"
+            raise SetupError(message) from error
+        environment = os.environ if environ is None else environ
+        for name, instead in NO_LONGER.items():
+            if name in values or f"QUADLOG_{name.upper().replace('-', '_')}" in environment:
+                message = (
+                    f"{name} is no longer supported: {instead}; take it out of {path} and of the environment"
+                )
+                raise SetupError(message)
+        for name in cls.model_fields:
+            value = environment.get(f"QUADLOG_{name.upper()}")
+            if value is not None:
+                values[kebab(name)] = value
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            message = f"settings in {path} (and QUADLOG_… variables) are not usable: {wrong}"
+            raise SetupError(message) from error

@@ -1,0 +1,113 @@
+"""What a master is set to."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
+from typing import Annotated, Final, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from quadlog.core.consistency import Consistency
+from quadlog.settings.common import MIB
+from quadlog.settings.company import CompanySettings, Role
+
+
+def _unless_off(value: object) -> object:
+    return None if value == "off" else value
+
+
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _duration(value: object) -> float | None:
+    if value is None or value == "off":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value))
+    if found is None or float(found[1]) <= 0:
+        raise ValueError(f"{value!r} is no duration: say it with a unit, as 7d, 12h, 30m or 45s, or off")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+LEAST_LAG: Final = 3
+"""Idle rounds that `max-peer-lag` may last at least: who is out of reach is noticed after two and a half, and then
+heard by way of another data centre."""
+ADVISED_LAG: Final = 5
+"""Idle rounds with which a slow link, or a busy machine, does not make it a split."""
+
+
+class MasterSettings(CompanySettings):
+    """Settings of one master."""
+
+    master_url: str
+    max_waiting: Annotated[int, Field(ge=1)] = 100_000
+    """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
+    max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB
+    """Bytes that open updates may hold together, bodies and 16 KiB for each; above it: 503."""
+    request_timeout: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds after which a write that is not decided yet is answered with 503 and `/tx/{id}`."""
+    round_window_ms: Annotated[float, Field(ge=0)] = 8.0
+    """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
+    max_peer_lag: Annotated[float, Field(gt=0)] = inf
+    """Seconds without a word from a peer after which it is given up: each side then goes on by itself.  None at all:
+    nobody is.  At least `LEAST_LAG` idle rounds."""
+    idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
+    """Seconds between the posts of an idle master."""
+    read_consistency: Consistency = Consistency.SESSION
+    """What a read shows that does not say `Quadlog-Consistency`; the same at every master of a repository."""
+    worker_timeout: Annotated[float, Field(gt=0)] = 2.0
+    """Seconds without a heartbeat after which a worker counts as down."""
+    max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
+    """Seconds for which a worker may lack what is decided, and an entry its effect, before an alarm tells."""
+    log_max_size: Annotated[Annotated[int, Field(ge=1000)] | None, BeforeValidator(_unless_off)] = None
+    """Entries that the topics of this data centre keep, with their effects; above it the oldest go.  `off`: none do."""
+    log_max_depth: Annotated[float | None, BeforeValidator(_duration)] = None
+    """Seconds, said with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry goes.  `off`: never."""
+    log_hard_max_size: Annotated[Annotated[int, Field(ge=1000)] | None, BeforeValidator(_unless_off)] = None
+    """Entries above which no worker is waited for that lacks the oldest: it copies another one's store."""
+    log_trim_every: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds between two looks at these limits."""
+    log_archive: Path | None = None
+    """Directory to which the log goes before it goes from Kafka, the same one for all masters of a data centre."""
+    kafka_replication: Annotated[int, Field(ge=1)] = 1
+    """Replication factor of topics that this master creates."""
+
+    @model_validator(mode="after")
+    def _limits_mean_something(self) -> Self:
+        size, hard = self.log_max_size, self.log_hard_max_size
+        is_any = size is not None or self.log_max_depth is not None
+        if is_any and self.role is Role.MUTED:
+            message = "a muted master's topics are not shortened: take log-max-size and log-max-depth out"
+            raise ValueError(message)
+        if self.log_archive is not None and not is_any:
+            message = "log-archive says where the log goes: set log-max-size or log-max-depth, too"
+            raise ValueError(message)
+        if hard is not None and not is_any:
+            message = "log-hard-max-size says how long workers are waited for: set log-max-size or log-max-depth, too"
+            raise ValueError(message)
+        if hard is not None and size is not None and hard < size:
+            message = f"log-hard-max-size ({hard}) is below log-max-size ({size}): it is to be above"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _nobody_is_given_up_too_soon(self) -> Self:
+        if self.max_peer_lag < LEAST_LAG * self.idle_round:
+            message = (
+                f"max-peer-lag ({self.max_peer_lag:g} s) has to be at least {LEAST_LAG} times idle-round"
+                f" ({self.idle_round:g} s): who is heard by way of another data centre would be given up before that is"
+                f" begun. Set it to {ADVISED_LAG * self.idle_round:g} or more, or leave it out: then nobody is given up"
+            )
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _largest_fits(self) -> Self:
+        if self.max_open_requests_size < self.max_transaction_size * 3 + MIB:
+            message = (
+                f"max-open-requests-size ({self.max_open_requests_size}) has to be at least three times"
+                f" max-transaction-size ({self.max_transaction_size}) and 1 MiB, or the largest update never fits"
+            )
+            raise ValueError(message)
+        return self
