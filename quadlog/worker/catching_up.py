@@ -27,12 +27,10 @@ from quadlog.quadstore import QuadStore
 from quadlog.taking import take
 from quadlog.worker.full import Full
 from quadlog.worker.mend import QUADS
-from quadlog.worker.rates import LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.bundle import Manifest
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
     from quadlog.worker.rates import RatesFile
@@ -74,13 +72,16 @@ class CatchingUp:
         self._bundle: Final = settings.data_dir / BUNDLE
         self._rates, self._full, self._tell = rates, Full(settings, topics, rates), tell
         self._behind, self._obstacle = 0, ""
+        self.newest = 0
+        """Index of the newest effect at this start; 0: nobody could tell."""
 
     def run(self) -> QuadStore:
         """Take a bundle or a copy, if that is the better way, or the only one.  Returns the store to go on with."""
         self._tidy()
         try:
             self._come_into_the_log()
-            behind = self._newest() - self._store.applied.index
+            self.newest = self._look_for_the_newest()
+            behind = self.newest - self._store.applied.index
             if behind > 0:
                 self._behind = behind
                 self._catch_up(behind)
@@ -164,7 +165,7 @@ class CatchingUp:
         for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _newest(self) -> int:
+    def _look_for_the_newest(self) -> int:
         """Index of the newest effect on the topic; whether it counts nobody has looked."""
         kafka, topic = self._settings.kafka, self._topics.effects
         end, _ = end_of(kafka, topic, count=0, timeout=_LOOK_S)
@@ -185,7 +186,7 @@ class CatchingUp:
         made = time.monotonic()
         manifest = take(self._store, self._bundle)
         taken = time.monotonic()
-        self._keep_rate(manifest, taken - began)
+        self._rates.keep_bundle(manifest.effects, taken - began)
         log.info(
             "took a bundle",
             first=manifest.before.index + 1,
@@ -228,8 +229,3 @@ class CatchingUp:
         done = subprocess.run(command, check=False)  # noqa: S603 - our own program
         if done.returncode:
             raise QuadlogError(f"quadlog compact ended with {done.returncode}; what it said stands above")
-
-    def _keep_rate(self, manifest: Manifest, seconds: float) -> None:
-        worked = seconds - self._rates.read().start_s
-        if manifest.effects >= 10 * LEAST and worked > 0:
-            self._rates.keep(compacted=manifest.effects / worked)

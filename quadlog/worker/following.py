@@ -179,7 +179,7 @@ class Following:
         """
         self._apply()
         if self._host.stretch is not None:
-            self._host.stretch.note(self._store.applied.index, now().steady, goes_on=self.has_more)
+            self._host.stretch.note(self._store.applied.index, now().steady)
         self._look_whether_full()
 
     def _apply(self) -> None:

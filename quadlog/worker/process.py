@@ -12,6 +12,7 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import failpoints
 from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, backwards, end_of, why_full
+from quadlog.packing import Compression, speed_of
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
@@ -57,7 +58,10 @@ class WorkerProcess:
         tidy(settings.data_dir)
         store = QuadStore.open(settings.data_dir / QUADS)
         self._topics: Final = Topics(settings.repository, settings.dc)
-        self._rates: Final = RatesFile(settings.data_dir / RATES, speed=settings.net_speed_bits_per_sec)
+        self._rates: Final = RatesFile(
+            settings.data_dir / RATES,
+            speed=speed_of(settings.net_speed_bits_per_sec, Compression(settings.copy_compression)),
+        )
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._effects: Final = RenewableOutlet(settings.kafka, client=f"{settings.node_id}-effects")
         self._voice: Final = Voice(
@@ -69,7 +73,9 @@ class WorkerProcess:
             self._outlet, self._topics.status, lambda _: self._voice.beat_taken()
         )
         with Early(settings, store, self._server, self._status.say) as early:
-            self._store: Final = CatchingUp(settings, self._topics, store, self._rates, early.tell).run()
+            catching_up = CatchingUp(settings, self._topics, store, self._rates, early.tell)
+            self._store: Final = catching_up.run()
+        self._newest: Final = catching_up.newest
         self._health: Final = Health()
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
@@ -113,7 +119,7 @@ class WorkerProcess:
                 backwards=partial(backwards, settings.kafka),
                 agreed_end=self._agreed_end,
                 lacks=self._seedbed.hear,
-                stretch=Stretch(self._rates),
+                stretch=Stretch(self._rates, self._newest),
             ),
             health=self._health,
         )

@@ -11,8 +11,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-LEAST: Final = 5_000
+LEAST: Final = 20_000
 """Effects that a measurement takes at the least: of less its start tells more than its rate."""
+
+
+TELLING: Final = 500_000
+"""Effects of a bundle that tell how fast they are compacted: of less, the start of Spark is most of the time."""
+LEAST_START_S: Final = 1.0
 
 
 class Measured(TypedDict, total=False):
@@ -20,6 +25,7 @@ class Measured(TypedDict, total=False):
 
     incremental: float
     compacted: float
+    start_s: float
     copied: float
     restored: float
 
@@ -47,6 +53,15 @@ class RatesFile:
         making.write_text(json.dumps(self._measured() | rates))
         making.replace(self._path)
 
+    def keep_bundle(self, effects: int, seconds: float) -> None:
+        """What making and taking a bundle took: a large one tells the rate, a small one what comes before."""
+        rates = self.read()
+        worked = seconds - rates.start_s
+        if effects >= TELLING and worked > 0:
+            self.keep(compacted=effects / worked)
+        else:
+            self.keep(start_s=max(seconds - effects / rates.compacted, LEAST_START_S))
+
     def _measured(self) -> dict[str, float]:
         try:
             said: dict[str, Any] = json.loads(self._path.read_text())
@@ -58,27 +73,38 @@ class RatesFile:
 
 
 class Stretch:
-    """Measures while batch after batch is applied, with no wait between them."""
+    """Measures a start: from its first turn until all is applied, effect by effect, that was on the topic then.
 
-    def __init__(self, file: RatesFile) -> None:
-        """None goes on."""
-        self._file = file
-        self._began, self._first = 0.0, 0
+    All of it, with the waits for Kafka: of a batch that was heard and decoded before, the rate is that of its commit.
+    """
 
-    def note(self, index: int, moment: float, *, goes_on: bool) -> None:
+    def __init__(self, file: RatesFile, until: int) -> None:
+        """It has not begun.
+
+        Args:
+            file: where the rate is kept.
+            until: index of the newest effect at this start.
+
+        """
+        self._file, self._until = file, until
+        self._began: tuple[int, float] | None = None
+        self._is_over = False
+
+    def note(self, index: int, moment: float) -> None:
         """After a turn.
 
         Args:
             index: of the effect applied last.
             moment: now, in steady milliseconds.
-            goes_on: whether there may be more to apply.
 
         """
-        if not self._began:
-            self._began, self._first = (moment, index) if goes_on else (0.0, 0)
+        if self._is_over:
             return
-        if not goes_on:
-            effects, seconds = index - self._first, (moment - self._began) / 1000
-            self._began = 0.0
-            if effects >= LEAST and seconds > 0:
-                self._file.keep(incremental=effects / seconds)
+        if self._began is None:
+            self._began = index, moment
+            self._is_over = self._until - index < LEAST
+        elif index >= self._until:
+            self._is_over = True
+            first, began = self._began
+            if moment > began:
+                self._file.keep(incremental=(index - first) * 1000 / (moment - began))

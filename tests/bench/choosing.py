@@ -132,7 +132,9 @@ class Choosing:
         file = directory / "data" / "rates.json"
         if file.exists():
             read = RatesFile(file).read()
-            RatesFile(self._rates).keep(incremental=read.incremental, compacted=read.compacted)
+            RatesFile(self._rates).keep(
+                incremental=read.incremental, compacted=read.compacted, start_s=read.start_s
+            )
 
 
 def main() -> None:

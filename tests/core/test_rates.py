@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.core.catchup import Rates, Way, choose
-from quadlog.worker.rates import LEAST, RatesFile, Stretch
+from quadlog.worker.rates import LEAST, LEAST_START_S, TELLING, RatesFile, Stretch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,9 @@ def file(tmp_path: Path) -> RatesFile:
 
 
 GIGABYTE = 1_000_000_000
+
+RATES = Rates(incremental=10_000.0, compacted=40_000.0, start_s=15.0)
+"""Such as a machine may have measured."""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,7 @@ GIGABYTE = 1_000_000_000
 )
 def test_the_documented_rule(behind: int, size: int | None, least_s: float, factor: float, way: Way) -> None:
     """At 10,000 effects/s, by a bundle 40,000 after 15 s, over 104,857,600 bits/s."""
-    assert choose(behind, Rates(), size=size, least_s=least_s, factor=factor).way is way
+    assert choose(behind, RATES, size=size, least_s=least_s, factor=factor).way is way
 
 
 def test_each_way_is_kept_by_itself(file: RatesFile) -> None:
@@ -79,37 +83,64 @@ def test_what_cannot_be_read_is_guessed(tmp_path: Path, text: str) -> None:
     assert RatesFile(tmp_path / "rates.json").read() == Rates()
 
 
-def test_a_stretch_is_measured_from_its_first_batch_to_its_last(file: RatesFile) -> None:
-    stretch = Stretch(file)
-    for index, moment, goes_on in ((100, 1_000.0, True), (3_100, 1_500.0, True), (6_100, 2_000.0, True)):
-        stretch.note(index, moment, goes_on=goes_on)
+def test_a_start_is_measured_with_all_its_waits(file: RatesFile) -> None:
+    stretch = Stretch(file, until=30_100)
+    for index, moment in ((100, 1_000.0), (100, 1_500.0), (20_100, 2_000.0), (30_099, 3_500.0)):
+        stretch.note(index, moment)
     assert file.read() == Rates()
-    stretch.note(6_100, 2_000.0, goes_on=False)
-    assert file.read().incremental == 6_000.0
+    stretch.note(30_200, 4_010.0)
+    assert file.read().incremental == pytest.approx(10_000.0)
+
+
+def test_what_comes_later_is_not_of_a_start(file: RatesFile) -> None:
+    stretch = Stretch(file, until=LEAST)
+    stretch.note(0, 1_000.0)
+    stretch.note(LEAST, 2_000.0)
+    stretch.note(9 * LEAST, 2_001.0)
+    assert file.read().incremental == LEAST
 
 
 def test_a_short_one_says_nothing(file: RatesFile) -> None:
-    stretch = Stretch(file)
-    stretch.note(1, 1.0, goes_on=True)
-    stretch.note(LEAST, 1_000.0, goes_on=False)
-    stretch.note(LEAST, 9_000.0, goes_on=False)
-    stretch.note(2 * LEAST, 10_000.0, goes_on=False)
+    stretch = Stretch(file, until=LEAST)
+    stretch.note(1, 1.0)
+    stretch.note(LEAST, 1_000.0)
+    stretch.note(2 * LEAST, 10_000.0)
     assert file.read() == Rates()
+
+
+def test_a_large_bundle_tells_the_rate_and_a_small_one_the_start(file: RatesFile) -> None:
+    file.keep(start_s=15.0)
+    file.keep_bundle(10 * TELLING, 65.0)
+    assert file.read() == Rates(compacted=TELLING / 5, start_s=15.0)
+    file.keep_bundle(TELLING // 5, 8.0)
+    assert file.read() == Rates(compacted=TELLING / 5, start_s=7.0)
+
+
+@pytest.mark.parametrize(("effects", "seconds"), [(10, 0.1), (2 * TELLING, 7.0)])
+def test_a_bundle_that_is_there_at_once_needs_no_start(file: RatesFile, effects: int, seconds: float) -> None:
+    """Not less than nothing, and no rate without an end."""
+    file.keep(start_s=7.0)
+    file.keep_bundle(effects, seconds)
+    assert file.read() == Rates(start_s=LEAST_START_S)
 
 
 @pytest.mark.parametrize(
     ("behind", "rates", "way"),
     [
-        (0, Rates(), Way.INCREMENTAL),
-        (599_999, Rates(incremental=1_000.0), Way.INCREMENTAL),  # 600 s at the most
-        (601_000, Rates(incremental=1_000.0), Way.COMPACTED),
-        (601_000, Rates(incremental=1_000.0, compacted=1_500.0), Way.COMPACTED),  # 601 > 1.3 * 415.7
-        (601_000, Rates(incremental=1_000.0, compacted=1_300.0), Way.INCREMENTAL),  # 601 < 1.3 * 477.3
-        (601_000, Rates(incremental=1_000.0, start_s=500.0), Way.INCREMENTAL),
-        (6_000_000, Rates(), Way.INCREMENTAL),
-        (6_001_000, Rates(), Way.COMPACTED),
-        (10_000_000, Rates(incremental=20_000.0), Way.INCREMENTAL),
-        (100_000_000, Rates(incremental=20_000.0), Way.COMPACTED),
+        (0, RATES, Way.INCREMENTAL),
+        (599_999, replace(RATES, incremental=1_000.0), Way.INCREMENTAL),  # 600 s at the most
+        (601_000, replace(RATES, incremental=1_000.0), Way.COMPACTED),
+        (601_000, replace(RATES, incremental=1_000.0, compacted=1_500.0), Way.COMPACTED),  # 601 > 1.3 * 415.7
+        (
+            601_000,
+            replace(RATES, incremental=1_000.0, compacted=1_300.0),
+            Way.INCREMENTAL,
+        ),  # 601 < 1.3 * 477.3
+        (601_000, replace(RATES, incremental=1_000.0, start_s=500.0), Way.INCREMENTAL),
+        (6_000_000, RATES, Way.INCREMENTAL),
+        (6_001_000, RATES, Way.COMPACTED),
+        (10_000_000, replace(RATES, incremental=20_000.0), Way.INCREMENTAL),
+        (100_000_000, replace(RATES, incremental=20_000.0), Way.COMPACTED),
     ],
 )
 def test_what_was_measured_decides(behind: int, rates: Rates, way: Way) -> None:

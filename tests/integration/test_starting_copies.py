@@ -50,7 +50,7 @@ class Starting:
     def run(self, **settings: float | str | Path) -> tuple[int, list[str]]:
         """The index that it begins to hear the log at, and what it said."""
         self.monkeypatch.setattr(catching_up, "AGAIN_S", 0.0)
-        self.monkeypatch.setattr(CatchingUp, "_newest", lambda _: self.newest)
+        self.monkeypatch.setattr(CatchingUp, "_look_for_the_newest", lambda _: self.newest)
         self.monkeypatch.setattr(CatchingUp, "_compact", _refused)
         beginnings = self.beginnings
 
