@@ -15,6 +15,9 @@ LEAST: Final = 20_000
 """Effects that a measurement takes at the least: of less its start tells more than its rate."""
 
 
+IDLE_MS: Final = 5_000.0
+"""Without a further effect, after which a start is not measured any more: what the topic held may have been a branch,
+or nobody evaluates, and its end would come with tomorrow's updates."""
 TELLING: Final = 500_000
 """Effects of a bundle that tell how fast they are compacted: of less, the start of Spark is most of the time."""
 LEAST_START_S: Final = 1.0
@@ -88,6 +91,7 @@ class Stretch:
         """
         self._file, self._until = file, until
         self._began: tuple[int, float] | None = None
+        self._moved = 0, 0.0
         self._is_over = False
 
     def note(self, index: int, moment: float) -> None:
@@ -101,10 +105,14 @@ class Stretch:
         if self._is_over:
             return
         if self._began is None:
-            self._began = index, moment
+            self._began = self._moved = index, moment
             self._is_over = self._until - index < LEAST
         elif index >= self._until:
             self._is_over = True
             first, began = self._began
             if moment > began:
                 self._file.keep(incremental=(index - first) * 1000 / (moment - began))
+        elif index != self._moved[0]:
+            self._moved = index, moment
+        else:
+            self._is_over = moment - self._moved[1] > IDLE_MS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.catchup import Rates, Way, choose
-from quadlog.worker.rates import LEAST, LEAST_START_S, TELLING, RatesFile, Stretch
+from quadlog.worker.rates import IDLE_MS, LEAST, LEAST_START_S, TELLING, RatesFile, Stretch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +98,20 @@ def test_what_comes_later_is_not_of_a_start(file: RatesFile) -> None:
     stretch.note(LEAST, 2_000.0)
     stretch.note(9 * LEAST, 2_001.0)
     assert file.read().incremental == LEAST
+
+
+def test_a_start_that_waits_for_others_says_nothing(file: RatesFile) -> None:
+    stretch = Stretch(file, until=2 * LEAST)
+    for index, moment in ((0, 0.0), (LEAST, 6_000.0), (LEAST, 6_001.0 + IDLE_MS), (2 * LEAST, 20_000.0)):
+        stretch.note(index, moment)
+    assert file.read() == Rates()
+
+
+def test_a_start_that_goes_on_slowly_is_measured(file: RatesFile) -> None:
+    stretch = Stretch(file, until=2 * LEAST)
+    for index, moment in ((0, 0.0), (LEAST, 6_000.0), (LEAST, 10_000.0), (2 * LEAST, 20_000.0)):
+        stretch.note(index, moment)
+    assert file.read().incremental == LEAST / 10
 
 
 def test_a_short_one_says_nothing(file: RatesFile) -> None:
