@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 TERM: Final = hash_of(b"term")
 ALONE: Final = 200_000
 """Effects that are applied as `make bench` has it."""
+LOOK_S: Final = 0.1
+"""Between two looks at whether all is applied."""
+MEMORY_EACH: Final = 5
+"""Looks, one of which is at the memory, too: that takes longer."""
 BODY: Final = b"DELETE WHERE { <urn:s> <urn:p> ?o } ; INSERT DATA { <urn:s> <urn:p> 1 }"
 
 
@@ -244,10 +248,13 @@ def catching_up(
     """A worker that goes on when it has caught up."""
     began, most = time.monotonic(), 0
     with running(kafka, repository, directory, **settings) as (url, pid):
-        while not has_applied(url, until):
-            assert Path(f"/proc/{pid}/smaps_rollup").exists(), (directory / "log").read_text()
-            most = max(most, memory_of(pid).all)
-            time.sleep(0.5)
+        for look in count():
+            if has_applied(url, until):
+                break
+            if look % MEMORY_EACH == 0:
+                assert Path(f"/proc/{pid}/smaps_rollup").exists(), (directory / "log").read_text()
+                most = max(most, memory_of(pid).all)
+            time.sleep(LOOK_S)
         yield Caught(url, time.monotonic() - began, most)
 
 
