@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,6 +23,9 @@ PATIENCE_S: Final = 3.0
 """How long a broker has to answer."""
 ANSWER_S: Final = 15.0
 """How long an answer is waited for at the most; then it is lost."""
+
+REFRESH_MS: Final = 1_000
+"""Between two looks at which brokers there are: the one to be asked may have been stopped, see `Identities._renew`."""
 
 log = structlog.get_logger()
 
@@ -72,13 +76,20 @@ class Identities:
 
         """
         # What keeps it from the broker keeps the tail from it, whose consumer tells.
-        self._settings: Final = {**COMMON, "bootstrap.servers": bootstrap, "log_level": 0}
+        self._settings: Final = {
+            **COMMON,
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "topic.metadata.refresh.interval.ms": REFRESH_MS,
+        }
         self._client = AdminClient(self._settings)
         self._lost: list[tuple[AdminClient, Mapping[str, Any]]] = []
         """Who never answered: a client has to live as long as it may."""
         self._known: Final = dict(known)
         self._asked: dict[str, Any] = {}
         self._asked_at = float("-inf")
+        self._is_unanswered = False
+        """Whether of what was asked last something was not answered."""
         self._missing_since: dict[str, float] = {}
 
     def look(self) -> dict[str, tuple[str | None, bool]]:
@@ -91,8 +102,11 @@ class Identities:
         found: dict[str, tuple[str | None, bool]] = {}
         if self._asked and all(future.done() for future in self._asked.values()):
             asked, self._asked = self._asked, {}
+            self._is_unanswered = False
             for topic, future in asked.items():
                 found |= self._take(topic, future)
+            if self._is_unanswered:
+                self._renew()
         elif self._asked and time.monotonic() - self._asked_at > ANSWER_S:
             self._give_up()
         if not self._asked and time.monotonic() - self._asked_at >= EVERY_S:
@@ -111,6 +125,18 @@ class Identities:
         self._client, self._asked = AdminClient(self._settings), {}
         self._asked_at = float("-inf")
 
+    def _renew(self) -> None:
+        """Another client asks, which learns anew which brokers there are.
+
+        The old one asks the broker that its metadata name as the controller, with KRaft any that lived then.  If that
+        one is stopped, librdkafka connects to it again and again without a pause, as long as a request waits for it:
+        a whole core (decision 41).
+        """
+        ended, self._client = self._client, AdminClient(self._settings)
+        # To end one takes as long as its threads need.
+        threading.Thread(target=_forget, args=([ended],), name="ended", daemon=True).start()
+        del ended
+
     @property
     def is_asking(self) -> bool:
         """Whether an answer is to come."""
@@ -125,7 +151,8 @@ class Identities:
         try:
             answer = id_in(future)
         except KafkaException:
-            return {}  # out of reach: the tail waits for it, too
+            self._is_unanswered = True  # out of reach: the tail waits for it, too
+            return {}
         if answer is None:
             since = self._missing_since.setdefault(topic, time.monotonic())
             is_gone = known is not None and time.monotonic() - since > GONE_S
@@ -135,3 +162,7 @@ class Identities:
             return {}
         self._known[topic] = answer
         return {topic: (answer, known is not None)}
+
+
+def _forget(clients: list[AdminClient]) -> None:
+    clients.clear()

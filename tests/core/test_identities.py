@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaError, KafkaException
+
 from quadlog.broker.identity import ANSWER_S, EVERY_S, Identities
 
 if TYPE_CHECKING:
@@ -37,3 +39,30 @@ def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.
     lost.set_result(SimpleNamespace(topic_id="late"))
     moment[0] += EVERY_S
     assert identities.look() == {}, "what comes late is not heard"
+
+
+def test_who_was_not_answered_asks_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whom it asks stands in the client's metadata, and may be a broker that is stopped."""
+    moment, asked = [100.0], list[tuple[object, Future[Any]]]()
+
+    def ask(client: object, topics: object) -> dict[str, Future[Any]]:
+        del topics
+        asked.append((client, Future()))
+        return {"t": asked[-1][1]}
+
+    monkeypatch.setattr("quadlog.broker.identity.ask_ids", ask)
+    monkeypatch.setattr("quadlog.broker.identity.time.monotonic", lambda: moment[0])
+    identities = Identities("127.0.0.1:1", {"t": None})
+    unknown, late = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), KafkaError(KafkaError.REQUEST_TIMED_OUT)
+    for error in (unknown, late, None):
+        identities.look()
+        future = asked[-1][1]
+        future.set_exception(KafkaException(error)) if error else future.set_result(
+            SimpleNamespace(topic_id="id")
+        )
+        moment[0] += EVERY_S
+    assert identities.look() == {"t": ("id", False)}
+    [first, second, third, fourth] = [client for client, _ in asked]
+    assert first is second, "there is no such topic: that is an answer"
+    assert second is not third
+    assert third is fourth

@@ -7,8 +7,10 @@ said there, so the home moves.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.alone
 
 FULL = "effects-topic-full"
+CIRCLING = 0.6
+"""Of a core: more than any process takes under this load, and less than one that tries something without a pause."""
 
 
 @pytest.fixture
@@ -64,6 +68,12 @@ def too_small(cluster: Cluster, dc: int) -> Iterator[tuple[Callable[[], None], C
     topic = Topic(cluster, dc, "effects")
     limit = "max.message.bytes"
     yield lambda: topic.configure(limit, "100"), lambda: topic.configure(limit, None)
+
+
+def cpu_s(pid: int) -> float:
+    """What a process took of all cores since it began."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def full_alarms(cluster: Cluster, master: int = 0) -> list[dict[str, Any]]:
@@ -91,6 +101,7 @@ def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
     wait_for(filling, "dc1")
     load = Load(filling, DCS)
     pids = [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)]
+    took: dict[str, float] = {}
     told: list[dict[str, Any]] = []
 
     def see() -> None:
@@ -99,8 +110,15 @@ def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
 
     with full(filling, 0) as (fill, empty):
         with reads_served(filling):
+            processes = [*filling.lab.masters, *filling.lab.workers]
+            began, before = time.monotonic(), [cpu_s(process["pid"]) for process in processes]
             asyncio.run(during(load, (1.0, fill), (6.0, see), (2.0, empty), (3.0, lambda: None)))
+            wall_s = time.monotonic() - began
+            for process, had in zip(processes, before, strict=True):
+                took[process["id"]] = (cpu_s(process["pid"]) - had) / wall_s
         hardly_noticed(load)
+        print({name: f"{share:.2f}" for name, share in took.items()})
+        assert max(took.values()) < CIRCLING
         until(lambda: evaluating_in(filling) and "dc1" not in evaluating_in(filling))
         assert {filling.status(number)["view"]["home"] for number in range(3)} == {"dc2"}
         alarm = next(alarm for alarm in told if alarm["worker"])
