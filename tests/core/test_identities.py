@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def asking(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], list[tuple[object, Future[Any]]]]:
+    """The moment, and who asked with what is to be the answer."""
     moment, asked = [100.0], list[tuple[object, Future[Any]]]()
 
     def ask(client: object, topics: object) -> dict[str, Future[Any]]:
@@ -24,6 +25,11 @@ def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.
 
     monkeypatch.setattr("quadlog.broker.identity.ask_ids", ask)
     monkeypatch.setattr("quadlog.broker.identity.time.monotonic", lambda: moment[0])
+    return moment, asked
+
+
+def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment, asked = asking(monkeypatch)
     identities = Identities("127.0.0.1:1", {"t": None})
     assert identities.look() == {}
     moment[0] += ANSWER_S - 1
@@ -43,15 +49,7 @@ def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.
 
 def test_who_was_not_answered_asks_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whom it asks stands in the client's metadata, and may be a broker that is stopped."""
-    moment, asked = [100.0], list[tuple[object, Future[Any]]]()
-
-    def ask(client: object, topics: object) -> dict[str, Future[Any]]:
-        del topics
-        asked.append((client, Future()))
-        return {"t": asked[-1][1]}
-
-    monkeypatch.setattr("quadlog.broker.identity.ask_ids", ask)
-    monkeypatch.setattr("quadlog.broker.identity.time.monotonic", lambda: moment[0])
+    moment, asked = asking(monkeypatch)
     identities = Identities("127.0.0.1:1", {"t": None})
     unknown, late = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), KafkaError(KafkaError.REQUEST_TIMED_OUT)
     for error in (unknown, late, None):

@@ -42,6 +42,9 @@ RATES = Rates(incremental=10_000.0, compacted=40_000.0, start_s=15.0)
         (200_000, GIGABYTE, 0.0, 1.0, Way.INCREMENTAL),
         (200_001, GIGABYTE, 0.0, 1.0, Way.COMPACTED),
         (200_001, GIGABYTE, 0.0, 1.1, Way.INCREMENTAL),
+        # However small it is, a copy takes 0.2 s.
+        (1_999, 1, 0.0, 1.0, Way.INCREMENTAL),
+        (2_001, 1, 0.0, 1.0, Way.FULL),
     ],
 )
 def test_the_documented_rule(behind: int, size: int | None, least_s: float, factor: float, way: Way) -> None:
@@ -128,6 +131,10 @@ def test_a_large_bundle_tells_the_rate_and_a_small_one_the_start(file: RatesFile
     assert file.read() == Rates(compacted=TELLING / 5, start_s=15.0)
     file.keep_bundle(TELLING // 5, 8.0)
     assert file.read() == Rates(compacted=TELLING / 5, start_s=7.0)
+    file.keep_bundle(TELLING // 5, 21.0)
+    assert file.read() == Rates(compacted=TELLING / 5, start_s=20.0), (
+        "it took longer than the start was known to take"
+    )
 
 
 @pytest.mark.parametrize(("effects", "seconds"), [(10, 0.1), (2 * TELLING, 7.0)])
