@@ -29,10 +29,11 @@ from consumers.lineage import Lineage
 from consumers.survey import ALL, Surveyor, decoded
 from quadlog import codec
 from quadlog.applied import Applied, InAgreed
-from quadlog.bundle import Manifest, Word, counted
+from quadlog.bundle import Manifest, Word
 from quadlog.core import control
 from quadlog.core.signature import empty_graph_line
 from quadlog.errors import StateError, UserError
+from quadlog.proof import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     from consumers.lineage import Between, Span
     from consumers.survey import Topic
-    from quadlog.bundle import File
     from quadlog.core.records import LoggedEntry
 
     Phase = Callable[[str], AbstractContextManager[None]]
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 FILE: Final = 200_000
 """Records of effects for one file of each word: a task has all their lines in memory."""
-SMALL: Final = 16 * 1024 * 1024
-"""Bytes of files that are proven here: for so few, Spark's Python workers take longer to begin than to count."""
 
 _LISTS: Final = ("deleted", "inserted", "filled", "dropped", "emptied")
 """As an effect has them: first what goes, then what comes."""
@@ -133,7 +131,7 @@ class Compaction:
             with self._phase("compact"):
                 paths = self._files(spans, making)
             with self._phase("prove"):
-                files = self._counted(paths)
+                files = count(paths)
             manifest = Manifest(
                 topic=self._topic.name,
                 before=before,
@@ -288,15 +286,6 @@ class Compaction:
             "offset", "value", f.expr(f"offset div {survey.RUN}").alias("place")
         )
         return records.join(f.broadcast(places), "place").filter("offset >= first and offset < behind")
-
-    # --- prove --------------------------------------------------------------------------------------
-
-    def _counted(self, paths: Sequence[tuple[Path, Word]]) -> list[File]:
-        """Read what was written; files of many sizes, each a task."""
-        if sum(path.stat().st_size for path, _ in paths) <= SMALL:
-            return [counted(*path) for path in paths]
-        context = self._spark.sparkContext
-        return context.parallelize(paths, len(paths)).map(lambda path: counted(*path)).collect()
 
 
 def _hearing_on(applied: Applied, place: InAgreed) -> Applied:

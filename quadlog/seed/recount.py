@@ -6,17 +6,14 @@ by their places in it.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from pyoxigraph import Literal, QuerySolutions, Store
 
+from quadlog.apart import Apart
 from quadlog.core import signature
-from quadlog.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,10 +72,6 @@ def empty_graphs(store: Store) -> Iterator[NamedNode | BlankNode]:
 
 
 def _count(files: Path, graphs: str, first: int) -> tuple[int, int]:
-    command = [sys.executable, "-m", "quadlog.seed.part", str(files), graphs, str(first), str(PART)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own module
-    if done.returncode:
-        why = "".join(done.stderr.strip().splitlines()[-1:])
-        raise StateError(f"a process that counted quads ended with {done.returncode}: {why}")
-    said: dict[str, Any] = json.loads(done.stdout)
+    with Apart("quadlog.seed.part", str(files), graphs, str(first), str(PART)) as process:
+        said: dict[str, Any] = process.result()
     return int(said["total"], 16), said["quads"]

@@ -3,7 +3,7 @@
     python -m tests.bench.compacting [--effects 10000000] [--subjects 100000] [--runs 1] [--kafka BROKER]
 
 Topics as `catching_up` makes them, on one broker that shares the cores, and `quadlog compact` in a process of its own
-each time: its Java has compiled nothing yet.  Memory is what the command, Java and Spark's Python workers have for
+each time: its Java has compiled nothing yet.  Memory is what the command, Java and those that count the files have for
 themselves together (PSS), at the most, looked at four times a second; what of that is no file's is told beside it.
 With `--kafka` the topics are those of a broker that runs already, and are made there if they are not there: a second
 run does not wait for them.  Others go to the command, `--memory 700` for one.

@@ -13,11 +13,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyoxigraph import Store
 
-from consumers import replay, survey
+from consumers import survey
 from consumers.effects import Run
 from consumers.replay import Range
 from consumers.survey import Surveyor
-from quadlog import codec, taking
+from quadlog import codec, proof, taking
 from quadlog.applied import Applied
 from quadlog.broker import end_of, ranges
 from quadlog.bundle import MANIFEST, Manifest, Word, lines_of
@@ -69,10 +69,10 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many runs, many chunks; Spark proves the files, as where they are large."""
+    """Many runs, many chunks; processes of their own prove the files, as where they are large."""
     with_small_chunks(monkeypatch)
     monkeypatch.setattr(survey, "RUN", 16)
-    monkeypatch.setattr(replay, "SMALL", 0)
+    monkeypatch.setattr(proof, "SMALL", 0)
     monkeypatch.setattr(transactions, "CHUNK", 600)
 
 
@@ -145,8 +145,8 @@ def test_a_bundle_is_the_net_of_the_effects_that_count(
 def test_lines_that_are_cut_are_read_together(
     spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a proof without Spark, of what is small."""
-    monkeypatch.setattr(replay, "SMALL", 1 << 20)
+    """And a proof in this process, of what is small."""
+    monkeypatch.setattr(proof, "SMALL", 1 << 20)
     topic = RandomTopic(random.Random(7))
     while len(topic.effects) < 80:
         topic.say()
