@@ -13,6 +13,7 @@ from quadlog.core import signature
 from quadlog.errors import SetupError, UserError
 from quadlog.parcel import FILES, Label, pieces_of
 from quadlog.seed import lines
+from quadlog.seed.counting import Counting
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.recount import recount
 
@@ -56,31 +57,32 @@ def build(sources: Sequence[Source], directory: Path, phases: Phases, *, keep_bl
 
 def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_nodes: bool) -> Tally:
     tally = Tally()
-    others: list[Source] = []
+    of_lines = [source for source in sources if lines.is_of_lines(source)]
+    others = [source for source in sources if source not in of_lines]
 
     def all_of_them() -> Iterator[Quad]:
         for source in others:
             yield from quads_of(source, tally, keep_blank_nodes=keep_blank_nodes)
 
     size = sum(source.size for source in sources)
-    with phases.phase("reading and loading", size, lambda: (tally.read, tally.counted)):
-        store = Store(str(files))
-        for source in sources:
-            if lines.is_of_lines(source):
-                lines.load(store, source, tally)
-            else:
-                others.append(source)
-        # Labels of blank nodes are ours to decide here, and small files go together.
-        store.bulk_extend(tally.through(all_of_them()))
-        for graph in sorted(tally.empty, key=str):
-            if store.contains_named_graph(graph):
-                tally.empty.discard(graph)
-            else:
-                store.add_graph(graph)
-        store.flush()
-    with phases.phase("compacting", 1, lambda: (0, 0)):
-        # Once here, or every worker and every copy that it reads from does it, all at the same time.
-        store.optimize()
+    with Counting(of_lines) as counting:
+        with phases.phase("reading and loading", size, lambda: (tally.read, tally.counted + tally.passed)):
+            store = Store(str(files))
+            for source in of_lines:
+                lines.load(store, source, tally, counting.check)
+            # Labels of blank nodes are ours to decide here, and small files go together.
+            store.bulk_extend(tally.through(all_of_them()))
+            for graph in sorted(tally.empty, key=str):
+                if store.contains_named_graph(graph):
+                    tally.empty.discard(graph)
+                else:
+                    store.add_graph(graph)
+            store.flush()
+        with phases.phase("compacting", 1, lambda: (0, 0)):
+            # Once here, or every worker and every copy that it reads from does it, all at the same time.
+            store.optimize()
+        with phases.phase("counting lines", 1, lambda: (0, 0)):
+            counting.into(tally)
     return tally
 
 

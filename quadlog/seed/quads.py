@@ -40,6 +40,8 @@ class Tally:
     total: int = 0
     counted: int = 0
     """Quads, each as often as it came."""
+    passed: int = 0
+    """Lines that went to a loader, and are counted elsewhere."""
     empty: set[NamedNode | BlankNode] = field(default_factory=set[NamedNode | BlankNode])
     """Graphs that are to be there without quads."""
     read: int = 0

@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import tarfile
+import time
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,18 +19,18 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store, Triple, parse
 
 from quadlog.applied import Applied
-from quadlog.errors import Forbidden, UserError
+from quadlog.errors import Forbidden, StateError, UserError
 from quadlog.parcel import FILES, Label, Unpacker, label_of, pieces_of
 from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quadstore import QuadStore
-from quadlog.seed import commands, lines, recount
+from quadlog.seed import commands, counting, lines, recount
 from quadlog.seed.build import build
 from quadlog.seed.commands import Wanted
 from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from quadlog.seed.quads import Tally
 
@@ -150,7 +151,7 @@ def test_lines_are_counted_as_they_are_stored(
 ) -> None:
     """Whatever stands in a line, and between lines."""
     monkeypatch.setattr(lines, "LARGE", 0)
-    monkeypatch.setattr(lines, "HELD", 100)
+    monkeypatch.setattr(counting, "HELD", 100)
     check_text(tmp_path, "\n".join(["<urn:s> <urn:p> <urn:o> .", *some * (1 + twice)]) + "\n" * ended)
 
 
@@ -159,9 +160,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     whole = lines.load
 
-    def load(store: Store, source: Source, tally: Tally) -> None:
+    def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
         done.append(source.name)
-        whole(store, source, tally)
+        whole(store, source, tally, check)
 
     monkeypatch.setattr(lines, "load", load)
     return done
@@ -208,6 +209,54 @@ def test_an_iri_over_two_lines_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(UserError, match="line 1"):
             built(tmp_path, [source])
         shutil.rmtree(tmp_path / "built")
+
+
+def test_who_counts_ends_the_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph of ours is known long before the loader is through."""
+    monkeypatch.setattr(lines, "LARGE", 0)
+    asked: list[str] = []
+    whole = lines.load
+
+    def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
+        def wait() -> None:
+            asked.append("in the middle")
+            for _ in range(500):
+                check()
+                time.sleep(0.02)
+
+        whole(store, source, tally, wait)
+
+    monkeypatch.setattr(lines, "load", load)
+    text = "<urn:a> <urn:b> <urn:c> <urn:quadlog:state:1> .\n"
+    with pytest.raises(UserError, match="reserved"):
+        built(tmp_path, list(files_of([str(written(tmp_path / "ours.nq", text))])))
+    assert asked == ["in the middle"]
+
+
+@pytest.mark.parametrize("after", ["<urn:a> <urn:p> <urn:x> .\n", None])
+def test_a_file_that_is_written_meanwhile_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: str | None
+) -> None:
+    """It is read twice: what was counted may not be what was loaded, though they are as many."""
+    monkeypatch.setattr(lines, "LARGE", 0)
+    file = written(tmp_path / "some.nq", "<urn:a> <urn:p> <urn:o> .\n")
+    whole = lines.load
+
+    def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
+        whole(store, source, tally, check)
+        file.unlink() if after is None else written(file, after)
+
+    monkeypatch.setattr(lines, "load", load)
+    with pytest.raises(UserError, match=r"some\.nq (was written while it was read|cannot be read)"):
+        built(tmp_path, list(files_of([str(file)])))
+
+
+def test_a_death_of_who_counts_makes_no_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LARGE", 0)
+    monkeypatch.setattr(counting, "HELD", "a number")
+    file = written(tmp_path / "some.nq", "<urn:a> <urn:p> <urn:o> . # a comment\n")
+    with pytest.raises(StateError, match=r"counting ended with 1: TypeError"):
+        built(tmp_path, list(files_of([str(file)])))
 
 
 def test_a_recount_in_parts_is_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,194 @@
+"""Lines of large files, counted beside the loader by a process that gives way to it.
+
+    python -m quadlog.seed.counting
+
+reads one line of JSON, the files and how much to hold, and says one: the sum of the lines' digests and their number,
+or why they cannot be taken.  The loader leaves a core idle where tables are merged; most lines are counted then.
+
+Most lines stand in the file as a store will write them.  All others are put into a store in memory, which writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyoxigraph import NamedNode, RdfFormat, Store, parse
+
+from quadlog.apart import Apart
+from quadlog.core.sparql.quad_data import refuse_reserved
+from quadlog.core.sparql.syntax import RESERVED_PREFIX
+from quadlog.errors import UserError
+from quadlog.seed.quads import Tally, errors_of
+from quadlog.seed.sources import BUFFER, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Self
+
+HELD: Final = 1024 * 1024
+"""Bytes of lines that are put into a store in memory at once."""
+
+NICE: Final = 10
+"""How far it gives way: the loader's threads get nine tenths of a core that both want."""
+
+_RESERVED: Final = RESERVED_PREFIX.encode()
+
+_IRI: Final = rb'<[^<>"{}|^`\\\x00-\x20\x7f]*>'
+_CHARS: Final = rb'[^"\\\x00-\x1f\x7f\xef]*+'
+# Control characters are written as escapes, and so are U+FFFE and U+FFFF, of which \xef is the first byte.
+_TEXT: Final = rb'"%b(?:\xef(?!\xbf[\xbe\xbf])%b)*+"' % (_CHARS, _CHARS)
+PLAIN: Final = re.compile(rb"^(%b %b (?:%b|%b)(?: %b)? \.)\n" % (_IRI, _IRI, _IRI, _TEXT, _IRI), re.MULTILINE)
+"""A line that is written as it stands."""
+
+
+class Counting:
+    """Files of lines that are being counted; left before its end, that is ended."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        """It begins at once."""
+        self._sources = sources
+        self._found: dict[str, Any] | None = None
+        self._seen = [_mark(source) for source in sources]
+        files = [
+            (source.name, str(source.path), source.is_zipped, source.format.media_type) for source in sources
+        ]
+        self._process = Apart(__name__, said=json.dumps({"files": files, "held": HELD})) if sources else None
+
+    def check(self) -> None:
+        """Look whether it has found something that cannot be taken.
+
+        Raises:
+            UserError: it has.
+
+        """
+        if self._process is not None and self._process.is_done:
+            self._result(self._process)
+
+    def into(self, tally: Tally) -> None:
+        """Wait for its end, once all was loaded, and add what it counted.
+
+        Raises:
+            UserError: a line is in a graph of ours, or a file was written meanwhile: what was counted may be another.
+
+        """
+        if self._process is None:
+            return
+        found = self._result(self._process)
+        for source, seen in zip(self._sources, self._seen, strict=True):
+            if _mark(source) != seen:
+                raise UserError(f"{source.name} was written while it was read: import it once it is whole")
+        tally.total += int(found["total"], 16)
+        tally.counted += found["counted"]
+
+    def _result(self, process: Apart) -> dict[str, Any]:
+        found = self._found or process.result()
+        self._found = found
+        if why := found.get("refused"):
+            raise UserError(why)
+        return found
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End it, if it goes on."""
+        if self._process is not None:
+            self._process.__exit__(*error)
+
+
+def _mark(source: Source) -> tuple[int, ...]:
+    """What changes when a file is written, or is another one, or none."""
+    try:
+        found = source.path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+# --- in its process -----------------------------------------------------------------------------------------
+
+
+class Counter:
+    """Counts the lines of blocks."""
+
+    def __init__(self, kind: RdfFormat, tally: Tally, held: int) -> None:
+        """Nothing has come yet."""
+        self._kind, self._tally, self._most = kind, tally, held
+        self._held: list[bytes] = []
+        self._held_size = 0
+
+    def take(self, block: bytes) -> None:
+        """Some more lines, all of them whole.
+
+        Raises:
+            UserError: one is in a graph of ours.
+
+        """
+        if not block.endswith(b"\n"):
+            block += b"\n"
+        lines = PLAIN.findall(block)
+        self._count(lines, in_block=block)
+        if len(lines) < block.count(b"\n"):
+            rest = PLAIN.sub(b"", block)
+            self._held.append(rest)
+            self._held_size += len(rest)
+            if self._held_size > self._most:
+                self.settle()
+
+    def _count(self, lines: list[bytes], *, in_block: bytes) -> None:
+        self._tally.count(lines)
+        if _RESERVED in in_block:
+            _refuse_reserved(line for line in lines if _RESERVED in line)
+
+    def settle(self) -> None:
+        """Count what is held, as a store writes it; raises as `take`."""
+        store = Store()
+        try:
+            store.load(b"".join(self._held), self._kind)
+        except SyntaxError:
+            return  # the loader finds it too, and knows where
+        written = store.dump(format=RdfFormat.N_QUADS) or b""
+        self._count(written.split(b"\n")[:-1], in_block=written)
+        self._held.clear()
+        self._held_size = 0
+
+
+def _refuse_reserved(lines: Iterable[bytes]) -> None:
+    for quad in parse(b"\n".join(lines), RdfFormat.N_QUADS):
+        if isinstance(quad.graph_name, NamedNode):
+            refuse_reserved(quad.graph_name)
+
+
+def _counted(source: Source, tally: Tally, held: int) -> None:
+    counter = Counter(source.format, tally, held)
+    file, on_disk = source.open()
+    with errors_of(source), on_disk, file:
+        while block := file.read(BUFFER):
+            counter.take(block + file.readline())
+    counter.settle()
+
+
+def main() -> None:
+    """Count them."""
+    os.nice(NICE)
+    asked, tally = json.loads(sys.stdin.read()), Tally()
+    try:
+        for name, path, is_zipped, media_type in asked["files"]:
+            kind = RdfFormat.from_media_type(media_type)
+            assert kind is not None, "it is one of two"
+            source = Source(name=name, path=Path(path), format=kind, is_zipped=is_zipped)
+            _counted(source, tally, asked["held"])
+        said = {"total": f"{tally.total:x}", "counted": tally.counted}
+    except UserError as error:
+        said = {"refused": str(error)}
+    sys.stdout.write(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()
