@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -36,7 +37,7 @@ from quadlog.errors import StateError, UserError
 from quadlog.proof import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -91,8 +92,42 @@ class Range:
     """Index of its last effect; None: the newest one."""
 
 
+class Draft:
+    """Files that are written and not proven yet.  Spark is not needed any more: it may have ended."""
+
+    def __init__(self, target: Path, manifest: Manifest) -> None:
+        """`manifest` says all but what the files are."""
+        self._target, self._manifest = target, manifest
+        self.making: Final = target.with_name(f"{target.name}.making")
+        self.paths: Final[list[tuple[Path, Word]]] = []
+        shutil.rmtree(self.making, ignore_errors=True)
+
+    @contextmanager
+    def kept_if_whole(self) -> Generator[None]:
+        """Whatever goes wrong, nothing is left."""
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(self.making, ignore_errors=True)
+            raise
+
+    def proven(self) -> Manifest:
+        """Read the files as they stand on disk, and put the bundle in its place.
+
+        Raises:
+            StateError: effects do not lead to the state that they say.
+
+        """
+        with self.kept_if_whole():
+            manifest = replace(self._manifest, files=tuple(count(self.paths)))
+            manifest.check()
+            manifest.write(self.making)
+            self.making.rename(self._target)
+        return manifest
+
+
 class Compaction:
-    """One run of it."""
+    """One run of it, up to what is to be proven."""
 
     def __init__(self, spark: SparkSession, effects: Source, agreed: Source, phase: Phase) -> None:
         """Nothing is read yet.
@@ -108,12 +143,12 @@ class Compaction:
         self._topic = effects.topic
         self._surveyor = Surveyor(spark)
 
-    def write(self, wanted: Range, target: Path) -> Manifest:
-        """Make the bundle; the directory is there when it is whole and proven, and not before.
+    def write(self, wanted: Range, target: Path) -> Draft:
+        """Write the files; nothing of them is to be seen at the target before they are proven.
 
         Raises:
             UserError: there is no such range, or the directory is there already.
-            StateError: effects are missing, or do not lead to the state that they say.
+            StateError: effects are missing.
 
         """
         if target.exists():
@@ -125,29 +160,20 @@ class Compaction:
         newest = lineage.newest() if until == lineage.index else lineage.state_at(until)
         before, newest, configuring = self._entries(wanted.applied, before, newest)
         controls = control.changes_of((entry, lineage.effect_at(entry.index)) for entry in configuring)
-        making = target.with_name(f"{target.name}.making")
-        shutil.rmtree(making, ignore_errors=True)
-        try:
-            with self._phase("compact"):
-                paths = self._files(spans, making)
-            with self._phase("prove"):
-                files = count(paths)
-            manifest = Manifest(
-                topic=self._topic.name,
-                before=before,
-                after=newest,
-                controls=tuple(controls),
-                effects=until - after,
-                records=sum(span.end - span.start for span in spans),
-                seed=lineage.seed.signature.hex() if lineage.seed else "",
-                files=tuple(files),
-            )
-            manifest.check()
-            manifest.write(making)
-            making.rename(target)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
-        return manifest
+        manifest = Manifest(
+            topic=self._topic.name,
+            before=before,
+            after=newest,
+            controls=tuple(controls),
+            effects=until - after,
+            records=sum(span.end - span.start for span in spans),
+            seed=lineage.seed.signature.hex() if lineage.seed else "",
+            files=(),
+        )
+        draft = Draft(target, manifest)
+        with draft.kept_if_whole(), self._phase("compact"):
+            draft.paths.extend(self._files(spans, draft.making))
+        return draft
 
     def follow(self, applied: Applied) -> Lineage:
         """Which effects of the topic count, and where they stand.

@@ -79,7 +79,10 @@ def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
         ):  # the latter behind the former: each effect has its entry there
             start_s = time.monotonic() - began
             compaction = Compaction(spark, effects, agreed, lambda name: shown(phases, spark, name))
-            manifest = compaction.write(wanted.range, wanted.target)
+            draft = compaction.write(wanted.range, wanted.target)
+    # Only now: Java has given its memory back, and the processes that count need some.
+    with phases.phase("prove", 1, lambda: (0, 0)):
+        manifest = draft.proven()
     took = sum(phases.seconds.values())
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.seconds.items())
     lines = ", ".join(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Final
 
 from consumers.replay import Range
 from quadlog import codec
@@ -26,12 +24,10 @@ EFFECTS: Final = 5_000
 SUBJECTS: Final = 100
 TERM: Final = hash_of(b"rehearsal")
 PRODUCE_TIMEOUT: Final = 30.0
-DUMP_TIMEOUT: Final = 120.0
-"""Writing the archive takes 10 s here."""
 
 
 def rehearse(kafka: str, directory: Path, archive: Path) -> None:
-    """Compact effects of no meaning, and end Java, which writes the archive then."""
+    """Compact effects of no meaning; Java writes the archive at its end."""
     topics = Topics("rehearsal", "dc1")
     Admin(kafka).ensure([topics.agreed, topics.effects], replication=1, config={})
     outlet = KafkaOutlet(kafka, client="rehearsal", failed=sys.exit)
@@ -45,11 +41,6 @@ def rehearse(kafka: str, directory: Path, archive: Path) -> None:
     spark = SparkSettings(archive=archive)
     wanted = Wanted(kafka=kafka, topics=topics, target=directory / "bundle", range=Range(), spark=spark)
     run_compact(wanted, print)
-    context: Any = SparkContext
-    gateway = context._gateway  # noqa: SLF001  Java goes on for another session, and ends when nobody speaks to it
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(DUMP_TIMEOUT)
 
 
 def _log() -> Iterator[tuple[LoggedEntry, Effect]]:

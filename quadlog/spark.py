@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -24,8 +25,6 @@ from quadlog.spark_classes import class_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
-
-    from pyspark import SparkContext
 
     from quadlog.seed.progress import Phases
 
@@ -47,6 +46,10 @@ PATIENCE: Final = (
 )
 """Java compiles with all its art what ran ten times as often as it would wait for: with two cores for a minute, that
 takes a fifth of the time."""
+
+
+END_S: Final = 120.0
+"""For Java to end, which may have an archive of its classes to write: that takes 10 s here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,18 @@ def session(
             yield spark
     finally:
         spark.stop()
+        _end_java()
+
+
+def _end_java() -> None:
+    """PySpark lets Java go on until Python ends, with all its memory, and its next session has the same options."""
+    context: Any = SparkContext
+    gateway = context._gateway  # noqa: SLF001 - there is no other way, and it is pinned
+    context._gateway = context._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    if gateway.proc is not None:  # else somebody else began it
+        gateway.proc.stdin.close()  # which it ends at
+        gateway.proc.wait(END_S)
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def test_archive_and_topic_are_read_as_one(
     consumer, effects = counting_effects(topic.records, Applied())
     name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
     with compaction(spark, kafka, name, agreed) as job:
-        whole = job.write(Range(), tmp_path / "whole")
+        whole = job.write(Range(), tmp_path / "whole").proven()
     before = {one: list(records_between(kafka, one, 0, len(topic.records) + 1000)) for one in (name, agreed)}
     for one in (name, agreed):
         end = rng.choice([len(before[one]), rng.randrange(60, len(before[one]))])
@@ -105,7 +105,7 @@ def test_archive_and_topic_are_read_as_one(
             assert list(found.between(some, some + 50)) == before[one][some : some + 50]
     with compaction(spark, kafka, name, agreed, tmp_path / "archive") as job:
         assert job.follow(Applied()).index == consumer.index
-        again = job.write(Range(), tmp_path / "again")
+        again = job.write(Range(), tmp_path / "again").proven()
     assert replace(again, files=()) == replace(whole, files=())
     lines = [
         {word: sorted(some) for word, some in said(path, manifest).items()}
@@ -140,7 +140,7 @@ def test_a_gap_between_archive_and_topic_is_told(spark: SparkSession, kafka: str
         compaction(spark, kafka, name, agreed, tmp_path / "archive") as job,
         pytest.raises(StateError, match=r"lacks effect 1, .* it begins at offset 31"),
     ):
-        job.write(Range(), tmp_path / "bundle")
+        job.write(Range(), tmp_path / "bundle").proven()
     admin = AdminClient({"bootstrap.servers": kafka})
     before = stretches_of(tmp_path / "archive", kafka, name)
     assert before.end == 30

@@ -124,7 +124,7 @@ def test_a_bundle_is_the_net_of_the_effects_that_count(
         half = random.Random(seed).randrange(2, lineage.index)
         for after, until in ((0, lineage.index), (half // 2, half)):
             bundle = tmp_path / f"{after}-{until}"
-            manifest = job.write(Range(after=after, until=until), bundle)
+            manifest = job.write(Range(after=after, until=until), bundle).proven()
             lines, before, expected = said(bundle, manifest), topic.worlds[after], topic.worlds[until]
             exact = difference(before, expected)
             for word in (Word.DELETED, Word.INSERTED, Word.EMPTIED, Word.FILLED):
@@ -153,7 +153,7 @@ def test_lines_that_are_cut_are_read_together(
     with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         spans = job.follow(Applied()).spans(0, topic.index)
         assert sum(span.group >= 0 for span in spans) > 5
-        manifest = job.write(Range(), tmp_path / "bundle")
+        manifest = job.write(Range(), tmp_path / "bundle").proven()
     lines = said(tmp_path / "bundle", manifest)
     assert sorted(lines[Word.INSERTED]) == sorted(topic.worlds[topic.index].quads)
     assert manifest.effects == topic.index
@@ -176,9 +176,9 @@ def test_an_effect_that_is_not_exact_makes_no_bundle(spark: SparkSession, kafka:
     topic.append(effect)
     with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         with pytest.raises(StateError, match=r"effects 1 to 21 leads to the signature .* are not exact"):
-            job.write(Range(), tmp_path / "bundle")
+            job.write(Range(), tmp_path / "bundle").proven()
         assert not list(tmp_path.iterdir())
-        job.write(Range(until=20), tmp_path / "bundle")
+        job.write(Range(until=20), tmp_path / "bundle").proven()
     assert (tmp_path / "bundle" / MANIFEST).is_file()
 
 
@@ -188,9 +188,9 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
     with compaction(spark, kafka, name, agreed) as job:
         state = job.follow(Applied()).state_at(20)
         with pytest.raises(UserError, match="goes up to effect 40 now: there is no 41"):
-            job.write(Range(until=41), tmp_path / "bundle")
+            job.write(Range(until=41), tmp_path / "bundle").proven()
         with pytest.raises(UserError, match="no effects between 40 and 40"):
-            job.write(Range(after=40), tmp_path / "bundle")
+            job.write(Range(after=40), tmp_path / "bundle").proven()
     admin = AdminClient({"bootstrap.servers": kafka})
     for cut in admin.delete_records([TopicPartition(name, 0, state.effects_offset)]).values():
         cut.result()
@@ -198,8 +198,8 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
         with pytest.raises(
             StateError, match=f"lacks effect 1, .* it begins at offset {state.effects_offset}"
         ):
-            job.write(Range(), tmp_path / "bundle")
-        manifest = job.write(Range(applied=state), tmp_path / "bundle")
+            job.write(Range(), tmp_path / "bundle").proven()
+        manifest = job.write(Range(applied=state), tmp_path / "bundle").proven()
     assert manifest.effects == 20
     gone = said(tmp_path / "bundle", manifest)[Word.DELETED]
     assert sorted(gone) == sorted(topic.worlds[20].quads - topic.worlds[40].quads)
@@ -211,13 +211,13 @@ def test_a_bundle_is_not_overwritten(spark: SparkSession, kafka: str, tmp_path: 
         compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job,
         pytest.raises(UserError, match="is there already"),
     ):
-        job.write(Range(), tmp_path)
+        job.write(Range(), tmp_path).proven()
 
 
 def test_a_file_that_was_damaged_is_told(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     topic = plain_topic(30)
     with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
-        manifest = job.write(Range(), tmp_path / "bundle")
+        manifest = job.write(Range(), tmp_path / "bundle").proven()
     path = tmp_path / "bundle" / manifest.files[0].name
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(StateError, match="ends within a line: make the bundle again"):
@@ -292,8 +292,8 @@ def test_an_entry_that_is_missing_is_told(spark: SparkSession, kafka: str, tmp_p
     agreed = agreed_for(kafka, {index: effect for index, effect in topic.effects.items() if index < 20})
     with compaction(spark, kafka, produced(kafka, topic.records), agreed) as job:
         with pytest.raises(StateError, match=r"has no entry 20 with the chain that its effect names"):
-            job.write(Range(), tmp_path / "bundle")
-        assert job.write(Range(until=19), tmp_path / "bundle").after.index == 19
+            job.write(Range(), tmp_path / "bundle").proven()
+        assert job.write(Range(until=19), tmp_path / "bundle").proven().after.index == 19
 
 
 def bundles(spark: SparkSession, kafka: str, topic: RandomTopic, directory: Path, half: int) -> list[Path]:
@@ -301,8 +301,8 @@ def bundles(spark: SparkSession, kafka: str, topic: RandomTopic, directory: Path
     name, agreed = produced(kafka, topic.records), agreed_for(kafka, topic.effects)
     paths = [directory / "first", directory / "second"]
     with compaction(spark, kafka, name, agreed) as job:
-        state = job.write(Range(until=half), paths[0]).after
-        job.write(Range(applied=state), paths[1])
+        state = job.write(Range(until=half), paths[0]).proven().after
+        job.write(Range(applied=state), paths[1]).proven()
     return paths
 
 
