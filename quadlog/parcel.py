@@ -12,6 +12,7 @@ import re
 import tarfile
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from quadlog.errors import StateError, UserError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 PIECE: Final = 1024 * 1024
 """Bytes that are read, sent and written at once."""
+
+AT_ONCE: Final = 64
+"""Pieces that are looked at before anything else may want the thread."""
 
 SLOW: Final = 20_000_000
 """Bytes a second."""
@@ -141,13 +145,65 @@ def _rest(piece: bytes, start: int) -> Iterator[bytes]:
         yield rest
 
 
+class Passed:
+    """What of a stream has passed by."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._digest, self.size = blake2b(digest_size=32), 0
+
+    def take(self, piece: bytes) -> None:
+        """The next piece."""
+        self._digest.update(piece)
+        self.size += len(piece)
+
+    def label(self, *, signature: str, quads: int) -> Label:
+        """What is to stand on the parcel, if this was all."""
+        return Label(signature=signature, quads=quads, digest=self._digest.hexdigest(), size=self.size)
+
+    def check(self, label: Label) -> None:
+        """It was all.
+
+        Raises:
+            UserError: it is not what the label says.
+
+        """
+        found = self._digest.hexdigest()
+        if (found, self.size) != (label.digest, label.size):
+            raise UserError(
+                f"{self.size} bytes with the digest {found[:16]}… came, {label.size} with {label.digest[:16]}… were"
+                " announced: nothing of it is kept, send it again"
+            )
+
+
 def label_of(directory: Path, *, signature: str, quads: int) -> Label:
     """What is to stand on the parcel of these files."""
-    digest, size = blake2b(digest_size=32), 0
+    passed = Passed()
     for piece in pieces_of(directory):
-        digest.update(piece)
-        size += len(piece)
-    return Label(signature=signature, quads=quads, digest=digest.hexdigest(), size=size)
+        passed.take(piece)
+    return passed.label(signature=signature, quads=quads)
+
+
+def copied(source: Path, target: Path, label: Label) -> Iterator[None]:
+    """Copy the files of a parcel into an empty directory of the same machine, some of it at a time.
+
+    The kernel copies them, and they are read again as they lie there then.
+
+    Raises:
+        UserError: they are not what the label says.
+        OSError: they cannot be read or written.
+
+    """
+    for path in sorted(source.iterdir()):
+        if not path.name.startswith(_LEFT_OUT):
+            copyfile(path, target / path.name)
+            yield
+    passed = Passed()
+    for number, piece in enumerate(pieces_of(target)):
+        passed.take(piece)
+        if not number % AT_ONCE:
+            yield
+    passed.check(label)
 
 
 async def gathered(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
@@ -180,7 +236,7 @@ class Unpacker:
 
         """
         self._directory = directory
-        self._digest, self._size = blake2b(digest_size=32), 0
+        self._passed = Passed()
         self._held = b""
         self._file: BinaryIO | None = None
         self._left = self._padding = 0
@@ -202,25 +258,21 @@ class Unpacker:
             if self._left:
                 raise UserError("a file that came before has lost its end")
             head = heads[at : at + _BLOCK]
-            self._took(bytes(self._padding) + head)
+            self._passed.take(bytes(self._padding) + head)
             file = self._begin(head, "a+b")
             file.seek(0)
             while piece := file.read(min(PIECE, self._left)):
-                self._took(piece)
+                self._passed.take(piece)
                 self._left -= len(piece)
 
     @property
     def size(self) -> int:
         """Bytes that came in, and are kept."""
-        return self._size
-
-    def _took(self, piece: bytes) -> None:
-        self._digest.update(piece)
-        self._size += len(piece)
+        return self._passed.size
 
     def end_at(self, size: int) -> None:
         """Nothing needs to come if all that is missing of a stream of this size is its end."""
-        rest = size - self._size
+        rest = size - self.size
         if not self._left and rest == self._padding + len(_END):
             self.feed(bytes(rest))
 
@@ -232,7 +284,7 @@ class Unpacker:
             OSError: it cannot be written.
 
         """
-        self._took(piece)
+        self._passed.take(piece)
         rest = memoryview(self._held + piece if self._held else piece)
         self._held = b""
         while rest:
@@ -285,12 +337,7 @@ class Unpacker:
 
         """
         self._let_go()
-        found = self._digest.hexdigest()
-        if (found, self._size) != (label.digest, label.size):
-            raise UserError(
-                f"{self._size} bytes with the digest {found[:16]}… came, {label.size} with {label.digest[:16]}… were"
-                " announced: nothing of it is kept, send it again"
-            )
+        self._passed.check(label)
 
     def close(self) -> None:
         """However it ended."""

@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quadlog.parcel import FILES, pieces_of
+from quadlog.parcel import FILES
 from quadlog.worker.seedbed import place_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Tells machines apart, where there is such a file."""
@@ -32,9 +32,9 @@ def is_seen(place: Mapping[str, str]) -> bool:
     return False
 
 
-def pieces_near(data_dir: Path, signature: str) -> Iterator[bytes]:
-    """A seed as a neighbour of this directory keeps it, to be checked as one that comes in.
+def files_near(data_dir: Path, signature: str) -> Path:
+    """A seed's files as a neighbour of this directory keeps them, to be copied and checked as a seed that comes in.
 
-    It is copied, not linked: what damages the tables of one is to leave the other whole.
+    They are copied, not linked: what damages the tables of one is to leave the other whole.
     """
-    return pieces_of(place_in(data_dir, signature) / FILES)
+    return place_in(data_dir, signature) / FILES

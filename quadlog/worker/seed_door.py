@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
 from quadlog.parcel import Label, gathered, pieces_of
-from quadlog.worker.near import is_seen, pieces_near, place_of
+from quadlog.worker.near import files_near, is_seen, place_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,13 +55,12 @@ class SeedDoor:
                 pass
         else:
             # Piece by piece in both ways: this process may have to end in the middle.
-            stream = (
-                request.stream()
-                if near is None
-                else iterate_in_threadpool(pieces_near(Path(near), label.signature))
-            )
             try:
-                await self._take(stream, draft)
+                if near is None:
+                    await self._take(request.stream(), draft)
+                else:
+                    async for _ in iterate_in_threadpool(draft.copy(files_near(Path(near), label.signature))):
+                        pass
             except OSError as error:
                 raise Unavailable(f"the seed cannot be read or written: {error}") from error
             finally:

@@ -18,13 +18,13 @@ import structlog
 from quadlog.applied import Applied
 from quadlog.core.signature import EMPTY
 from quadlog.errors import NotEmpty, SetupError, Unavailable
-from quadlog.parcel import FILES, Label, Unpacker, label_of
+from quadlog.parcel import FILES, Label, Unpacker, copied, label_of
 from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quadstore import QuadStore
 from quadlog.worker.mend import QUADS, put_aside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from quadlog.core.records import Seed
@@ -216,9 +216,17 @@ class Draft:
         """The next piece; raises as `Unpacker.feed`."""
         self._unpacker.feed(piece)
 
+    def copy(self, source: Path) -> Iterator[None]:
+        """Take all from a directory instead, some of it at a time; raises as `parcel.copied`."""
+        yield from copied(source, self._directory / FILES, self._label)
+        self._keep()
+
     def end(self) -> None:
         """It was all; raises as `Unpacker.end`."""
         self._unpacker.end(self._label)
+        self._keep()
+
+    def _keep(self) -> None:
         self._label.save(self._directory)
         self._bed.keep(self._label, self._directory)
 
