@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 HELD: Final = 1024 * 1024
 """Bytes of lines that are put into a store in memory at once."""
 
-NICE: Final = 10
-"""How far it gives way: the loader's threads get nine tenths of a core that both want."""
+NICE: Final = 19
+"""How far it gives way: as far as it can."""
 
 _RESERVED: Final = RESERVED_PREFIX.encode()
 
