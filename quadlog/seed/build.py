@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Store
 
 from quadlog.core import signature
 from quadlog.errors import SetupError, UserError
-from quadlog.parcel import FILES, Label, pieces_of
+from quadlog.parcel import FILES, Label, Passed, pieces_of
 from quadlog.seed import lines
 from quadlog.seed.counting import Counting
 from quadlog.seed.quads import Tally, quads_of
@@ -104,13 +103,12 @@ def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
 
 
 def _label(files: Path, state: str, quads: int, phases: Phases) -> Label:
-    digest, size = blake2b(digest_size=32), 0
+    passed = Passed()
     in_all = sum(file.stat().st_size for file in files.iterdir())
-    with phases.phase("digest of the files", in_all, lambda: (size, 0)):
+    with phases.phase("digest of the files", in_all, lambda: (passed.size, 0)):
         for piece in pieces_of(files):
-            digest.update(piece)
-            size += len(piece)
-    return Label(signature=state, quads=quads, digest=digest.hexdigest(), size=size)
+            passed.take(piece)
+    return passed.label(signature=state, quads=quads)
 
 
 def discard(directory: Path) -> None:

@@ -65,7 +65,9 @@ class Coming:
 
         """
         self._directory, self.announced = directory, announced
-        self._unpacker = Unpacker(directory / _STORE / FILES, directory / _HEADS)
+        self._unpacker = Unpacker(
+            directory / _STORE / FILES, directory / _HEADS, hashed_by=announced.label.hashed_by
+        )
         self._unpacker.end_at(announced.label.size)
 
     @staticmethod

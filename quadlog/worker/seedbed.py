@@ -210,7 +210,7 @@ class Draft:
         self._bed, self._label, self._directory = bed, label, directory
         shutil.rmtree(directory, ignore_errors=True)
         (directory / FILES).mkdir(parents=True)
-        self._unpacker = Unpacker(directory / FILES)
+        self._unpacker = Unpacker(directory / FILES, hashed_by=label.hashed_by)
 
     def feed(self, piece: bytes) -> None:
         """The next piece; raises as `Unpacker.feed`."""
@@ -239,7 +239,9 @@ class Draft:
 def _is_intact(place: Path, label: Label) -> bool:
     """Whether the bytes are those that came; the store shares them, and a disk may have turned a bit since."""
     try:
-        found = label_of(place / FILES, signature=label.signature, quads=label.quads)
+        found = label_of(
+            place / FILES, signature=label.signature, quads=label.quads, hashed_by=label.hashed_by
+        )
     except OSError:
         return False
     return found == label

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import re
 import shutil
 import tarfile
 import time
+from dataclasses import replace
+from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +23,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store, Tr
 
 from quadlog.applied import Applied
 from quadlog.errors import Forbidden, StateError, UserError
-from quadlog.parcel import FILES, Label, Unpacker, label_of, pieces_of
+from quadlog.parcel import BLAKE2B, FILES, HASHED_BY, LABEL, Label, Unpacker, label_of, pieces_of
 from quadlog.quaddir import FILES as STORE_FILES
 from quadlog.quadstore import QuadStore
 from quadlog.seed import commands, counting, lines, recount
@@ -427,6 +430,33 @@ def test_a_stream_that_is_short_or_changed_is_refused(tmp_path: Path) -> None:
         unpacker.feed(wrong)
         with pytest.raises(UserError, match="were announced"):
             unpacker.end(label)
+
+
+def test_what_an_earlier_build_labelled_is_still_known(tmp_path: Path) -> None:
+    """It hashed otherwise, and did not say by what: in a label on disk as in one on its way."""
+    label, place = parcel(tmp_path)
+    stream = b"".join(pieces_of(place))
+    old = replace(label, digest=blake2b(stream, digest_size=32).hexdigest(), hashed_by=BLAKE2B)
+    assert old == label_of(place, signature="a" * 64, quads=1, hashed_by=BLAKE2B) != label
+    old.save(tmp_path)
+    said = json.loads((tmp_path / LABEL).read_text())
+    del said["hashed_by"]
+    (tmp_path / LABEL).write_text(json.dumps(said))
+    headers = old.headers()
+    del headers[HASHED_BY]
+    assert Label.load(tmp_path) == Label.of(headers) == old
+    for one in (label, old):
+        assert Label.of(one.headers()) == one
+        target = tmp_path / one.hashed_by
+        target.mkdir()
+        unpacker = Unpacker(target, hashed_by=one.hashed_by)
+        unpacker.feed(stream)
+        unpacker.end(one)
+
+
+def test_what_a_later_build_may_hash_by_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="blake4, which this build does not know"):
+        Unpacker(tmp_path, hashed_by="blake4")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", "LOCK", ".hidden"])
