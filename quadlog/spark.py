@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -139,7 +139,8 @@ def session(
                 spark.sparkContext.addPyFile(_as_zip(file, Path(directory) / str(number)))
             yield spark
     finally:
-        spark.stop()
+        with suppress(Py4JError, ConnectionError):  # Java has died: whoever asked it for something says so
+            spark.stop()
         _end_java()
 
 
@@ -188,7 +189,7 @@ def told(outcome: str) -> Generator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise SparkFailed(f"a job of Spark failed, and {outcome}: {error}") from error
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 SESSIONS = """
 import json, os, sys
@@ -26,6 +30,27 @@ for memory in (512, 640):
 print(json.dumps(found))
 """
 """Two of them, one after the other; what Java has for its heap, in MiB, and whether it is there."""
+
+KILLED = """
+import os, signal, sys
+from pyspark import SparkContext
+from quadlog.errors import SparkFailed
+from quadlog.spark import SparkSettings, session, told
+
+try:
+    with session(SparkSettings(), lambda text: None) as spark, told("there is no bundle"):
+        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+        spark.range(5).count()
+except SparkFailed as error:
+    print(error)
+"""
+
+
+def test_a_death_of_java_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    """By whoever needs memory, say; and not by a traceback."""
+    done = subprocess.run([sys.executable, "-c", KILLED], check=False, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, capfd.readouterr().err
+    assert done.stdout.startswith("a job of Spark failed, and there is no bundle: ")
 
 
 def test_java_ends_with_it_and_begins_as_it_is_told() -> None:
