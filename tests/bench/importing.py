@@ -1,12 +1,13 @@
 """A whole repository: `quadlog import` into a lab of three data centres, beside pyoxigraph's own loader.
 
-    python -m tests.bench.importing [--quads 10000000] [--named] [--workers 2] [--runs 1]
+    python -m tests.bench.importing [--quads 10000000] [--named] [--workers 2] [--runs 1] [--export]
 
 Three times: `Store.bulk_load` of the file into one store, alone; the same while the lab is up and at rest, which takes
 a part of the cores by itself; and the import.  All on the same cores and the same disk, each loader in a process of its
 own.  Lines have about 105 bytes, and each quad comes once.  Before all, memory is filled with pages of a file, as it is
 on a machine that runs for long: a virtual machine gets its memory when that is written first, at up to three seconds of
 CPU a GB.  Prints how long each phase took, CPU of all processes of the machine, and bytes written to the disk.
+With `--export` all is written out again at the last data centre, and the lines of both files, sorted, are compared.
 """
 
 from __future__ import annotations
@@ -109,7 +110,24 @@ def run(place: Path, file: Path, chosen: argparse.Namespace) -> None:
             f" {alone / took:.2f} of the rate of bulk_load alone, {beside / took:.2f} of that beside the lab",
             flush=True,
         )
+        if chosen.export:
+            export(lab.masters[-1]["url"], file)
     shutil.rmtree(place / "lab")
+
+
+def export(master: str, file: Path) -> None:
+    """Write out again what came in, and compare the lines, sorted."""
+    out, began = file.with_suffix(".out"), time.monotonic()
+    subprocess.run([sys.executable, "-m", "quadlog", "export", str(out), "--at", master], check=True)
+    took = time.monotonic() - began
+    both = [one.with_name(f"{one.name}.sorted") for one in (file, out)]
+    for one, by_line in zip((file, out), both, strict=True):
+        command = ["sort", "-S", "2G", "-o", str(by_line), str(one)]
+        subprocess.run(command, check=True, env=os.environ | {"LC_ALL": "C", "TMPDIR": str(file.parent)})
+    subprocess.run(["cmp", *both], check=True)
+    print(f"export: {took:.1f} s, the same lines", flush=True)
+    for one in (out, *both):
+        one.unlink()
 
 
 def main() -> None:
@@ -119,6 +137,7 @@ def main() -> None:
     parser.add_argument("--named", action="store_true")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--export", action="store_true")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "quads.nq"
