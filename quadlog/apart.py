@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import StateError
@@ -27,8 +28,10 @@ class Apart:
             text=True,
         )
         assert self._process.stdin is not None, "it is a pipe"
-        self._process.stdin.write(said)
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # it has ended already: the result says why
+            self._process.stdin.write(said)
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.stdin = None
 
     @property

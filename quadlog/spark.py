@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
@@ -152,7 +153,11 @@ def _end_java() -> None:
     gateway.shutdown()
     if gateway.proc is not None:  # else somebody else began it
         gateway.proc.stdin.close()  # which it ends at
-        gateway.proc.wait(END_S)
+        try:
+            gateway.proc.wait(END_S)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
 
 
 @contextmanager
