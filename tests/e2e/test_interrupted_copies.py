@@ -115,7 +115,7 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
                 lab.kill(away)
                 until(lambda: not starting.is_alive(), 60)
                 at = percent()
-                begin(lab, away)
+                again = begin(lab, away)
                 until(lambda: percent() > at + 5, 60)
                 relay.set(lambda state: state.cut("dc1", "dc2"))
                 at = percent()
@@ -124,6 +124,7 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
                 assert cluster.update("INSERT DATA { <urn:s> <urn:q> 1 }").status_code == 204
                 relay.set(lambda state: state.heal("dc1", "dc2"))
                 until(lambda: logged(cluster, "took a copy", away), 90)
+                until(lambda: not again.is_alive(), 60)  # another server takes the door over
                 print(f"in service {time.monotonic() - began:.1f} s after it was begun")
                 cluster.wait_until_equal()
                 assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
