@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # tells Python not to keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check sim integration e2e bench mutants format lock clean
+.PHONY: setup demo test soak check sim integration e2e bench mutants format lock clean
 
 setup: .venv/ready  ## Everything that the other commands need: packages, Kafka's jars
 
@@ -25,8 +25,11 @@ demo: setup  ## Three data centres load the Brick ontology at once
 	$(BIN)/quadlog demo
 
 test: setup  ## Every test, on real brokers and processes: two at a time, then those that measure time
-	$(PYTEST) --durations=10 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not alone"
-	$(PYTEST) --durations=10 -m alone
+	$(PYTEST) --durations=10 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not alone and not soak"
+	$(PYTEST) --durations=10 -m "alone and not soak"
+
+soak: setup  ## The long versions of tests, one at a time; SOAK="tests/e2e/test_x.py" for a part
+	$(PYTEST) --durations=10 -m soak --timeout 1800 $(SOAK)
 
 check: setup  ## What is seen without running: style, types, arrows
 	$(BIN)/ruff check .
