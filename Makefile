@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+RESULTS := .test-results
 # A lab is a dozen processes of the same code: it is compiled once, also where the environment (a container's, often)
 # tells Python not to keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,11 +26,12 @@ demo: setup  ## Three data centres load the Brick ontology at once
 	$(BIN)/quadlog demo
 
 test: setup  ## Every test, on real brokers and processes: two at a time, then those that measure time
-	$(PYTEST) --durations=10 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not alone and not soak"
-	$(PYTEST) --durations=10 -m "alone and not soak"
+	$(PYTEST) --durations=10 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not alone and not soak" \
+	  --junitxml $(RESULTS)/side-by-side.xml
+	$(PYTEST) --durations=10 -m "alone and not soak" --junitxml $(RESULTS)/alone.xml
 
 soak: setup  ## The long versions of tests, one at a time; SOAK="tests/e2e/test_x.py" for a part
-	$(PYTEST) --durations=10 -m soak --timeout 1800 $(SOAK)
+	$(PYTEST) --durations=10 -m soak --timeout 1800 --junitxml $(RESULTS)/soak.xml $(SOAK)
 
 check: setup  ## What is seen without running: style, types, arrows
 	$(BIN)/ruff check .
@@ -42,10 +44,10 @@ sim: setup  ## The agreement in bad weather: more seeds than in `make test`; SIM
 	$(BIN)/python -m tests.core.sim $(SIM)
 
 integration: setup  ## Real brokers and stores, in part and as whole clusters
-	$(PYTEST) tests/integration tests/e2e
+	$(PYTEST) -m "not soak" tests/integration tests/e2e
 
 e2e: setup  ## Whole clusters
-	$(PYTEST) tests/e2e
+	$(PYTEST) -m "not soak" tests/e2e
 
 bench: setup  ## Measurements, 15 minutes; BENCH="--seconds 5 --runs 1" for a look
 	$(BIN)/python -m tests.bench $(BENCH)
@@ -65,4 +67,4 @@ lock:  ## Choose versions anew
 	rm -rf .venv-lock
 
 clean:  ## Remove what was made here (not the cache, which checkouts share)
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(RESULTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

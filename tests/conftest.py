@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,10 @@ from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from _pytest.terminal import TerminalReporter
+
+SLOWEST = 50
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +52,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if item.nodeid.startswith("tests/e2e/") else 2
 
     items.sort(key=place)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """With `--junitxml`: a table of the slowest tests, in seconds with set-up and teardown, next to that file."""
+    if not (xml := terminalreporter.config.getoption("xmlpath", None)):
+        return
+    took = defaultdict[str, float](float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                took[report.nodeid] += report.duration
+    slowest = sorted(took.items(), key=lambda of: -of[1])[:SLOWEST]
+    lines = [f"{seconds:8.1f}  {test}\n" for test, seconds in slowest]
+    table = Path(xml).with_suffix(".txt")
+    table.write_text("".join([f"{sum(took.values()):8.1f}  all {len(took)} tests\n", *lines]))
+    terminalreporter.write_line(f"the slowest tests: {table}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
