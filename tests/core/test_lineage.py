@@ -84,11 +84,14 @@ def effects_in(records: Sequence[Record], spans: Sequence[Span]) -> list[Effect]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 0])
-def test_the_effects_that_count_are_those_of_the_consumer(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("topics", [12, pytest.param(TOPICS, marks=pytest.mark.soak)])
+def test_the_effects_that_count_are_those_of_the_consumer(
+    size: int, topics: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever stands between them, in whatever runs it is looked at."""
     with_small_chunks(monkeypatch)
     counted, restarts = Counter[str](), 0
-    for seed in range(TOPICS):
+    for seed in range(topics):
         topic = random_topic(random.Random(seed), steps=25)
         consumer, effects = counting_effects(topic.records, Applied())
         lineage = followed(topic.records, Applied(), size)
@@ -113,11 +116,11 @@ def test_the_effects_that_count_are_those_of_the_consumer(size: int, monkeypatch
             seen_alone=lineage.looked_at,
             records=len(topic.records),
         )
-    assert restarts > TOPICS / 5
-    assert counted["effects"] > 50 * TOPICS
-    assert counted["void"] > 20 * TOPICS
-    assert counted["rewound"] > TOPICS / 5
-    assert counted["in_groups"] > TOPICS / 5
+    assert restarts > topics / 5
+    assert counted["effects"] > 50 * topics
+    assert counted["void"] > 20 * topics
+    assert counted["rewound"] > topics / 5
+    assert counted["in_groups"] > topics / 5
     if size == 16:
         assert counted["seen_alone"] < counted["records"], "no run ever counted as one"
 

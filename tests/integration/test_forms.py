@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
     from quadlog.core.records import LoggedEntry
 
+SHORT = 1000
 UPDATES = int(os.environ.get("QUADLOG_UPDATES", "5000"))
+"""Of the long version."""
 RUN = 5000
 """Updates on one store: what they deleted stays in its way for a while, and reading all of it takes ever longer."""
+RUNS = [(n, min(RUN, UPDATES - n * RUN)) for n in range(-(-UPDATES // RUN))]
 SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)
 
 MANY = 16
@@ -281,13 +284,14 @@ def twin_of(worker: Worker) -> Store:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("run", range(-(-UPDATES // RUN)))
-def test_random_updates(tmp_path: Path, run: int) -> None:
+@pytest.mark.parametrize(
+    ("run", "updates"), [(0, SHORT), *(pytest.param(*each, marks=pytest.mark.soak) for each in RUNS)]
+)
+def test_random_updates(tmp_path: Path, run: int, updates: int) -> None:
     """State as pyoxigraph's own up to blank nodes, effect the difference, signature as recounted.
 
     A second evaluator with another history says the same.
     """
-    updates = min(RUN, UPDATES - run * RUN)
     print("QUADLOG_SEED =", SEED, "run", run)
     generator, log, twin = Generator(SEED + run), Log(), Store()
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")

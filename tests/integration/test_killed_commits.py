@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pytest
+
 from quadlog.quadstore import QuadStore
 
 if TYPE_CHECKING:
@@ -55,9 +57,6 @@ while True:
     store.apply(batch, applied)
 """
 
-HITS = 20
-"""Kills between the beginning and the end of a commit."""
-
 
 def killed_in_a_commit(path: Path, chance: random.Random) -> tuple[int, int, int] | None:
     """Where a store stood when a process took it up, the commits that it ended, and where it stands after kill -9.
@@ -86,12 +85,15 @@ def killed_in_a_commit(path: Path, chance: random.Random) -> tuple[int, int, int
     return (start, ended, stands) if is_hit else None
 
 
-def test_after_kill_9_within_a_commit_the_applied_index_and_the_quads_agree(tmp_path: Path) -> None:
-    """All of a commit is there, or nothing of it; both happen."""
+@pytest.mark.parametrize("wanted", [8, pytest.param(20, marks=pytest.mark.soak)])
+def test_after_kill_9_within_a_commit_the_applied_index_and_the_quads_agree(
+    tmp_path: Path, wanted: int
+) -> None:
+    """All of a commit is there, or nothing of it; both happen within so many kills that hit one."""
     chance, hits, kills = random.Random(7), Counter[bool](), 0
-    while hits.total() < HITS or len(hits) < 2:
+    while hits.total() < wanted or len(hits) < 2:
         kills += 1
-        assert kills < 10 * HITS, hits
+        assert kills < 10 * wanted, hits
         if found := killed_in_a_commit(tmp_path, chance):
             start, ended, stands = found
             before = start + 3 * ended

@@ -33,7 +33,9 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quadlog.beside.PIECE_ENTRIES", 2)
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize(
+    "first", [0, 10, *(pytest.param(first, marks=pytest.mark.soak) for first in range(20, 60, 10))]
+)
 def test_a_store_remembers_what_the_agreement_asks_it_to(tmp_path: Path, first: int) -> None:
     covered = Counter[str]()
     for seed in range(first, first + 10):
