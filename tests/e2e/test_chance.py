@@ -15,8 +15,6 @@ from tests.lab_helpers import running_lab
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECONDS = 60
-KILLS = 5
 CLIENTS = 6
 
 FORMS = (
@@ -37,15 +35,18 @@ def text_of(number: int) -> str:
 
 
 @pytest.mark.timeout(400)
-def test_all_three_data_centres_decide_the_same_while_evaluators_die(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seconds", "kills"), [(16, 2), pytest.param(60, 5, marks=pytest.mark.soak)])
+def test_all_three_data_centres_decide_the_same_while_evaluators_die(
+    tmp_path: Path, seconds: int, kills: int
+) -> None:
     texts = {f"chance-{number}": text_of(number) for number in range(100_000)}
     with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
         cluster, book, killed = Cluster(lab), Book(texts=texts), list[str]()
 
-        async def kills() -> None:
+        async def kill() -> None:
             loop = asyncio.get_running_loop()
-            for _ in range(KILLS):
-                await asyncio.sleep(SECONDS / (KILLS + 2))
+            for _ in range(kills):
+                await asyncio.sleep(seconds / (kills + 2))
                 victim = await loop.run_in_executor(None, evaluating, cluster)
                 await loop.run_in_executor(None, lab.kill, victim)
                 killed.append(victim)
@@ -53,9 +54,9 @@ def test_all_three_data_centres_decide_the_same_while_evaluators_die(tmp_path: P
                 await loop.run_in_executor(None, lab.start, victim)
 
         async def everything() -> None:
-            end = time.monotonic() + SECONDS
+            end = time.monotonic() + seconds
             writes = write(book, cluster.masters, clients=CLIENTS, going_on=lambda: time.monotonic() < end)
-            await asyncio.gather(writes, kills())
+            await asyncio.gather(writes, kill())
 
         asyncio.run(everything())
         states = resolve(book, cluster)
@@ -65,8 +66,8 @@ def test_all_three_data_centres_decide_the_same_while_evaluators_die(tmp_path: P
         assert recounted == {worker["signature"] for n in range(3) for worker in cluster.status(n)["workers"]}
         assert len(recounted) == 1
         print(f"{index} entries, {len(book.acknowledged)} acknowledged; killed: {', '.join(killed)}")
-        assert len(killed) == KILLS
-        assert index > 200
+        assert len(killed) == kills
+        assert index > 200 * seconds / 60
         made = ask(
             cluster.masters[0], "SELECT DISTINCT ?o { <urn:chance:0> <urn:at>|<urn:is> ?o }", "text/csv"
         ).text

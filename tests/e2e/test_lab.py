@@ -229,13 +229,14 @@ def test_a_broker_that_dies_during_start(tmp_path: Path) -> None:
 # That it never leaves anything running.
 
 
-def test_sigterm_at_random_moments(tmp_path: Path) -> None:
-    # The real cluster: a moment in every half second of start (some 5 s) and run.  The first tenth of a
+@pytest.mark.parametrize("times", [5, pytest.param(14, marks=pytest.mark.soak)])
+def test_sigterm_at_random_moments(tmp_path: Path, times: int) -> None:
+    # The real cluster: a moment in each part of seven seconds of start (some 5 s) and run.  The first tenth of a
     # second is Python's: before the handler is there, SIGTERM just ends it, and nothing has been started.
     moments = random.Random(3)
-    for number in range(14):
+    for number in range(times):
         lab = start_lab(tmp_path / str(number), dcs=2, workers=1)
-        time.sleep(moments.uniform(number / 2, (number + 1) / 2))
+        time.sleep(moments.uniform(number, number + 1) * 7 / times)
         lab.popen.send_signal(signal.SIGTERM)
         code = lab.popen.wait(BOUND)
         if (lab.directory / "lab.json").exists():
@@ -245,7 +246,9 @@ def test_sigterm_at_random_moments(tmp_path: Path) -> None:
         assert "Exception" not in lab.output.read_text()
 
 
-@pytest.mark.parametrize("moment", [0.5, 1.2, 2.0, None])
+@pytest.mark.parametrize(
+    "moment", [1.2, None, *(pytest.param(moment, marks=pytest.mark.soak) for moment in (0.5, 2.0))]
+)
 def test_sigkill_of_the_lab_takes_everything_with_it(tmp_path: Path, moment: float | None) -> None:
     lab = start_lab(tmp_path / "d", dcs=2, workers=1, node_command=STAND_IN)
     if moment is None:
