@@ -101,7 +101,7 @@ def test_random_updates_on_two_branches(tmp_path: Path, run: int) -> None:
     split.close()
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [1, 2, pytest.param(3, marks=pytest.mark.soak)])
 def test_large_effects_are_undone_in_pieces(tmp_path: Path, count: int) -> None:
     many = " ".join(f"<urn:{n}> <urn:p> {n} ." for n in range(30_000))
     ours = [

@@ -88,6 +88,7 @@ def test_spark_starts_with_the_classes_of_the_archive(tmp_path: Path) -> None:
     assert len(from_jars) < 0.1 * len(shared)
 
 
+@pytest.mark.soak
 def test_a_rehearsal_writes_an_archive(kafka: str, tmp_path: Path) -> None:
     made = tmp_path / "made.jsa"
     command = [sys.executable, "-m", "quadlog.rehearsal", kafka, str(tmp_path), str(made)]
@@ -97,6 +98,7 @@ def test_a_rehearsal_writes_an_archive(kafka: str, tmp_path: Path) -> None:
     assert made.stat().st_size > 100_000_000
 
 
+@pytest.mark.soak
 def test_what_java_does_not_know_is_left_alone(tmp_path: Path) -> None:
     """Another version of Java, say."""
     archive = tmp_path / "other.jsa"

@@ -83,6 +83,7 @@ def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.soak
 def test_executors_have_quadlog_of_the_wheel(spark_master: str, wheel: Path) -> None:
     def where(_: int) -> str:
         import quadlog  # noqa: PLC0415
