@@ -12,7 +12,7 @@
 | phases of leaving a view and of being let in | in `test_phases.py` | in `test_phases.py` | . | . |
 | after-evaluate | . | . | dies | . |
 | after-publish | . | . | dies | . |
-| within-apply | . | . | dies | dies; in `test_killed_commits.py` twenty times |
+| within-apply | . | . | dies | dies; in `test_killed_commits.py` again and again |
 | after-apply | . | . | dies | dies |
 
 A point: that process never comes by there.  Brokers have no code of ours in them: they are killed at
@@ -47,15 +47,18 @@ MASTER = (
     Failpoint.AFTER_POST,
     Failpoint.HALF_MIRROR,
 )
-CASES = (
+SHORT = (
     ("evaluating DC's master", MASTER),
-    ("another master", MASTER),
     ("evaluating worker", (Failpoint.AFTER_EVALUATE,)),
     ("evaluating worker", (Failpoint.AFTER_PUBLISH,)),
     ("evaluating worker", (Failpoint.WITHIN_APPLY,)),
     ("evaluating worker", (Failpoint.AFTER_APPLY,)),
+)
+LONG = (
+    ("another master", MASTER),
     ("following worker", (Failpoint.WITHIN_APPLY, Failpoint.AFTER_APPLY)),
 )
+CASES = (*SHORT, *LONG)
 """Who dies, and where, one after the other while writes go on.  Who evaluates does no longer once it has died."""
 VISIT = 15
 """Not one of the first visits, which a process may make before it serves."""
@@ -83,6 +86,7 @@ def test_every_failpoint_is_in_the_table_and_every_entry_of_it_is_tried() -> Non
     }
     assert {name for name, _ in rows} == set(Failpoint) - PHASES | {Failpoint.BEFORE_HANDOVER}
     assert dies == {(point, role) for role, points in CASES for point in points}
+    assert {point for point, _ in dies} == {point for _, points in SHORT for point in points}
 
 
 def victim_of(cluster: Cluster, role: str) -> str:
@@ -94,7 +98,9 @@ def victim_of(cluster: Cluster, role: str) -> str:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("role", "points"), CASES, ids=[f"{role}: {', '.join(points)}" for role, points in CASES]
+    ("role", "points"),
+    [*SHORT, *(pytest.param(*case, marks=pytest.mark.soak) for case in LONG)],
+    ids=[f"{role}: {', '.join(points)}" for role, points in CASES],
 )
 def test_death_at_failpoints(dying: Cluster, role: str, points: tuple[Failpoint, ...]) -> None:
     cluster = dying

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.alone
 
 VICTIM = "dc1-w2"
-HITS = 20
 QUADS = 10_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_lab(tmp_path_factory.mktemp("killed") / "lab", dcs=1, workers=2) as running:
         yield Cluster(running)
@@ -45,12 +44,13 @@ def until_dead(lab: Cluster) -> None:
             time.sleep(0.02)
 
 
-def test_a_follower_dies_within_its_commits(lab: Cluster) -> None:
+@pytest.mark.parametrize("hits", [7, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_follower_dies_within_its_commits(lab: Cluster, hits: int) -> None:
     kills = 0
     until(lambda: len(lab.status()["workers"]) == len(lab.workers))  # reads need the other one
     lab.lab.kill(VICTIM, "KILL")
     with reads_served(lab):
-        while kills - logged(lab, "the end came before the death", VICTIM) < HITS:
+        while kills - logged(lab, "the end came before the death", VICTIM) < hits:
             kills += 1
             with suppress(SetupError):  # it may die of what it has to apply before it is ready
                 lab.lab.start(VICTIM, QUADLOG_FAILPOINT="within-apply")
@@ -61,7 +61,7 @@ def test_a_follower_dies_within_its_commits(lab: Cluster) -> None:
                 assert alarm["index"] <= kills  # the last one that it told
         lab.lab.start(VICTIM)
         told(lab)
-    print(f"{kills} kills, {HITS} of them within a commit")
+    print(f"{kills} kills, {hits} of them within a commit")
     assert lab.wait_until_equal() == kills
     said = HTTP.get(f"{lab.workers[VICTIM]}/status").json()
     signature, lines = recount(lab.workers[VICTIM])
