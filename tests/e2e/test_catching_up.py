@@ -75,7 +75,9 @@ def served(cluster: Cluster) -> Iterator[list[float]]:
     assert rate > (UPDATES_S + READS_S) / 2, "there was no such load"
 
 
-@pytest.mark.parametrize("way", ["incremental", "compacted", "full"])
+@pytest.mark.parametrize(
+    "way", ["incremental", *(pytest.param(way, marks=pytest.mark.soak) for way in ("compacted", "full"))]
+)
 def test_clients_notice_nothing(way: str, tmp_path: Path) -> None:
     with running_lab(tmp_path / "lab", dcs=1, workers=3) as lab:
         cluster = Cluster(lab)

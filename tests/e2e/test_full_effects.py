@@ -94,7 +94,13 @@ def goes_on(cluster: Cluster) -> None:
         assert (status["state"], status["index"]) == ("applied", index_of(answer))
 
 
-@pytest.mark.parametrize("full", [too_few_in_sync, too_small], ids=["too few in sync", "too small"])
+@pytest.mark.parametrize(
+    "full",
+    [
+        pytest.param(too_few_in_sync, id="too few in sync"),
+        pytest.param(too_small, id="too small", marks=pytest.mark.soak),
+    ],
+)
 def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
     filling: Cluster, full: Filling
 ) -> None:

@@ -105,7 +105,13 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
             check_one_state(cluster)
 
 
-@pytest.mark.parametrize("dc", ["dc2", "dc1"], ids=["another", "the one that evaluates"])
+@pytest.mark.parametrize(
+    "dc",
+    [
+        pytest.param("dc2", id="another", marks=pytest.mark.soak),
+        pytest.param("dc1", id="the one that evaluates"),
+    ],
+)
 def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None:
     """It knows all that it acknowledged, also what stood in no topic any more; the others went on meanwhile."""
     limits = {

@@ -47,9 +47,16 @@ def rebuild(lab: RunningLab, dc: str, *more: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "keeps_disk", [True, False], ids=["its master kept its disk", "and its master's disk"]
+    ("dc", "keeps_disk"),
+    [
+        pytest.param("dc3", True, id="another, its master kept its disk"),
+        pytest.param("dc1", False, id="the one that evaluates, and its master's disk"),
+        pytest.param("dc3", False, id="another, and its master's disk", marks=pytest.mark.soak),
+        pytest.param(
+            "dc1", True, id="the one that evaluates, its master kept its disk", marks=pytest.mark.soak
+        ),
+    ],
 )
-@pytest.mark.parametrize("dc", ["dc3", "dc1"], ids=["another", "the one that evaluates"])
 def test_a_data_centre_that_lost_its_kafka(tmp_path: Path, dc: str, keeps_disk: bool) -> None:  # noqa: FBT001
     """Nobody there starts until it is rebuilt; then all is one again, without a word to anybody elsewhere."""
     with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
