@@ -67,7 +67,8 @@ def test_every_worker_ends_with_the_file(tmp_path: Path) -> None:
     ("moment", "number"),
     [
         ("broker-dc1 serves", signal.SIGINT),  # the cluster starts
-        ("was sent KILL", signal.SIGTERM),  # the load is under way, a worker is down
+        # The load is under way, a worker is down.
+        pytest.param("was sent KILL", signal.SIGTERM, marks=pytest.mark.soak),
     ],
 )
 def test_a_signal_in_the_middle_leaves_nothing(tmp_path: Path, moment: str, number: signal.Signals) -> None:
