@@ -17,6 +17,7 @@
     │   └── NotEmpty           409  a seed for a repository whose log holds something, or begins with another seed
     ├── Unavailable            503  definite: nothing was changed, try again
     │   ├── NotAPeer           503  this master takes no writes: others do
+    │   ├── NoMajority         503  this side of a split holds no majority of the voting data centres
     │   └── ReadOnly           503  so too: it is a witness, by its settings
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
     ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
@@ -138,6 +139,10 @@ class Unavailable(QuadlogError):
 
 class NotAPeer(Unavailable):
     """This master has no place among those that agree: it takes no writes."""
+
+
+class NoMajority(Unavailable):
+    """The view of this master holds no majority of the voting data centres: others may have agreed on more."""
 
 
 class ReadOnly(Unavailable):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.member import Member
     from quadlog.core.messages import Input
-    from quadlog.core.model import Ask, Held, Peer, Point, Post, Standing, Transaction, View
+    from quadlog.core.model import Ask, Entry, Held, Peer, Point, Post, Standing, Transaction, View
 
 
 class Agreement:
@@ -150,6 +150,15 @@ class Agreement:
     def has_majority(self) -> bool:
         """Whether more than half of all data centres are in the view."""
         return self._views.is_majority(self.view)
+
+    def confirms(self, entry: Entry) -> bool:
+        """Whether the view that this master appended an entry in holds a majority of the voting data centres.
+
+        Then all that any majority had agreed before the transaction was submitted stands before it: each member of the
+        view has posted it since, and one of them is in every other majority.  Of an entry that was adopted with a
+        stronger side's log this says nothing.
+        """
+        return self._views.is_majority(entry.view)
 
     @property
     def heard_at(self) -> Mapping[str, float]:

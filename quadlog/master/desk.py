@@ -39,6 +39,8 @@ class Answer:
 
     index: int
     chain: bytes
+    by_majority: bool = False
+    """Whether this master appended it in a view that holds a majority (`Agreement.confirms`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +122,14 @@ class Desk:
         if not self._waiting.get(transaction_id) and queued:
             self._waiting.pop(transaction_id, None)  # else it is still on its way into the queue
 
-    def agreed(self, entries: Sequence[Entry], payloads: Payloads) -> None:
-        """Entries are synchronised and saved."""
+    def agreed(
+        self, entries: Sequence[Entry], payloads: Payloads, *, confirms: Callable[[Entry], bool]
+    ) -> None:
+        """Entries are synchronised and saved; `confirms` says whether a majority agreed on one."""
         for entry in entries:
             waiters = self._waiting.pop(entry.pair.id, None)
             if waiters:
-                answer = Answer(index=entry.index, chain=entry.chain)
+                answer = Answer(index=entry.index, chain=entry.chain, by_majority=confirms(entry))
                 self._await(entry.pair.id, answer, payloads[entry.pair[1:]].body_hash, waiters)
 
     def _await(

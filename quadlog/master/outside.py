@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import NotAPeer, ReadOnly, WriteProtected
+from quadlog.errors import NoMajority, NotAPeer, ReadOnly, WriteProtected
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OUTSIDE: Final = "outside"
 
 PROTECTED_S: Final = 5
-"""Seconds after which a client may try again: a rebuild takes what the log takes."""
+"""Seconds after which a client may try again: a rebuild, or the end of a split, takes what it takes."""
 
 
 def role_of(agreement: Agreement, settings: MasterSettings) -> str:
@@ -81,6 +81,28 @@ def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:
         f"{settings.node_id} of {settings.dc} is not a peer, as far as it was told: it serves reads and takes no"
         f" writes. This request logged nothing; write at {_writers(agreement, settings)}, with the same Idempotency-Key"
         " if there was one"
+    )
+
+
+def refuse_strict(agreement: Agreement) -> None:
+    """Refuse a strict read, unless the installed view holds a majority of the voting data centres.
+
+    Raises:
+        NoMajority: definite; it does not.
+
+    """
+    if not agreement.has_majority:
+        raise without_majority(agreement)
+
+
+def without_majority(agreement: Agreement) -> NoMajority:
+    """What a strict read is told where no majority agreed on its barrier."""
+    members = ", ".join(agreement.view.members) or "nobody"
+    return NoMajority(
+        f"strict reads need a majority of the voting data centres, and {agreement.node} had none when this one was"
+        f" asked for (members of its view: {members}). Ask a master of the majority, ask again when the split is over,"
+        " or send Quadlog-Consistency: session to read what is known here",
+        retry_after=PROTECTED_S,
     )
 
 

@@ -161,7 +161,7 @@ class Saving:
 
     def release(self, ready: Ready) -> None:
         """What was asked for is done: what of it nobody needs any more is forgotten."""
-        self._desk.agreed(ready.entries, self._bodies)
+        self._desk.agreed(ready.entries, self._bodies, confirms=self._agreement.confirms)
         if ids := {entry.pair.id for entry in ready.entries}:
             self._acquiring.synchronised(ids)
         for key in ready.save.released:

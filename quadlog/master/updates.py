@@ -26,7 +26,14 @@ from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, 
 from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
-from quadlog.master.outside import refuse_outside, refuse_protected, refuse_read_only, refuse_writes
+from quadlog.master.outside import (
+    refuse_outside,
+    refuse_protected,
+    refuse_read_only,
+    refuse_strict,
+    refuse_writes,
+    without_majority,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -141,17 +148,23 @@ class Updates:
         """The index of an entry that was agreed after this was called, changes nothing, and is applied here.
 
         Raises:
+            NoMajority: the view of this master holds none, or held none when the entry was appended.
             Unavailable: it could not be given, or was not agreed within `request-timeout`: a master is silent.
 
         """
-        refuse_writes(self._node.agreement, self._settings)
+        agreement = self._node.agreement
+        refuse_writes(agreement, self._settings)
+        refuse_strict(agreement)
         try:
-            return (await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))).index
+            answer = await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))
         except OutcomeUnknown as error:
             message = (
                 f"strict reads need all masters, and not all answer: see peers in /cluster/status ({error})"
             )
             raise Unavailable(message, retry_after=5) from error
+        if not answer.by_majority:
+            raise without_majority(agreement)
+        return answer.index
 
     async def _update_of(self, request: Request, lease: Lease) -> Asked:
         """The update, and its parameters, in the URL and in a form."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from quadlog.core.messages import Limits, Save
-    from quadlog.core.model import Entry, Pair, Point, Post, View
+    from quadlog.core.model import Entry, Pair, Point, Post, Transaction, View
     from tests.core.cluster import Logged, Member
     from tests.core.witnesses import Homes
 
@@ -26,6 +26,8 @@ class Safety:
         self._order: dict[tuple[bytes, int], Point] = {}
         self.settled: dict[int, tuple[Point, bytes]] = {}
         """By index, what was agreed in a view that holds a majority."""
+        self._asked: dict[bytes, tuple[str, int]] = {}
+        """By id of a client's transaction: where it was given first, and up to where majorities had agreed then."""
         self._said: dict[tuple[bytes, str, int], frozenset[Pair]] = {}
         """By sender and sequence: all that the sender's posts said up to this one, from the last snapshot on."""
         self._promised: dict[tuple[bytes, str], Post] = {}
@@ -56,6 +58,8 @@ class Safety:
             if self._is_majority(entry.view):
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
+        for entry in save.entries:
+            self._check_strict(member, entry)
         if save.standing is not None:
             self._homes.installed(save.standing.view)
             self._check_brought(member, save.standing.view)
@@ -63,6 +67,20 @@ class Safety:
         if ballot is not None:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
+
+    def asked(self, member: Member, transaction: Transaction) -> None:
+        """A client is about to give a transaction, which may be the barrier of a strict read."""
+        self._asked.setdefault(transaction.id, (member.name, max(self.settled, default=0)))
+
+    def _check_strict(self, member: Member, entry: Entry) -> None:
+        """Where a master says that a majority agreed on a barrier, all stands before it that was agreed before."""
+        name, index = self._asked.get(entry.pair.id, ("", 0))
+        if name != member.name or not member.core.confirms(entry):
+            return
+        log = member.disk.log
+        assert index < entry.index, f"{member.name} reads at {entry.index}, and {index} was agreed before"
+        if index:
+            assert log[index - 1].point == self.settled[index][0], f"{member.name} reads a branch at {index}"
 
     def _check_brought(self, member: Member, view: View) -> None:
         """What a master brings into a view has its place in the order of that view, as what is added there has."""

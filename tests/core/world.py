@@ -192,6 +192,7 @@ class World:
     def _submit(self, member: Member, event: Event) -> None:
         if event.number < len(self.transactions):
             transaction = self.transactions[event.number]
+            self.safety.asked(member, transaction)
             before = member.core.queue.pairs(transaction.id)
             member.submit(transaction, event.at)
             after = member.core.queue.pairs(transaction.id)

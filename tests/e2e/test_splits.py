@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from quadlog.failpoints import Failpoint
 from tests.e2e.appends import Amiss, appending
 from tests.e2e.cluster import Cluster, until
 from tests.e2e.ending import AGAIN_S, ending, one_view, views
+from tests.e2e.strict import StrictReads, reading_strictly
 from tests.e2e.trouble import logged
 from tests.lab_helpers import running_lab
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.e2e.appends import Appends
     from tests.lab_helpers import RunningLab
 
 pytestmark = pytest.mark.alone
@@ -26,6 +29,10 @@ pytestmark = pytest.mark.alone
 LAG_S = 3.0
 """`max-peer-lag` here."""
 DCS = ("dc1", "dc2", "dc3")
+
+FEW = 20
+MANY = 1000
+"""Strict reads while it is cut off."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,19 @@ def cluster(lab: RunningLab) -> Iterator[Cluster]:
     for node, state in lab.states().items():
         if state == "stopped":
             lab.kill(node, "CONT")
+
+
+@contextmanager
+def strictly(appends: Appends, master: int) -> Iterator[StrictReads]:
+    """Strict reads at a master that is cut off: what it acknowledges alone then is no majority's."""
+    lone = f"{master}-"
+
+    def acknowledged() -> set[str]:
+        return {key for key in appends.acknowledged.copy() if not key.startswith(lone)}
+
+    with reading_strictly(appends, master, acknowledged) as reads:
+        until(lambda: bool(reads.fresh))
+        yield reads
 
 
 def chosen(cluster: Cluster, *, evaluates: bool) -> str:
@@ -78,7 +98,7 @@ def test_one_data_centre_is_cut_off(cluster: Cluster, evaluates: bool) -> None: 
     others = [name for name in DCS if name != dc]
     numbers = {name: number for number, name in enumerate(DCS)}
     before = {other: logged(cluster, "a view has the duty", f"{other}-m1") for other in others}
-    with appending(cluster) as appends:
+    with appending(cluster) as appends, strictly(appends, numbers[dc]) as reads:
         for other in others:
             cluster.lab.links("cut", dc, other)
         cut = time.monotonic()
@@ -91,11 +111,35 @@ def test_one_data_centre_is_cut_off(cluster: Cluster, evaluates: bool) -> None: 
         print(f"two views after {apart - cut:.1f} s: {views(cluster)}")
         until(lambda: all(appends.told(number, apart) >= 3 for number in numbers.values()), 20)
         time.sleep(max(0.0, 2 * LAG_S - (time.monotonic() - cut)))
+        healed = time.monotonic()
         cluster.lab.links("heal")
-        end = ending(cluster, appends, time.monotonic())
+        end = ending(cluster, appends, healed)
+        until(lambda: max(reads.fresh) > healed)
+    assert reads.wrong == []
+    assert min(reads.fresh) < cut
+    assert sum(apart < at < healed for at in reads.refused) > FEW
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
     assert installed == {1}, "who hear each other do not part"
     assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+
+
+@pytest.mark.soak
+def test_a_thousand_strict_reads_in_a_split(cluster: Cluster) -> None:
+    """From before the cut until after the heal, twice: each is refused, or as new as what was acknowledged before."""
+    with appending(cluster) as appends, strictly(appends, 0) as reads:
+        for _ in range(2):
+            before = reads.count
+            for other in ("dc2", "dc3"):
+                cluster.lab.links("cut", "dc1", other)
+            until(lambda: len(views(cluster)[0][1]) == 1, 2 * LAG_S + 5)
+            until(lambda: reads.count - before > MANY)  # noqa: B023 - it is waited for here
+            healed = time.monotonic()
+            cluster.lab.links("heal")
+            until(lambda: one_view(cluster, members=3), AGAIN_S)
+            until(lambda: max(reads.fresh) > healed)  # noqa: B023 - so is this
+        end = ending(cluster, appends, time.monotonic())
+    assert reads.wrong == []
     assert end.amiss == Amiss()
 
 
