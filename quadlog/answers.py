@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from quadlog.errors import QuadlogError
+from quadlog.errors import OutcomeUnknown, QuadlogError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -33,7 +33,8 @@ def error_response(error: QuadlogError, headers: Mapping[str, str] | None = None
     retry = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     body = {"error": type(error).__name__, "message": str(error), "definite": error.definite}
     final = {FINAL: "true"} if error.final else {}
-    return JSONResponse(body, error.status, {**retry, **final, **(headers or {})})
+    ask = {"Location": error.ask} if isinstance(error, OutcomeUnknown) and error.ask else {}
+    return JSONResponse(body, error.status, {**retry, **final, **(headers or {}), **ask})
 
 
 async def handle_error(request: Request, error: Exception) -> Response:

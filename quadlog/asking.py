@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import httpx
 
-from quadlog.errors import Unavailable, error_named
+from quadlog.errors import OutcomeUnknown, Unavailable, error_named
 
 TIMEOUT: Final = httpx.Timeout(90.0, connect=5.0)
 """A master answers a write within its `request-timeout`, 30 s unless it is set otherwise."""
@@ -24,19 +24,23 @@ def asked(master: str, method: str, path: str, *, unsure: str = "", **rest: Any)
 
     Raises:
         QuadlogError: what the master says.
-        Unavailable: it does not answer, or as no master does.
+        OutcomeUnknown: it was asked for a change, and does not answer, or as no master does.
+        Unavailable: it cannot be reached; or so where nothing is changed.
 
     """
     master = master.rstrip("/")
+    failure = OutcomeUnknown if unsure else Unavailable
     try:
         answer = httpx.request(method, f"{master}{path}", timeout=TIMEOUT, trust_env=False, **rest)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise Unavailable(f"{master} cannot be reached: {type(error).__name__} {error}") from error
+    except httpx.HTTPError as error:
         message = f"{master} does not answer: {type(error).__name__} {error}. {unsure}".strip()
-        raise Unavailable(message) from error
+        raise failure(message) from error
     if answer.is_success:
         return answer
     try:
         told = answer.json()
         raise error_named(told["error"])(told["message"])
     except (ValueError, KeyError, TypeError):
-        raise Unavailable(f"{master}{path} answered {answer.status_code}") from None
+        raise failure(f"{master}{path} answered {answer.status_code}. {unsure}".strip()) from None

@@ -20,7 +20,7 @@
     │   ├── NoMajority         503  this side of a split holds no majority of the voting data centres
     │   └── ReadOnly           503  so too: it is a witness, by its settings
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
-    ├── OutcomeUnknown         503  accepted, not yet decided: ask /tx/{id}
+    ├── OutcomeUnknown         504  accepted, not yet decided: ask where `Location` says, /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             the operator's to mend, before anything runs
     └── StateError             what is on disk or in Kafka contradicts itself
@@ -161,10 +161,18 @@ class QueryStopped(QuadlogError):
 
 
 class OutcomeUnknown(QuadlogError):
-    """The transaction was accepted and is not decided yet: ask ``/tx/{id}``."""
+    """The transaction was accepted and is not decided yet: ask ``/tx/{id}``.
 
-    status = 503
+    Not 503: that is definite everywhere, and proxies and clients send the request again.
+    """
+
+    status = 504
     definite = False
+
+    def __init__(self, message: str, *, ask: str | None = None, retry_after: int | None = None) -> None:
+        """`ask`: the URL that tells the outcome, once it is known: the answer's ``Location``."""
+        super().__init__(message, retry_after=retry_after)
+        self.ask = ask
 
 
 class Rejected(QuadlogError):

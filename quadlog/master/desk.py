@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import KeyReused, Rejected, Unavailable
+from quadlog.errors import KeyReused, OutcomeUnknown, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 ENDED: Final = (
-    "what this would have changed stood on a branch of the log that gave way to another data centre's; nothing was"
-    " changed, try again"
+    "the log here gave way to another data centre's, and this change ended with it; it may still be agreed where it was"
+    " passed on to before: ask /tx/ in Location, or send it again with the same Idempotency-Key"
 )
 
 
@@ -186,7 +186,9 @@ class Desk:
                 self._await(transaction_id, answer, body_hash, self._waiting.pop(transaction_id))
             elif transaction_id in ended:
                 for waiter in self._waiting.pop(transaction_id):
-                    waiter.tell(Unavailable(ENDED))
+                    waiter.tell(
+                        OutcomeUnknown(ENDED, retry_after=5)
+                    )  # seed 78 of the weather: it was agreed later
 
     def _answer_settled(self) -> None:
         for index in sorted(index for index in self._agreed if index <= self.settled):

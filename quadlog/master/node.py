@@ -197,6 +197,10 @@ class Node:
         """Whether any entry was decided."""
         return self._decided.ledger.index > 0
 
+    def knows(self, transaction_id: bytes) -> bool:
+        """Whether this or another master took a transaction of this id, as far as is known here: it may be done."""
+        return self.desk.is_known(transaction_id) or transaction_id in self.agreement.queue
+
     def put(self, event: Event) -> None:
         """Hand over something that happened."""
         self.inbox.put(event)

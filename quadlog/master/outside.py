@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.errors import NoMajority, NotAPeer, ReadOnly, WriteProtected
+from quadlog.errors import NoMajority, NotAPeer, OutcomeUnknown, ReadOnly, WriteProtected
 from quadlog.settings import Role
 
 if TYPE_CHECKING:
@@ -66,6 +66,16 @@ def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
             f" changes of the peers. This request logged nothing; send it to {_writers(agreement, settings)}, with the"
             " same Idempotency-Key if there was one"
         )
+
+
+def taken_before(name: str, agreement: Agreement, settings: MasterSettings) -> OutcomeUnknown:
+    """What a read-only master answers to a write that another master took: without workers it shows no outcome."""
+    writers = _writers(agreement, settings)
+    return OutcomeUnknown(
+        f"transaction {name} was taken before, and {settings.node_id} is read-only: it does not tell the outcome."
+        f" Ask /tx/{name} at {writers}, or send it there again with the same Idempotency-Key",
+        ask=f"{writers.split(', ')[0]}/tx/{name}",
+    )
 
 
 def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:

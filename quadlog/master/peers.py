@@ -114,7 +114,7 @@ class Peers:
         """
         name, dc = _named_in(await read_query(request))
         transaction_id = self._updates.id_of(request)
-        if not self._node.desk.is_known(transaction_id):
+        if not self._node.knows(transaction_id):
             self._check_place()
             await self._check_new(name, dc)
         return await self._change(request, transaction_id, name, dc=dc)
@@ -135,7 +135,7 @@ class Peers:
             )
         name, survivors = request.path_params["id"], frozenset(request.query_params.getlist("survivor"))
         transaction_id = self._updates.id_of(request)
-        if not self._node.desk.is_known(transaction_id):
+        if not self._node.knows(transaction_id):
             if survivors:
                 self._check_left(name, survivors)
             else:

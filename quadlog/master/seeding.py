@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+PASSED_BACK: Final = ("location", "retry-after")
+SEED: Final = "/cluster/seed"
 LOOK_S: Final = 0.02
 """Between two looks whether the seed was heard."""
 
@@ -56,8 +58,8 @@ class Seeding:
     def routes(self) -> list[Route]:
         """The doors."""
         return [
-            Route("/cluster/seed", self.status, methods=["GET"]),
-            Route("/cluster/seed", self.agree, methods=["POST"]),
+            Route(SEED, self.status, methods=["GET"]),
+            Route(SEED, self.agree, methods=["POST"]),
             Route("/cluster/seed/files", self._files.put, methods=["PUT"]),
             Route("/cluster/seed/files", self._files.get, methods=["GET"]),
         ]
@@ -148,24 +150,25 @@ class Seeding:
         deadline = now().steady + self._settings.request_timeout * 1000
         while self._node.seed is None and not self._node.has_effects:
             if now().steady > deadline:
-                raise OutcomeUnknown(_NOT_HEARD, retry_after=5)
+                raise OutcomeUnknown(_NOT_HEARD, ask=SEED, retry_after=5)
             await asyncio.sleep(LOOK_S)
 
     async def _agree_at_home(self, body: bytes) -> Response:
         why = f"no master of {self._home} is known here"
         for peer in self._files.other_dcs().get(self._home, []):
             try:
-                answer = await self._client.post(f"{peer.url}/cluster/seed", content=body)
+                answer = await self._client.post(f"{peer.url}{SEED}", content=body)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 why = f"{peer.id} of {self._home} cannot be reached: {error}"
             except httpx.HTTPError as error:
                 raise OutcomeUnknown(
-                    f"{_NOT_HEARD} ({type(error).__name__} {error})", retry_after=5
+                    f"{_NOT_HEARD} ({type(error).__name__} {error})", ask=SEED, retry_after=5
                 ) from error
             else:
                 if not answer.is_success:
                     log.warning("a seed was refused at home", reason=message_of(answer))
-                return Response(answer.content, answer.status_code, media_type="application/json")
+                place = {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}
+                return Response(answer.content, answer.status_code, place, media_type="application/json")
         raise Unavailable(
             f"{why}; its effects say what the log begins with. Nothing was changed", retry_after=5
         )

@@ -27,13 +27,13 @@ from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_la
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
 from quadlog.master.outside import (
-    refuse_outside,
     refuse_protected,
-    refuse_read_only,
     refuse_strict,
     refuse_writes,
+    taken_before,
     without_majority,
 )
+from quadlog.settings import Role
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -118,19 +118,18 @@ class Updates:
     ) -> Response:
         """The answer to a request whose transaction was checked, once that is agreed and applied, or rejected.
 
+        One that is known here already gets the first outcome, or none yet: nothing that says that nothing was logged.
+
         Raises:
             Unavailable: definite; nothing was logged: there is no worker, or this master takes no writes.
             WriteProtected: so too, for as long as one of two workers is out of sync.
 
         """
-        refuse_read_only(self._node.agreement, self._settings)
-        if not self._node.desk.is_known(transaction_id):
-            refuse_outside(self._node.agreement, self._settings)
-        if not self._node.crew.live(now().steady):
-            message = "no worker of this data centre is in service; nothing was logged, try again"
-            raise Unavailable(message, retry_after=2)
-        if kind is Kind.TX and not self._node.desk.is_known(transaction_id):
-            refuse_protected(self._node.crew)
+        if not self._node.knows(transaction_id):
+            self._refuse_new(kind)
+        elif self._settings.role is Role.READ_ONLY:
+            name = text_id(transaction_id)
+            return _failure(taken_before(name, self._node.agreement, self._settings), transaction_id)
         payload = self._payload(transaction_id, asked, options, _traceparent(request), kind=kind)
         try:
             answer = await self._outcome(payload)
@@ -143,6 +142,15 @@ class Updates:
                 "Quadlog-Index": f"{answer.index}:{answer.chain.hex()[:16]}",
             },
         )
+
+    def _refuse_new(self, kind: Kind) -> None:
+        """Where nothing can be taken that is not known here; raises as `agreed` does."""
+        refuse_writes(self._node.agreement, self._settings)
+        if not self._node.crew.live(now().steady):
+            message = "no worker of this data centre is in service; nothing was logged, try again"
+            raise Unavailable(message, retry_after=2)
+        if kind is Kind.TX:
+            refuse_protected(self._node.crew)
 
     async def barrier(self) -> int:
         """The index of an entry that was agreed after this was called, changes nothing, and is applied here.
@@ -256,6 +264,12 @@ class Updates:
                 f" ask /tx/{text_id(payload.transaction.id)}, or send it again with the same Idempotency-Key"
             )
             raise OutcomeUnknown(message, retry_after=5) from None
+        except asyncio.CancelledError:  # the server stops, and gives open requests no more time
+            message = (
+                "accepted, and this master stops before it is decided; it may still be applied:"
+                f" ask /tx/{text_id(payload.transaction.id)}, or send it again with the same Idempotency-Key"
+            )
+            raise OutcomeUnknown(message, retry_after=5) from None
         if isinstance(result, Exception):
             raise result
         return result
@@ -307,5 +321,6 @@ async def _check(asked: Asked, transaction_id: bytes, options: Mapping[str, str]
 
 
 def _failure(error: QuadlogError, transaction_id: bytes) -> Response:
+    """Which transaction it was, and where its outcome is told, unless that is elsewhere."""
     name = text_id(transaction_id)
     return error_response(error, {"Quadlog-Tx": name, "Location": f"/tx/{name}"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
+from quadlog.errors import NotEmpty, OutcomeUnknown, QuadlogError, Unavailable, UserError
 from quadlog.parcel import FILES, pieces_of
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _agree(master: Master, label: Label, sources: Sequence[str]) -> None:
             f"nobody knows yet whether the log begins with the seed: {type(error).__name__} {error}; see `seed` in"
             " /cluster/status. If it is the one, run the same import again: it finishes"
         ) from error
-    _raise_for(answer)
+    _raise_for(answer, unsure=True)
 
 
 def _await(master: Master, label: Label, phases: Phases) -> list[str]:
@@ -214,10 +214,14 @@ def _those_that_answer(said: dict[str, Any]) -> dict[str, Any]:
     return said | {"workers": workers}
 
 
-_ERRORS: Final = {HTTPStatus.CONFLICT: NotEmpty, HTTPStatus.BAD_REQUEST: UserError}
+_ERRORS: Final[Mapping[int, type[QuadlogError]]] = {
+    HTTPStatus.CONFLICT: NotEmpty,
+    HTTPStatus.BAD_REQUEST: UserError,
+}
 
 
-def _raise_for(answer: httpx.Response) -> None:
+def _raise_for(answer: httpx.Response, *, unsure: bool = False) -> None:
+    """`unsure`: what no master answered, but something between, may have been done all the same."""
     if answer.is_success:
         return
     try:
@@ -225,6 +229,6 @@ def _raise_for(answer: httpx.Response) -> None:
         message, name = str(said["message"]), str(said["error"])
     except (ValueError, KeyError):
         message, name = f"the master answered {answer.status_code}: {answer.text[:200]}", ""
-    if name == OutcomeUnknown.__name__:
+    if name == OutcomeUnknown.__name__ or (unsure and not name and answer.is_server_error):
         raise OutcomeUnknown(message)
-    raise _ERRORS.get(HTTPStatus(answer.status_code), Unavailable)(message)
+    raise _ERRORS.get(answer.status_code, Unavailable)(message)

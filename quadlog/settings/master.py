@@ -46,7 +46,7 @@ class MasterSettings(CompanySettings):
     max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB
     """Bytes that open updates may hold together, bodies and 16 KiB for each; above it: 503."""
     request_timeout: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds after which a write that is not decided yet is answered with 503 and `/tx/{id}`."""
+    """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
     max_peer_lag: Annotated[float, Field(gt=0)] = inf

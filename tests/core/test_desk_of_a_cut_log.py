@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quadlog.core.messages import Save
-from quadlog.errors import KeyReused, Unavailable
+from quadlog.errors import KeyReused, OutcomeUnknown
 from quadlog.master.desk import Answer, Desk, TxState, TxStatus
 from quadlog.store import Taken
 from tests.core.desks import Client, Log, agree, give_way, payload_of
@@ -49,7 +49,7 @@ def test_who_waits_for_what_is_elsewhere_now_is_told_where(log: Log, desk: Desk)
 
 
 def test_a_control_entry_ends_with_its_branch_and_whoever_waits_is_told(log: Log, desk: Desk) -> None:
-    """Agreed or waiting: only transactions are submitted anew."""
+    """Agreed or waiting: only transactions are submitted anew.  Others may have it, and agree on it later."""
     agreed, waiting, early = payload_of(1, b"a"), payload_of(2, b"b"), payload_of(3, b"c")
     clients = [Client(b"a"), Client(b"b"), Client(b"c")]
     for payload, client in zip([agreed, waiting, early], clients, strict=True):
@@ -57,7 +57,11 @@ def test_a_control_entry_ends_with_its_branch_and_whoever_waits_is_told(log: Log
     agree(log, desk, agreed)
     give_way(log, 0, [payload_of(8, b"y")], [])
     desk.cut(0, waits=lambda _: False, dequeued=[waiting.transaction.id])
-    assert [[type(told) for told in client.told] for client in clients] == [[Unavailable], [Unavailable], []]
+    assert [[type(told) for told in client.told] for client in clients] == [
+        [OutcomeUnknown],
+        [OutcomeUnknown],
+        [],
+    ]
     assert desk.state_of(agreed.transaction.id, queued=False).state is TxState.UNKNOWN
     assert desk.state_of(early.transaction.id, queued=False).state is TxState.PENDING, "it is on its way"
 

@@ -42,12 +42,12 @@ class Book:
         return len(self.acknowledged) + len(self.unanswered)
 
     def note(self, key: str, answer: Answer) -> None:
-        """An answer: 204, or 503 with an outcome that is not known."""
+        """An answer: 204, or 504 with an outcome that is not known."""
         if answer.status == httpx.codes.NO_CONTENT:
             self.acknowledged[key] = int(answer.headers["quadlog-index"].split(":")[0])
         else:
-            assert answer.status == httpx.codes.SERVICE_UNAVAILABLE, answer.body
-            self.miss(key, "503")
+            assert answer.status == httpx.codes.GATEWAY_TIMEOUT, answer.body
+            self.miss(key, "504")
 
     def miss(self, key: str, reason: str) -> None:
         """No answer, or none that says what became of it."""
@@ -82,8 +82,9 @@ async def _tried(connection: Connection, text: str, key: str) -> Answer:
     """The answer, once it is none that says that nothing was logged."""
     while True:
         answer = await asyncio.wait_for(connection.update(text, key=key), PATIENCE_S)
-        if answer.status != httpx.codes.SERVICE_UNAVAILABLE or not json.loads(answer.body)["definite"]:
+        if answer.status != httpx.codes.SERVICE_UNAVAILABLE:
             return answer
+        assert json.loads(answer.body)["definite"], answer.body
         await asyncio.sleep(0.1)
 
 

@@ -88,7 +88,7 @@ def test_what_waits_for_a_silent_master_is_bounded_and_agreed_in_the_end(short_o
 
     # They are taken, and told that they wait.
     answers = asyncio.run(give(others, range(WAITING)))
-    assert kinds(answers) == {(503, "OutcomeUnknown", False)}
+    assert kinds(answers) == {(504, "OutcomeUnknown", False)}
     statuses = asyncio.run(until_incoming(cluster, (0, 2), WAITING))
     assert {status["agreed_index"] for status in statuses} == {before}
     assert {status["waiting"] for status in statuses} == {0}, "who was answered is not waited for"
@@ -104,7 +104,7 @@ def test_what_waits_for_a_silent_master_is_bounded_and_agreed_in_the_end(short_o
     assert "max-waiting" in refused[0].json()["message"]
     assert {cluster.status(number)["incoming"] for number in (0, 2)} == {WAITING}
 
-    assert kinds(asyncio.run(give(others, range(5)))) == {(503, "OutcomeUnknown", False)}
+    assert kinds(asyncio.run(give(others, range(5)))) == {(504, "OutcomeUnknown", False)}
 
     # A master that starts again behind such a queue says and hears all of it again.
     cluster.lab.kill(first)

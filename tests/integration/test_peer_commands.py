@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quadlog.cli import app
-from quadlog.errors import NoSuchPeer, QuadlogError, Unavailable
+from quadlog.errors import NoSuchPeer, OutcomeUnknown, QuadlogError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,14 +96,19 @@ def test_what_a_master_refuses_is_the_commands_error() -> None:
         run("remove", "m5", "--at", one.url)
     with master(502, {"detail": "a proxy"}) as one, pytest.raises(Unavailable, match="answered 502"):
         run("list", "--at", one.url)
+    with (
+        master(502, {"detail": "a proxy"}) as one,
+        pytest.raises(OutcomeUnknown, match="may have been taken"),
+    ):
+        run("remove", "m5", "--at", one.url)
 
 
 def test_nobody_answers() -> None:
     with master(200, {}) as one:
         url = one.url
-    with pytest.raises(Unavailable, match="may have been taken"):
+    with pytest.raises(Unavailable, match="cannot be reached"):
         run("add", "m4", "dc4", "--at", url)
-    with pytest.raises(QuadlogError, match="does not answer"):
+    with pytest.raises(QuadlogError, match="cannot be reached"):
         run("list", "--at", "nowhere")
 
 
