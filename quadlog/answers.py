@@ -24,6 +24,21 @@ CLIENT: Final = "Quadlog-Client"
 VIA: Final = "Quadlog-Via"
 """What a master tells a worker: whose read it passes on, and its own id."""
 
+CUT: Final = b"\n<this-answer-is-incomplete"
+"""An IRI that does not end: an error to every parser of these formats, wherever it stands."""
+
+CUTS: Final = {
+    "application/n-triples": CUT,
+    "application/n-quads": CUT,
+    "text/plain": CUT,
+    "text/turtle": CUT,
+    "application/trig": CUT,
+    "text/tab-separated-values": CUT,
+    "text/csv": b'\r\n"this answer is incomplete',
+}
+"""What ends an answer that failed, where a part of a document may be a document.  Of CSV it is a quoted field without
+its end.  JSON and XML are unterminated by themselves."""
+
 FINAL: Final = "Quadlog-Final"
 """Of an error that another worker would answer with, too."""
 
@@ -48,8 +63,8 @@ async def handle_error(request: Request, error: Exception) -> Response:
 class Streamed(StreamingResponse):
     """A body that is sent while it is made.
 
-    An error after the first byte breaks the transfer off: the end that HTTP asks for never comes, so
-    that no client takes a part for the whole.
+    An error after the first byte breaks the transfer off: the end that HTTP asks for never comes, and the document
+    is not terminated, so that no client takes a part for the whole.
     """
 
     def __init__(
@@ -77,6 +92,10 @@ class Streamed(StreamingResponse):
             await super().stream_response(send)
         except QuadlogError as error:
             log.warning("an answer was broken off", reason=str(error))
+            if "content-length" not in self.headers:
+                media_type = self.headers.get("content-type", "").partition(";")[0]
+                cut = CUTS.get(media_type, b"")
+                await send({"type": "http.response.body", "body": cut, "more_body": True})
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:

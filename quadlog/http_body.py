@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FIELDS: Final = 1000
 """Of a form: beyond what any protocol here needs; megabytes of `&` would take seconds and gigabytes."""
 
+WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
 QUERY_LIMIT: Final = 16 * 1024 * 1024
 """Bytes of a query's text."""
 
@@ -43,7 +45,7 @@ async def read_query(request: Request, grow: Callable[[int], None] | None = None
 
     Raises:
         TooLarge: it is above `QUERY_LIMIT`.
-        UserError: the client left before its end.
+        UserError: the client left before its end, or it is not as long as was announced.
 
     """
     message = f"the request is larger than a query may be ({QUERY_LIMIT} bytes): ask for less at once"
@@ -57,7 +59,7 @@ async def read_body(request: Request, limit: int, grow: Callable[[int], None] | 
 
     Raises:
         TooLarge: it is not; said by its Content-Length already where there is one.
-        UserError: the client left before its end.
+        UserError: the client left before its end, or it is not as long as was announced.
 
     """
     return await _read(request, limit, too_large(limit), grow)
@@ -82,7 +84,29 @@ async def _read(
     except ClientDisconnect as error:  # nobody is there to read it; a traceback in the log would help nobody
         left = f"the client left after {size} bytes of its request"
         raise UserError(left) from error
+    _check_size(request, size, length)
     return b"".join(chunks)
+
+
+def _check_size(request: Request, size: int, length: str) -> None:
+    """A body that is not there must not be taken for an empty one, whatever the server and the proxies before it do."""
+    if length and length != str(size):
+        raise UserError(
+            f"the body has {size} bytes, and Content-Length says {length}: send it again; nothing was done"
+        )
+    if not size and not length and request.method in WITH_BODY:
+        raise UserError(
+            f"{request.method} needs a body, and none came: send one, or Content-Length: 0 if it is to be empty;"
+            " nothing was done"
+        )
+
+
+def parameters_of(request: Request) -> dict[str, list[str]]:
+    """The parameters in the URL."""
+    given: dict[str, list[str]] = {}
+    for name, value in request.query_params.multi_items():
+        given.setdefault(name, []).append(value)
+    return given
 
 
 def too_large(limit: int) -> str:

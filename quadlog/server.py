@@ -16,6 +16,8 @@ import structlog
 import uvicorn
 
 from quadlog.errors import SetupError
+from quadlog.http_protocol import Http1Protocol
+from quadlog.http_rules import HttpRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -58,14 +60,7 @@ class Server:
 
     def run(self, app: Any, *, beside: Sequence[Beside] = ()) -> int:  # noqa: ANN401 - any ASGI application
         """Serve `app`, and run what is `beside` it until then.  0 when told to stop, 1 when failed."""
-        config = uvicorn.Config(
-            app,
-            timeout_keep_alive=IDLE_S,
-            log_level="warning",
-            access_log=False,
-            timeout_graceful_shutdown=2,
-            lifespan="off",
-        )
+        config = _config(app, shutdown_s=2)
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.should_exit = self._is_left
         # Until uvicorn listens to signals; and it raises the one that ended it once more, where nothing is to happen.
@@ -79,10 +74,7 @@ class Server:
     @contextmanager
     def early(self, app: Any) -> Generator[None]:  # noqa: ANN401 - any ASGI application
         """Have a thread serve something else, before `run`."""
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, lifespan="off"
-        )
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(_config(app, shutdown_s=1))
         taken = self._socket.dup()  # it is closed with that server
         thread = threading.Thread(target=server.run, args=([taken],), name="early", daemon=True)
         thread.start()
@@ -154,6 +146,19 @@ class Server:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("what another thread asked for failed", exc_info=error)
+
+
+def _config(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application
+    return uvicorn.Config(
+        HttpRules(app),
+        http=Http1Protocol,
+        ws="none",
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=shutdown_s,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+    )
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -105,6 +105,11 @@ class Statements:
             prefix="A ",
         )
         body = await read_body(request, limit, lease.grow)
+        if request.method == "PUT" and not body and request.headers.get("content-length") != "0":
+            raise UserError(
+                "an empty PUT removes all that it replaces: send it with Content-Length: 0, or use DELETE;"
+                " nothing was logged"
+            )
         try:
             lines = await self._read(document, body)
         except DocumentTooLarge as error:

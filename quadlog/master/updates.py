@@ -23,7 +23,8 @@ from quadlog.core.update import parse_update
 from quadlog.core.using import GRAPH, NAMED, Using, options_of
 from quadlog.envelope import text_id
 from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, UserError
-from quadlog.http_body import form_of, media_type_of, read_body, text_of, too_large
+from quadlog.http_body import form_of, media_type_of, parameters_of, read_body, text_of, too_large
+from quadlog.http_parameters import merged, only, refuse_others
 from quadlog.master.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered
 from quadlog.master.outside import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 SPARQL_UPDATE: Final = "application/sparql-update"
 FORM: Final = "application/x-www-form-urlencoded"
+UPDATE: Final = "update"
 
 DRY_RUN: Final = "dry-run"
 PARAMETERS: Final = (GRAPH, NAMED, DRY_RUN)
@@ -177,7 +179,8 @@ class Updates:
     async def _update_of(self, request: Request, lease: Lease) -> Asked:
         """The update, and its parameters, in the URL and in a form."""
         limit = self._settings.max_transaction_size
-        given = {name: request.query_params.getlist(name) for name in PARAMETERS}
+        given = parameters_of(request)
+        refuse_others(given, PARAMETERS)
         media_type = media_type_of(request)
         if media_type in {SPARQL_UPDATE, PATCH}:
             body = await read_body(request, limit, lease.grow)
@@ -186,13 +189,9 @@ class Updates:
             # A form may write every byte as three.
             raw = await read_body(request, limit * 3, lease.grow)
             form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
-            for name in PARAMETERS:
-                given[name] += form.get(name, [])
-            updates = form.get("update", [])
-            if len(updates) != 1:
-                message = f"a form needs exactly one 'update', this one has {len(updates)}"
-                raise UserError(message)
-            body = updates[0].encode()
+            body = only(form, UPDATE).encode()
+            given = merged(given, form)
+            refuse_others(given, (UPDATE, *PARAMETERS))
             if len(body) > limit:
                 raise TooLarge(too_large(limit))
             return Asked(body=body, media_type=SPARQL_UPDATE, given=given)

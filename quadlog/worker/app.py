@@ -19,7 +19,8 @@ from quadlog.core.model import HASH_SIZE
 from quadlog.core.using import GRAPH, NAMED, options_of
 from quadlog.envelope import text_moment
 from quadlog.errors import Forbidden, NoSuchControl, QuadlogError, UserError
-from quadlog.http_body import form_of, media_type_of, read_body, read_query, text_of
+from quadlog.http_body import form_of, media_type_of, parameters_of, read_body, read_query, text_of
+from quadlog.http_parameters import merged, only, refuse_others
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits
 from quadlog.worker.tenure import Asked, Floored
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _NO_MATTER = frozenset(("infer",))
 """What RDF4J's clients say of statements: nothing is inferred here."""
+
+_BESIDE_A_QUERY = ("default-graph-uri", "named-graph-uri", "timeout")
 
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
@@ -253,18 +256,17 @@ async def _refuse(request: Request) -> Response:
 
 async def _query_of(request: Request) -> tuple[str, Mapping[str, Sequence[str]]]:
     """The query's text and the parameters beside it, in any of the protocol's three forms."""
-    parameters: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        parameters.setdefault(name, []).append(value)
+    parameters = parameters_of(request)
     if request.method == "POST":
         body = await read_query(request)
         match media_type_of(request):
             case "application/sparql-query":
+                refuse_others(parameters, _BESIDE_A_QUERY)
                 return text_of(body), parameters
             case "application/sparql-update":
                 return await _refuse_update()
             case "application/x-www-form-urlencoded":
-                parameters = form_of(body)
+                parameters = merged(parameters, form_of(body))
             case other:
                 message = (
                     f"a query comes as application/sparql-query or as a form with 'query', not as '{other}'"
@@ -272,11 +274,9 @@ async def _query_of(request: Request) -> tuple[str, Mapping[str, Sequence[str]]]
                 raise UserError(message)
     if "update" in parameters:
         return await _refuse_update()
-    queries = parameters.get("query", [])
-    if len(queries) != 1:
-        message = f"exactly one 'query' is needed, there are {len(queries)}"
-        raise UserError(message)
-    return queries[0], parameters
+    text = only(parameters, "query")
+    refuse_others(parameters, ("query", *_BESIDE_A_QUERY))
+    return text, parameters
 
 
 async def _refuse_update() -> tuple[str, Mapping[str, Sequence[str]]]:

@@ -1,0 +1,67 @@
+"""Parameters of SPARQL requests: in the URL, in a form, or in both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    Parameters = Mapping[str, Sequence[str]]
+
+LANGUAGE: Final = "queryLn"
+
+WITHOUT_MEANING: Final = frozenset(("infer", LANGUAGE, "format", "output", "results"))
+"""What clients add by themselves: RDF4J's the first two, SPARQLWrapper the last three beside an Accept header.  Nothing
+is inferred here, and Accept decides on the format."""
+
+
+def merged(url: Parameters, form: Parameters) -> dict[str, list[str]]:
+    """All parameters of a form that came to a URL with parameters.
+
+    >>> merged({"default-graph-uri": ["urn:g"]}, {"query": ["ASK {}"]})
+    {'default-graph-uri': ['urn:g'], 'query': ['ASK {}']}
+
+    Raises:
+        UserError: one has other values in the URL than in the form.
+
+    """
+    for name in url.keys() & form.keys():
+        if sorted(set(url[name])) != sorted(set(form[name])):
+            raise UserError(
+                f"{name} is {' and '.join(url[name])[:200]} in the URL, and something else in the form:"
+                " say it in one place; nothing was done"
+            )
+    return {name: list(form.get(name) or url[name]) for name in (*url, *(form.keys() - url.keys()))}
+
+
+def only(given: Parameters, name: str) -> str:
+    """The value of the parameter that stands once.
+
+    Raises:
+        UserError: it does not.
+
+    """
+    values = given.get(name, ())
+    if len(values) != 1:
+        raise UserError(f"exactly one '{name}' is needed, there are {len(values)}")
+    return values[0]
+
+
+def refuse_others(given: Parameters, known: Collection[str]) -> None:
+    """A parameter that is not known might have asked for something else than what would be done.
+
+    >>> refuse_others({"query": ["ASK {}"], "infer": ["true"]}, ["query"])
+
+    Raises:
+        UserError: there is one, or the text is in another language than SPARQL.
+
+    """
+    if others := sorted(given.keys() - known - WITHOUT_MEANING):
+        raise UserError(
+            f"there is no parameter {', '.join(others)[:200]} here, only {', '.join(known)}; nothing was done"
+        )
+    if languages := [value for value in given.get(LANGUAGE, ()) if value.lower() != "sparql"]:
+        raise UserError(f"{LANGUAGE} is SPARQL, not {languages[0][:200]}")

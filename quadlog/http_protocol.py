@@ -1,0 +1,99 @@
+"""HTTP/1.1 and 1.0 on a connection, and no other protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+HEAD_LIMIT: Final = 1024 * 1024
+"""Bytes of a request line and its headers, which are kept until all of them are there."""
+
+INVALID: Final = "this is not a valid HTTP/1.1 request; nothing was done, and the connection is closed"
+TOO_LONG: Final = (
+    f"the request line and the headers are longer than {HEAD_LIMIT} bytes: send the query in the body;"
+    " nothing was done, and the connection is closed"
+)
+
+
+class Http1Protocol(HttpToolsProtocol):
+    """Declines every offer to upgrade: the request is served as HTTP/1.1, with its body.
+
+    The parser stops after the headers of a request that offers an upgrade (`Upgrade: h2c` of `java.net.http.HttpClient`
+    and `curl --http2`), reports the request as complete without a body, and takes the body for the new protocol.  A
+    server may ignore the offer (RFC 9110, section 7.8): the same request is parsed once more without it.
+    """
+
+    _head_size = 0
+    """Bytes that were received since the last request ended, until the headers of the next one are complete."""
+    _is_in_head = True
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what was received."""
+        self._unset_keepalive_if_required()
+        if self._is_in_head:
+            self._head_size += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            self.send_400_response(INVALID)
+            return
+        if self._is_in_head and self._head_size > HEAD_LIMIT:
+            self.send_400_response(TOO_LONG)
+
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                if self.parser.get_method() == b"CONNECT":  # is an offer by itself, and has no other meaning
+                    raise httptools.HttpParserError("CONNECT") from None
+                data = b"".join(self._head_without_offer()) + data[offer.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+            else:
+                return
+
+    def _head_without_offer(self) -> Iterator[bytes]:
+        version = self.parser.get_http_version().encode()
+        yield b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
+        for name, value in self.headers:
+            if name == b"connection":
+                kept = (token.strip() for token in value.split(b","))
+                yield b"connection: %b\r\n" % b", ".join(t for t in kept if t.lower() != b"upgrade")
+            elif name != b"upgrade":
+                yield b"%b: %b\r\n" % (name, value)
+        yield b"\r\n"
+
+    def on_headers_complete(self) -> None:
+        """Serve the request, unless it has to be parsed again."""
+        if self.parser.should_upgrade():
+            return
+        self._is_in_head, self._head_size = False, 0
+        super().on_headers_complete()
+        self.headers = []  # a trailer is no header: what follows the body is not passed on
+
+    def on_message_complete(self) -> None:
+        """The body is complete, unless the request has to be parsed again."""
+        if self.parser.should_upgrade():
+            return
+        self._is_in_head = True
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed.
+
+        Behind a complete request whose answer is not complete, 400 would be taken for that answer, or for a part of it:
+        the connection ends without one.
+        """
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        is_asked = cycle is not None and (cycle.response_started or not cycle.more_body)
+        if cycle is not None and is_asked and not cycle.response_complete:
+            self.transport.abort()
+        else:
+            super().send_400_response(msg)
