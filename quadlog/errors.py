@@ -7,6 +7,7 @@
     │   ├── TooLarge           413
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
     │   ├── Forbidden          403
+    │   ├── NotAcceptable      406  the format that was asked for cannot express the answer
     │   ├── NoSuchQuery        404  it ended, or never was
     │   ├── NoSuchWorker       404  none of this id was heard
     │   ├── StillServing       409  a worker that is heard cannot be dismissed
@@ -81,6 +82,12 @@ class Forbidden(UserError):
     """Not allowed here."""
 
     status = 403
+
+
+class NotAcceptable(UserError):
+    """The format that was asked for cannot express the answer; another one can."""
+
+    status = 406
 
 
 class NoSuchQuery(UserError):

@@ -21,8 +21,9 @@ from quadlog.core.sparql.caution import weigh
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
-from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
+from quadlog.errors import Forbidden, NotAcceptable, QueryStopped, Unsupported, UserError
 from quadlog.hiding import View, hidden, seen_by
+from quadlog.xml_answers import XmlOutput, for_rdf_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,13 +96,20 @@ class Answer:
         What `output` raises ends it.
 
         Raises:
-            UserError: the query fails on what it met, maybe after some of it was written.
+            UserError: the query fails on what it met, maybe after some of it was written; or the format cannot
+                express it.
 
         """
+        if self.media_type.endswith("xml"):
+            output = XmlOutput(output)
         try:
             self.serialise(cast("IO[bytes]", output))  # no more of a file is asked for
         except RuntimeError as error:
             raise UserError(f"the query failed: {error}") from None
+        except OSError as error:
+            if error.errno is not None:  # of the output
+                raise
+            raise NotAcceptable(f"{self.media_type} cannot express this answer: {error}") from None
 
 
 def run_query(
@@ -212,10 +220,14 @@ def _serialised(
         serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
     else:
         media_type = negotiate(accept, tuple(GRAPH_FORMATS))
-        if triples is None:
-            serialise = partial(result.serialize, format=GRAPH_FORMATS[media_type])
+        kind = GRAPH_FORMATS[media_type]
+        counted: Iterator[Triple] = result if triples is None else _counted(result, triples)
+        if kind == RdfFormat.RDF_XML:
+            serialise = partial(serialize, for_rdf_xml(counted), format=kind)
+        elif triples is None:
+            serialise = partial(result.serialize, format=kind)
         else:
-            serialise = partial(serialize, _counted(result, triples), format=GRAPH_FORMATS[media_type])
+            serialise = partial(serialize, counted, format=kind)
     return Answer(media_type=media_type, serialise=serialise)
 
 
