@@ -39,8 +39,6 @@ class View:
 
     dataset: Dataset | None
     reserved: NamedNode
-    doubtful: bool
-    """Whether its tokens may not be pyoxigraph's."""
 
 
 def hidden(store: Store, text: str, view: View) -> tuple[str, list[Graph] | None, Named]:
@@ -50,23 +48,22 @@ def hidden(store: Store, text: str, view: View) -> tuple[str, list[Graph] | None
         named = [NamedNode(iri) for iri in dataset.named if iri != reserved.value]
         default = [NamedNode(iri) for iri in dataset.default if iri != reserved.value]
         return text, list(default), list(named)
-    if not view.doubtful:
-        if "GRAPH" not in text.upper() or _GRAPH_VARIABLE.search(text) is None:
-            return text, None, None
-        filtered = hide(text, reserved)
-        if filtered is not None:
-            return filtered, None, None
-        if any((token["word"] or "").upper() == "FROM" for token in tokens(text)):
-            return text, None, None  # only graphs that the text names can be seen
+    if "GRAPH" not in text.upper() or _GRAPH_VARIABLE.search(text) is None:
+        return text, None, None
+    filtered = hide(text, reserved)
+    if filtered is not None:
+        return filtered, None, None
+    if any((token["word"] or "").upper() == "FROM" for token in tokens(text)):
+        return text, None, None  # only graphs that the text names can be seen
     return text, None, [graph for graph in store.named_graphs() if graph != reserved]
 
 
 def seen_by(store: Store, text: str, *, reserved: NamedNode) -> tuple[str, Named]:
     """A query that does not see ``reserved``, and the named graphs to run it on; None: all.
 
-    For texts whose tokens are sure, and the thread that alone writes: the list is of one state.
+    For the thread that alone writes: the list is of one state.
     """
-    seen, _, named = hidden(store, text, View(None, reserved, doubtful=False))
+    seen, _, named = hidden(store, text, View(None, reserved))
     return seen, named
 
 
@@ -75,8 +72,7 @@ def hide(text: str, reserved: NamedNode) -> str | None:
 
     It will not where a sub-select inside may count what is in the reserved graph before a
     filter sees it (pyoxigraph evaluates it over all graphs at once), nor where AS or VALUES may
-    bind the variable to something else.  And a GRAPH that the
-    tokens do not show, because they took what is around it for a string, is not left to luck.
+    bind the variable to something else.
 
     >>> hide("SELECT * { GRAPH ?g { ?s ?p ?o } }", NamedNode("urn:r"))
     'SELECT * { { GRAPH ?g { ?s ?p ?o } FILTER(COALESCE(?g != <urn:r>, true)) } }'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Protocol, cast
@@ -128,13 +127,13 @@ def run_query(
 
     Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` is QueryStopped.
     """
-    doubtful = _refuse_wild(text)
+    _refuse_wild(text)
     _refuse_updates(text)
     try:
         check_query(text, base_iri=base_iri)
         refuse_reserved_names(text, names_of_query(text, base_iri))
         with gate.reading():
-            result = _begun(store, text, base_iri, View(dataset, reserved, doubtful), commits)
+            result = _begun(store, text, base_iri, View(dataset, reserved), commits)
         return _serialised(result, accept, triples)
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
@@ -191,16 +190,13 @@ def _begun(
         return begin(*hidden(store, text, view))
 
 
-def _refuse_wild(text: str) -> bool:
-    """Refuse what pyoxigraph might not survive; returns whether the text is doubtful."""
+def _refuse_wild(text: str) -> None:
+    """Refuse what pyoxigraph might not survive."""
     weight = weigh(text)
     if not weight.is_light:
         raise Unsupported("the query is nested too deeply, or chains or joins too much")
     if weight.service:
         raise Unsupported("SERVICE is not supported yet")
-    if weight.doubtful and re.search("(?i)from", text):
-        raise Unsupported("a `<` may be less-than or the start of an IRI: put a blank behind it")
-    return weight.doubtful
 
 
 def _refuse_updates(text: str) -> None:

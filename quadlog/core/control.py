@@ -184,7 +184,7 @@ def _check_ask(text: str) -> None:
 
 
 def refuse_wild(text: str) -> None:
-    """Refuse a query that pyoxigraph might not survive, might read otherwise, or would send elsewhere.
+    """Refuse a query that pyoxigraph might not survive, or would send elsewhere.
 
     Raises:
         Unsupported: it is one.
@@ -193,8 +193,6 @@ def refuse_wild(text: str) -> None:
     weight = weigh(text)
     if weight.service:
         raise Unsupported("SERVICE is not supported: another server's answer could hold up the log")
-    if weight.doubtful:
-        raise Unsupported("a `<` may be less-than or the start of an IRI: put a blank behind it")
     if not weight.is_light:
         raise Unsupported("the query is nested too deeply, or chains or joins too much")
 

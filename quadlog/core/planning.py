@@ -17,7 +17,7 @@ from quadlog.core.plan import DataPlan, ModifyPlan, Node, Plan, in_language, int
 from quadlog.core.sparql.forms import FormParser
 from quadlog.core.sparql.syntax import check_update
 from quadlog.core.sparql.terms import INTEGER, XSD_STRING, BlankNodes
-from quadlog.core.sparql.tokens import BLANK_NODE
+from quadlog.core.sparql.tokens import BLANK_NODE, tokens
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from quadlog.core.sparql.skeleton import Skeleton
 
 _STAND_INS: Final = {"<": "<urn:quadlog:constant:({}>", '"': '"quadlog constant {}"', "1": "7007007007{:08}"}
-"""By kind.  With a bracket in it, an IRI is refused wherever pyoxigraph may take its `<` for an operator."""
+"""By kind."""
 _STAND_IN: Final = re.compile(r'<urn:quadlog:constant:\((\d+)>|"quadlog constant (\d+)"|7007007007(\d{8})')
+_STANDS_FOR_IRI: Final = "urn:quadlog:constant:"
 _STAND_IN_ID: Final = b"quadlog plan"
 
 _ELSEWHERE: Final = re.compile("quadlog|7007007007")
@@ -58,6 +59,8 @@ def plan_of(skeleton: Skeleton) -> Plan:
     if not skeleton.is_sure or _ELSEWHERE.search(skeleton.declared + "".join(skeleton.gaps)):
         raise NoPlan
     text = skeleton.text([_STAND_INS[kind].format(number) for number, kind in enumerate(skeleton.kinds)])
+    if sum(_STANDS_FOR_IRI in (token["iri"] or "") for token in tokens(text)) != skeleton.kinds.count("<"):
+        raise NoPlan  # the `<` of one is an operator
     try:
         read = tuple(FormParser(text, _STAND_IN_ID, None).operations())
         check_update(text)

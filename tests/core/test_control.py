@@ -49,7 +49,6 @@ ENTRY = LoggedEntry(
         (ControlKind.ASK, "ASK", SyntaxRefused),
         (ControlKind.ASK, "DROP ALL", SyntaxRefused),
         (ControlKind.ASK, "ASK { SERVICE SILENT ?s { ?s ?p ?o } }", Unsupported),
-        (ControlKind.ASK, "ASK { FILTER('!'<'>') }", Unsupported),
         (ControlKind.ASK, f"ASK {{ {'?s ?p ?o . ' * 500} }}", Unsupported),
         (ControlKind.ASK, "ASK { GRAPH <urn:quadlog:state:1> { ?s ?p ?o } }", Forbidden),
         (ControlKind.ASK, f"ASK {{}} # {'x' * LIMIT}", TooLarge),

@@ -218,18 +218,27 @@ def test_data_and_rows_are_as_many_as_they_like() -> None:
 
 @pytest.mark.parametrize("where", [
     "BIND(IF('!'<'>', 'a NOW() b', 'c') AS ?o)",
-    "FILTER('!'<'>') SERVICE <urn:x> { ?s ?p ?o } FILTER('' = '' || '')",
-    "?s ?p ?o FILTER(?o<#x>SERVICE\n3)",
-    "BIND(IF('!'<<#> }\n'~', 1, 2) AS ?o)",
     "FILTER(?o<NOW()&&?s>1)",
+    "FILTER((?o<3)&&(?o>1))",
+    "FILTER STR(?o<3&&?o>1)",
     "FILTER(STR(?o)<'z>'&&STR(?o)!='}')",
     "FILTER(EXISTS { ?s ?p ?o }<'>' && '' = '')",
-    "FILTER(?o IN (1)<'>' && '' = '')",
     "FILTER(true<'>' && '' = '')",
+    "FILTERSTR(?o<'}>')",
+    "{ SELECT (?o<'}>' AS ?s) { } GROUP BY ?o HAVING(?o<'}>') ORDER BY (?o<'}>') DESC(?o<'}>') }",
 ])  # fmt: skip
-def test_a_less_than_that_may_start_an_iri_is_not_guessed(where: str) -> None:
-    with pytest.raises(Unsupported):
-        parse_update(f"INSERT {{ <urn:a> <urn:p> ?o }} WHERE {{ {where} }}", tx_id=b"tx")
+def test_in_an_expression_less_than_is_an_operator(where: str) -> None:
+    found = modify(f"PREFIX x: <urn:> INSERT {{ <urn:a> <urn:p> ?o }} WHERE {{ {where} }}")
+    assert found.where.text.endswith(f"SELECT ?o WHERE {{ {where} }}")
+
+
+def test_a_service_behind_a_less_than_is_seen() -> None:
+    where = modify(
+        "INSERT { ?s ?p ?o } WHERE { FILTER('!'<'>') SERVICE <urn:x> { ?s ?p ?o } FILTER('' = '' || '') }"
+    ).where
+    assert [service.endpoint.value for service in where.services] == ["urn:x"]
+    in_a_comment = modify("INSERT { ?s ?p ?o } WHERE { ?s ?p ?o FILTER(?o<#x>SERVICE <urn:x> {}\n3) }").where
+    assert not in_a_comment.services
 
 
 @pytest.mark.parametrize("where", [

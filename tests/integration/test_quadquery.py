@@ -99,16 +99,14 @@ def test_ordinary_graph_patterns_get_a_filter_and_no_list() -> None:
     reasons = (
         "{ SELECT (COUNT(*) AS ?n) { ?s",
         "LIMIT",
-        "'''",
         "BIND('GRAPH",
         "VALUES ?s {",
         "BIND(1 ",
         "BIND(?g ",
         "<urn:x>",
-        "'!'<'>'",
     )
     assert all(any(reason in text for reason in reasons) for text in listed)
-    assert len(listed) == 13
+    assert len(listed) == 10
 
 
 def test_hiding_costs_the_same_with_many_graphs(store: QuadStore) -> None:
@@ -193,11 +191,10 @@ def test_queries_that_would_crash_the_process_are_refused(queried: QuadStore, fi
 @pytest.mark.parametrize("text", [
     "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }",
     "SELECT * { FILTER('!'<'>') SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } FILTER('' = '') }",
-    "SELECT * FROM <urn:g> { FILTER('!'<'>') }",
     "SELECT * { FILTER('a'<'>' && " + "(" * 200 + "1" + ")" * 200 + " && ''='') }",
     "SELECT * { " + "?s ?p ?o ." * 120 + " }",
 ])  # fmt: skip
-def test_what_is_not_surely_understood_is_not_run(queried: QuadStore, text: str) -> None:
+def test_a_query_that_is_not_supported_is_not_run(queried: QuadStore, text: str) -> None:
     with pytest.raises(Unsupported):
         queried.query(text)
 

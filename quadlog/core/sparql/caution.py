@@ -1,19 +1,15 @@
-"""What a text asks of pyoxigraph, and whether our tokens are sure to be its own.
+"""What a text asks of pyoxigraph.
 
 pyoxigraph's parser recurses, and its optimiser takes more than quadratic time for what is joined.
 Both are met by small texts: 8,000 times `+1` overflow the stack, 500 joined patterns take minutes.
-
-Where an operand stands before it, pyoxigraph reads ``<`` as an operator.  ``'!'<'>'`` is two strings for
-it, and an open string after an IRI for our tokens; all that follows would be misread.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.sparql.tokens import tokens
+from quadlog.core.sparql.tokens import CLOSING, OPENING, TERMS, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,15 +23,9 @@ MAX_OPERATORS: Final = 500
 MAX_JOINS: Final = 80
 # OPTIONALs, and as many VALUES: 0.5 s at 60, more than 2 s at 120.
 MAX_OPTIONALS: Final = 50
-_DOUBTFUL_LENGTH: Final = 2_000
 
-_OPENING = frozenset(("{", "(", "[", "<<", "<<(", "{|"))
-_CLOSING = frozenset(("}", ")", "]", ">>", ")>>", "|}"))
 _CHAINING = frozenset(("||", "&&", "|", "/", "+", "-", "*", "!", "^", "~"))
 _CHAINING_WORDS = ("UNION", "FILTER", "BIND", "MINUS", "AS", "OPTIONAL", "VALUES")
-_TERMS = frozenset(("iri", "string", "bnode", "pname", "var", "number", "lang", "nil", "anon"))
-_MISREADABLE = re.compile(r"['#()\[\]]")
-_ROUGH_JOINS = re.compile(r"[.;,/{~]|(?i:values|graph)")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,8 +42,6 @@ class Weight:
     optionals: int = 0
     values: int = 0
     service: bool = False
-    doubtful: bool = False
-    """Whether pyoxigraph may read it otherwise than our tokens do."""
 
     @property
     def is_tame(self) -> bool:
@@ -72,31 +60,27 @@ class Weight:
 
 
 def is_tame(text: str) -> bool:
-    """Whether pyoxigraph's parser survives this text, and surely so.
+    """Whether pyoxigraph's parser survives this text.
 
     >>> is_tame("SELECT * { ?s ?p ?o }"), is_tame("(" * 200), is_tame("1||" * 9999), is_tame(f"({'+1' * 999})")
     (True, False, False, False)
     """
-    weight = weigh(text)
-    return weight.is_tame and not weight.doubtful
+    return weigh(text).is_tame
 
 
 def weigh(text: str) -> Weight:
-    """Count what is in a text; in one that is doubtful, whatever could be."""
+    """Count what is in a text."""
     weight = Weight()
     for inside, kind, value, before in _in_brackets(text, weight):
         if inside == "row":
             continue
         behind = before == "operand"
-        if inside == "(" and behind and _may_be_less(kind, value):
-            return _roughly(text)
         if kind == "word":
             _count_word(weight, value.upper())
         elif kind == "mark":
             _count_mark(weight, inside, value, before)
         elif inside == "(" and behind:
             weight.operators += kind == "number" and value[0] in "+-"
-            weight.operators += sum(map(value.count, "&+-*/!")) if kind == "iri" else 0
             weight.joins += kind != "lang"
         elif behind:
             weight.listed += 1
@@ -118,24 +102,17 @@ def _in_brackets(text: str, weight: Weight) -> Iterator[tuple[str, str, str, str
         value = token[kind]
         inside = opened[-1] if opened else ""
         yield inside, kind, value, "operand" if before in {")", "}"} and inside == "(" else before
-        before = value if kind == "mark" else "operand" if kind in _TERMS else ""
+        before = value if kind == "mark" else "operand" if kind in TERMS else ""
         if kind == "word":
             values = values or value.upper().endswith("VALUES")
             before = "operand" if value.upper() in {"TRUE", "FALSE"} else ""
-        elif kind == "mark" and value in _OPENING:
+        elif kind == "mark" and value in OPENING:
             opened.append("row" if inside == "row" or (values and value == "{") else value)
             values = values and value != "{"
             weight.depth = max(weight.depth, len(opened))
-        elif kind == "mark" and value in _CLOSING and opened:
+        elif kind == "mark" and value in CLOSING and opened:
             opened.pop()
             before = {")>>": ")", ">>": ")", "]": "operand"}.get(value, value)
-
-
-def _may_be_less(kind: str, value: str) -> bool:
-    """Whether ``<`` may be an operator here, with something behind it that would lead the tokens astray."""
-    if kind == "mark":
-        return value in {"<<", "<<("}
-    return kind == "iri" and _MISREADABLE.search(value) is not None
 
 
 def _count_word(weight: Weight, word: str) -> None:
@@ -150,20 +127,6 @@ def _count_word(weight: Weight, word: str) -> None:
 
 def _count_mark(weight: Weight, inside: str, value: str, before: str) -> None:
     weight.operators += value in _CHAINING or (value == "(" and before == ")")
-    if value == "/" or (value in _OPENING and (value != "(" or before == "operand")):
+    if value == "/" or (value in OPENING and (value != "(" or before == "operand")):
         weight.joins += 1
     weight.joins += inside in {"{", "[", "{|"} and value in {".", ";", ",", "~"}
-
-
-def _roughly(text: str) -> Weight:
-    brackets = sum(map(text.count, "([{")) + text.count("<<")
-    upper = text.upper()
-    return Weight(
-        depth=brackets if len(text) <= _DOUBTFUL_LENGTH else MAX_NESTING + 1,
-        operators=sum(map(text.count, "|&/+-*!^~")) + sum(map(upper.count, _CHAINING_WORDS)),
-        joins=len(_ROUGH_JOINS.findall(text)),
-        optionals=upper.count("OPTIONAL"),
-        values=upper.count("VALUES"),
-        service="SERVICE" in upper,
-        doubtful=True,
-    )

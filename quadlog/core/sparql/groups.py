@@ -85,10 +85,6 @@ class Groups:
     def refuse_wild(self, group: str, rest: str) -> None:
         """Refuse what pyoxigraph might not survive; ``rest`` is what it evaluates of the group."""
         weight = weigh(group)
-        if weight.doubtful:
-            raise Unsupported(
-                "a WHERE has a `<` that may be less-than or the start of an IRI: put a blank behind it"
-            )
         if not weight.is_light:
             raise Unsupported("a WHERE is nested too deeply, or chains or joins too much")
         if weight.service and weigh(rest).service:

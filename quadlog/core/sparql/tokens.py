@@ -14,7 +14,7 @@ Why not tree-sitter-sparql: see `docs/decisions/0001-read-updates-without-tree-s
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +29,12 @@ _LOCAL = rf"(?:[{_BASE}_:0-9]|{_PLX})(?:[{_NAME}\-:]|{_PLX})*+(?:\.++(?:[{_NAME}
 _SPACE = r"[ \t\r\n]"
 BLANK_NODE = rf"_:[{_BASE}_0-9][{_NAME}\-]*+(?:\.++[{_NAME}\-]++)*+"
 
-TOKEN = re.compile(
-    rf"""
+
+def _pattern(iri: str, marks: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"""
     (?:{_SPACE}++|\#[^\r\n]*+)*+
-    (?:(?P<iri><(?:[^<>"{{}}|^`\\\x00-\x20]++|\\u[0-9A-Fa-f]{{4}}|\\U[0-9A-Fa-f]{{8}})*+>)
+    (?:(?P<iri>{iri})
     |(?P<string>\"\"\"(?:[^"\\]++|\\.|""?(?!"))*+\"\"\"
         |'''(?:[^'\\]++|\\.|''?(?!'))*+'''
         |"(?:[^"\\\r\n]++|\\.)*+"
@@ -47,18 +49,95 @@ TOKEN = re.compile(
     |(?P<nil>\({_SPACE}*+\))
     |(?P<anon>\[{_SPACE}*+\])
     |(?P<end>\Z)
-    |(?P<mark>\^\^|<<\(|\)>>|<<|>>|\{{\||\|\}}|&&|\|\||.))
+    |(?P<mark>{marks}.))
     """,
-    re.VERBOSE | re.DOTALL,
+        re.VERBOSE | re.DOTALL,
+    )
+
+
+TOKEN: Final = _pattern(
+    r"""<(?:[^<>"{}|^`\\\x00-\x20]++|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*+>""",
+    r"""\^\^|<<\(|\)>>|<<|>>|\{\||\|\}|&&|\|\||""",
 )
+_OPERATOR: Final = _pattern("(?!)", "")
+"""As `TOKEN`, where ``<`` starts neither an IRI nor a triple."""
+
+TERMS: Final = frozenset(("iri", "string", "bnode", "pname", "var", "number", "lang", "nil", "anon"))
+OPENING: Final = frozenset(("{", "(", "[", "<<", "<<(", "{|"))
+CLOSING: Final = frozenset(("}", ")", "]", ">>", ")>>", "|}"))
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """The tokens of a text; the last one is ``end``."""
-    for token in TOKEN.finditer(text, start):
-        yield token
-        if token.lastgroup == "end":
-            return
+    """The tokens of a text; the last one is ``end``.
+
+    In an expression, ``<`` after an operand is an operator, whatever follows it.
+
+    >>> [t[t.lastgroup] for t in tokens("ASK { ?s <urn:p> ?x FILTER(?x<3&&?x>1) }")][6:-3]
+    ['(', '?x', '<', '3', '&&', '?x', '>', '1']
+    """
+    frames = _Frames() if "(" in text and "<" in text else None
+    while True:
+        for token in TOKEN.finditer(text, start):
+            kind = token.lastgroup or ""
+            if frames is None:
+                pass
+            elif frames.after_operand and (kind == "iri" or (kind == "mark" and token[kind][:2] == "<<")):
+                operator = _OPERATOR.match(text, token.start())
+                assert operator is not None, "the pattern matches anywhere"
+                yield operator
+                frames.after_operand = False
+                start = operator.end()
+                break
+            else:
+                frames.take(kind, token[kind])
+            yield token
+            if kind == "end":
+                return
+
+
+class _Frames:
+    """The open brackets, and whether an operand of an expression has just ended.
+
+    A bracket holds an expression if it opens in one, after FILTER or BIND, or where a SELECT clause and the
+    modifiers of solutions stand.  All others hold terms: paths, collections, rows, triples.
+    """
+
+    def __init__(self) -> None:
+        self.after_operand = False
+        self._open: list[str] = ["modifiers"]
+        self._expects = False
+        """An expression, in a group: after FILTER or BIND."""
+
+    def take(self, kind: str, value: str) -> None:
+        """Pass over a token."""
+        inside = self._open[-1]
+        if kind == "word":
+            word = value.upper()
+            self.after_operand = inside == "expression" and word.endswith(("TRUE", "FALSE"))
+            if inside == "group":
+                # pyoxigraph needs no space between words: `trueFILTERSTR` is three of them.
+                self._expects = self._expects or "FILTER" in word or "BIND" in word
+                if "SELECT" in word:
+                    self._open[-1] = "modifiers"
+        elif kind != "mark":
+            self._expects = self._expects and kind != "nil"
+            self.after_operand = inside == "expression"
+        elif value in OPENING:
+            self._open.append(self._kind_of(value, inside))
+            self._expects = self.after_operand = False
+        elif value in CLOSING:
+            if len(self._open) > 1:
+                self._open.pop()
+            self.after_operand = self._open[-1] == "expression"
+        else:
+            self.after_operand = False
+
+    def _kind_of(self, opening: str, inside: str) -> str:
+        if opening == "{":
+            return "group"
+        if opening == "(" and (inside in {"expression", "modifiers"} or self._expects):
+            return "expression"
+        return "terms"
 
 
 def place(text: str, offset: int) -> str:
