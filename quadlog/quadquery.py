@@ -17,6 +17,7 @@ from pyoxigraph import (
 )
 
 from quadlog.core.sparql.caution import weigh
+from quadlog.core.sparql.labelled_nodes import labelled_nodes
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
@@ -132,8 +133,10 @@ def run_query(
     try:
         check_query(text, base_iri=base_iri)
         refuse_reserved_names(text, names_of_query(text, base_iri))
+        text, functions = labelled_nodes(text, BlankNode)
         with gate.reading():
-            result = _begun(store, text, base_iri, View(dataset, reserved), commits)
+            query = partial(store.query, base_iri=base_iri, custom_functions=dict(functions) or None)
+            result = _begun(store, text, View(dataset, reserved), commits, query)
         return _serialised(result, accept, triples)
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
@@ -170,14 +173,18 @@ def solutions_of(
 
 
 def _begun(
-    store: Store, text: str, base_iri: str | None, view: View, commits: AbstractContextManager[object]
+    store: Store,
+    text: str,
+    view: View,
+    commits: AbstractContextManager[object],
+    query: Callable[..., QuerySolutions | QueryBoolean | QueryTriples],
 ) -> QuerySolutions | QueryBoolean | QueryTriples:
     """The query, started on graphs that were listed in the state that it sees."""
 
     def begin(
         text: str, default: list[Graph] | None, named: Named
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        return store.query(text, base_iri=base_iri, default_graph=default, named_graphs=named)
+        return query(text, default_graph=default, named_graphs=named)
 
     seen = hidden(store, text, view)
     for _ in range(_LISTINGS):

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     )
 
     Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
-    Settle: TypeAlias = Callable[
-        [str], tuple[str, Mapping[NamedNode, Callable[[], NamedNode | BlankNode | Literal]]]
-    ]
+    Settle: TypeAlias = Callable[[str], tuple[str, Mapping[NamedNode, Callable[..., Term]]]]
     """Makes NOW() and the functions of chance in a query functions of the transaction."""
 
 

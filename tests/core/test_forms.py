@@ -392,4 +392,8 @@ def test_chance_follows_from_the_seed() -> None:
     said = [[str(function()) for function in which.values()] for which in (functions, again, other)]
     assert said[0] == said[1]
     assert not set(said[0]) & set(said[2])
+    assert (
+        settled("ASK { FILTERBOUND(?x) FILTERNOW() FILTER(!NOW()) }", seed=b"", created=0)[0].count("1970")
+        == 2
+    )
     assert settled("SELECT * { ?s ?p 'NOW()' }", seed=b"", created=0)[0] == "SELECT * { ?s ?p 'NOW()' }"

@@ -1,7 +1,7 @@
 """NOW() and the functions of chance: in an update they are functions of the transaction.
 
 So a successor that evaluates the same entry on the same state computes the same effect, as far as
-its store calls them in the same order.  ``BNODE("label")`` stays pyoxigraph's own.
+its store calls them in the same order.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from uuid import UUID
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
+from quadlog.core.sparql.labelled_nodes import labelled_nodes
 from quadlog.core.sparql.tokens import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Function = Callable[[], NamedNode | BlankNode | Literal]
+    from quadlog.core.sparql.labelled_nodes import Term
 
-_MENTIONED = re.compile(r"(?i)\b(?:NOW|RAND|UUID|STRUUID|BNODE)\b")
+    Function = Callable[..., Term]
+
+_CALLED = re.compile(r"(?:NOW|RAND|STRUUID|UUID|BNODE)$")
+"""At the end of a word: pyoxigraph needs no space between words."""
 _HINTS = ("NOW", "RAND", "UUID", "BNODE")
-"""One of them is in every text that mentions any; looked for in a tenth of the time."""
+"""One of them is in every text that calls any."""
 _PREFIX = "urn:quadlog:function:"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -37,23 +41,29 @@ def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[Named
     'SELECT * { BIND(<urn:quadlog:function:uuid>() AS ?n) }'
     """
     capitals = text.upper()
-    if not any(hint in capitals for hint in _HINTS) or _MENTIONED.search(text) is None:
+    if not any(hint in capitals for hint in _HINTS):
         return text, {}
     chance = _Chance(seed)
-    functions = chance.functions()
+    text, labelled = labelled_nodes(text, chance.node)
+    functions = {**chance.functions(), **labelled}
     pieces: list[str] = []
-    done, word, start = 0, "", 0
+    done, start = 0, 0
+    called: re.Match[str] | None = None
     for token in tokens(text):
-        if token["nil"] and word == "NOW":
-            # In brackets: FILTER, HAVING, GROUP BY and ORDER BY take no literal without.
-            moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
-            pieces += (text[done:start], f'("{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>)')
+        if token["nil"] and called is not None:
+            pieces += (text[done : start + called.start()], _replaced(called[0], created))
             done = token.end()
-        elif token["nil"] and (name := NamedNode(_PREFIX + word.lower())) in functions:
-            pieces += (text[done:start], f"{name}()")
-            done = token.end()
-        word, start = (token["word"] or "").upper(), token.start("word")
+        called, start = _CALLED.search((token["word"] or "").upper()), token.start("word")
     return "".join((*pieces, text[done:])), functions
+
+
+def _replaced(name: str, created: int) -> str:
+    """What stands instead of a call."""
+    if name != "NOW":
+        return f"{NamedNode(_PREFIX + name.lower())}()"
+    moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
+    # In brackets: FILTER, HAVING, GROUP BY and ORDER BY take no literal without.
+    return f'("{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>)'
 
 
 class _Chance:
@@ -69,9 +79,13 @@ class _Chance:
             "rand": lambda: Literal(int.from_bytes(self._bytes()[:6], "big") / (1 << 48)),
             "uuid": lambda: NamedNode(f"urn:uuid:{self._uuid()}"),
             "struuid": lambda: Literal(str(self._uuid())),
-            "bnode": lambda: BlankNode("b" + self._bytes().hex()[1:]),
+            "bnode": self.node,
         }
         return {NamedNode(_PREFIX + name): function for name, function in by_name.items()}
+
+    def node(self) -> BlankNode:
+        """A new one."""
+        return BlankNode("b" + self._bytes().hex()[1:])
 
     def _uuid(self) -> UUID:
         return UUID(bytes=self._bytes(), version=4)
