@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import structlog
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from quadlog.errors import OutcomeUnknown, QuadlogError
+from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -42,10 +42,16 @@ its end.  JSON and XML are unterminated by themselves."""
 FINAL: Final = "Quadlog-Final"
 """Of an error that another worker would answer with, too."""
 
+RETRY_AFTER: Final = 5
+"""Seconds after which the same request may succeed, where the error does not say it better."""
+
 
 def error_response(error: QuadlogError, headers: Mapping[str, str] | None = None) -> Response:
     """An error of the tree: what happened, and whether it is definite."""
-    retry = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    seconds = error.retry_after
+    if seconds is None and isinstance(error, Unavailable):
+        seconds = RETRY_AFTER
+    retry = {} if seconds is None else {"Retry-After": str(seconds)}
     body = {"error": type(error).__name__, "message": str(error), "definite": error.definite}
     final = {FINAL: "true"} if error.final else {}
     ask = {"Location": error.ask} if isinstance(error, OutcomeUnknown) and error.ask else {}
