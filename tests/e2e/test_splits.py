@@ -30,7 +30,7 @@ LAG_S = 3.0
 """`max-peer-lag` here."""
 DCS = ("dc1", "dc2", "dc3")
 
-FEW = 20
+FEW = 10
 MANY = 1000
 """Strict reads while it is cut off."""
 

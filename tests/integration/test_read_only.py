@@ -55,6 +55,7 @@ def test_whatever_would_be_logged_is_refused(witness: Door) -> None:
     ):
         assert re.match(refusal(503, "ReadOnly", REFUSED), witness.told(answer))
         assert "send it to http://m2, with" in answer.json()["message"]
+        assert int(answer.headers["Retry-After"]) > 0
 
 
 def test_also_what_is_known_by_its_key(witness: Door, monkeypatch: pytest.MonkeyPatch) -> None:
