@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 
 from quadlog.clock import now
-from quadlog.errors import NoSuchWorker, StillServing, Unavailable
+from quadlog.errors import NoSuchWorker, OutcomeUnknown, StillServing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class Dismissal:
         Raises:
             NoSuchWorker: it was not heard here since this master's start.
             StillServing: it is heard now.
-            Unavailable: this master is too busy to say.
+            OutcomeUnknown: this master is too busy to say.
 
         """
         name, crew = request.path_params["id"], self._crew
@@ -51,6 +51,9 @@ class Dismissal:
             if crew.known(name) is None:
                 return Response(status_code=204)
             await asyncio.sleep(LOOK_S)
-        raise Unavailable(
-            f"{name} is not dismissed yet: this master is busy, or the worker was heard again", retry_after=1
+        raise OutcomeUnknown(
+            f"{name} is not dismissed yet, and may be soon: this master is busy, or the worker was heard again; see"
+            " workers in /cluster/status",
+            ask="/cluster/status",
+            retry_after=1,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from starlette.responses import JSONResponse, Response
 
-from quadlog.errors import NoSuchQuery, Unavailable
+from quadlog.errors import NoSuchQuery, OutcomeUnknown, Unavailable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -53,7 +53,8 @@ class Queries:
 
         Raises:
             NoSuchQuery: none of this id is under way.
-            Unavailable: its worker could not be asked.
+            Unavailable: its worker cannot be reached.
+            OutcomeUnknown: its worker does not answer.
 
         """
         query_id: str = request.path_params["id"]
@@ -63,9 +64,14 @@ class Queries:
             raise NoSuchQuery(f"no worker of this data centre has given the id {query_id}")
         try:
             answer = await self._passage.call(worker, "DELETE", f"/queries/{query_id}")
-        except httpx.HTTPError as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             message = f"{name} could not be asked to end {query_id}: {type(error).__name__} {error}".strip()
             raise Unavailable(message, retry_after=2) from error
+        except httpx.HTTPError as error:
+            message = (
+                f"{name} was asked to end {query_id} and does not answer: {type(error).__name__} {error}"
+            )
+            raise OutcomeUnknown(f"{message}; see /queries", ask="/queries", retry_after=2) from error
         if answer.status_code == HTTPStatus.NOT_FOUND:
             raise NoSuchQuery(f"no query {query_id} is under way at {name}: it ended, or the id is wrong")
         return Response(answer.content, answer.status_code)

@@ -256,16 +256,13 @@ class Updates:
         self._node.put(Offered(payload, waiter))
         try:
             result = await asyncio.wait_for(future, self._settings.request_timeout)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as ended:
             self._node.put(Left(payload.transaction.id, waiter))
+            # Cancelled: the server stops, and gives open requests no more time.
+            late = f"not decided within {self._settings.request_timeout:g} s"
+            why = late if isinstance(ended, TimeoutError) else "this master stops before it is decided"
             message = (
-                f"accepted, but not decided within {self._settings.request_timeout:g} s; it may still be applied:"
-                f" ask /tx/{text_id(payload.transaction.id)}, or send it again with the same Idempotency-Key"
-            )
-            raise OutcomeUnknown(message, retry_after=5) from None
-        except asyncio.CancelledError:  # the server stops, and gives open requests no more time
-            message = (
-                "accepted, and this master stops before it is decided; it may still be applied:"
+                f"accepted, but {why}; it may still be applied:"
                 f" ask /tx/{text_id(payload.transaction.id)}, or send it again with the same Idempotency-Key"
             )
             raise OutcomeUnknown(message, retry_after=5) from None

@@ -12,9 +12,12 @@ import pytest
 from quadlog.clock import now
 from quadlog.core.messages import Submitted
 from quadlog.core.model import Standing, Transaction, View, first_view, id_of_key
+from quadlog.core.records import WorkerState
 from quadlog.master.desk import Answer
+from quadlog.master.passage import Passage
 from quadlog.master.updates import Updates
 from quadlog.store import MasterStore
+from tests.core.test_crew import beat
 from tests.integration.test_peers_door import SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:
@@ -115,3 +118,31 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
     monkeypatch.setattr("quadlog.master.reads.WAIT_S", 0)
     said = one.ask("GET", "/sparql", **STRICT).json()
     assert said["error"] == ("Unavailable" if by_majority else "NoMajority"), said
+
+
+def test_a_dismissal_that_is_still_to_come_is_no_refusal(one: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's thread has not taken it in yet, and will."""
+    monkeypatch.setattr("quadlog.master.dismissal.LOOKS", 3)
+    one.node.crew.hear(beat("w1", state=WorkerState.STARTING), 0)
+    answer = one.ask("DELETE", "/cluster/workers/w1")
+    assert (answer.status_code, answer.json()["definite"]) == (504, False)
+    assert answer.headers["Location"] == "/cluster/status"
+    one.node._turn()
+    assert one.node.crew.known("w1") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "place"),
+    [(httpx.ConnectError("refused"), 503, None), (httpx.ReadError("broke off"), 504, "/queries")],
+)
+def test_a_query_may_have_been_ended_by_who_did_not_answer(
+    one: Door, monkeypatch: pytest.MonkeyPatch, error: httpx.HTTPError, status: int, place: str | None
+) -> None:
+    async def fails(*_: object) -> httpx.Response:
+        raise error
+
+    monkeypatch.setattr(Passage, "call", fails)
+    one.node.crew.hear(beat("w1"), 0)
+    answer = one.ask("DELETE", "/queries/w1-1-1")
+    assert (answer.status_code, answer.headers.get("Location")) == (status, place)
+    assert answer.json()["definite"] is (status == 503)
