@@ -11,6 +11,7 @@ import pyoxigraph as ox
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, RdfFormat, Triple
 
 from quadlog.core.sparql.caution import MAX_NESTING
+from quadlog.core.sparql.datatypes import IllFormedLiteral
 from quadlog.core.sparql.terms import BlankNodes, Literals
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def lines_of(
             triple = f"{terms.subject(quad.subject)} {quad.predicate} {text}"
             for end in (_end_in(quad.graph_name),) if ends is None else ends:
                 yield triple + end
+    except IllFormedLiteral as error:
+        raise DocumentError(f"it has a literal that cannot be stored: {error}") from None
     except (SyntaxError, ValueError) as error:
         raise DocumentError(f"not well-formed {known.name}: {error}") from None
 

@@ -21,6 +21,8 @@ from quadlog.core.sparql.labelled_nodes import labelled_nodes
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
+from quadlog.core.sparql.typed import refuse_ill_formed, with_checked_strdt
+from quadlog.csv_answers import write_csv
 from quadlog.errors import Forbidden, NotAcceptable, QueryStopped, Unsupported, UserError
 from quadlog.hiding import View, hidden, seen_by
 from quadlog.xml_answers import XmlOutput, for_rdf_xml
@@ -132,10 +134,14 @@ def run_query(
     _refuse_updates(text)
     try:
         check_query(text, base_iri=base_iri)
-        refuse_reserved_names(text, names_of_query(text, base_iri))
-        text, functions = labelled_nodes(text, BlankNode)
+        names = names_of_query(text, base_iri)
+        refuse_reserved_names(text, names)
+        refuse_ill_formed(text, names)
+        text, labelled = labelled_nodes(text, BlankNode)
+        text, checked = with_checked_strdt(text)
+        functions = {**labelled, **checked}
         with gate.reading():
-            query = partial(store.query, base_iri=base_iri, custom_functions=dict(functions) or None)
+            query = partial(store.query, base_iri=base_iri, custom_functions=functions or None)
             result = _begun(store, text, View(dataset, reserved), commits, query)
         return _serialised(result, accept, triples)
     except ValueError as error:
@@ -159,11 +165,12 @@ def solutions_of(
         text, named = where.text, None if where.named is None else list[NamedNode | BlankNode](where.named)
         if named is None:
             text, named = seen_by(store, text, reserved=reserved)
+        text, more = with_checked_strdt(text)
         result = store.query(
             text,
             default_graph=None if where.default is None else list(where.default),
             named_graphs=named,
-            custom_functions=dict(functions) or None,
+            custom_functions={**functions, **more} or None,
         )
         assert isinstance(result, QuerySolutions)
         for solution in result:
@@ -218,9 +225,13 @@ def _refuse_updates(text: str) -> None:
 def _serialised(
     result: QuerySolutions | QueryBoolean | QueryTriples, accept: str, triples: int | None
 ) -> Answer:
+    serialise: Callable[[IO[bytes]], object]
     if isinstance(result, (QuerySolutions, QueryBoolean)):
         media_type = negotiate(accept, tuple(SOLUTION_FORMATS))
-        serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
+        if media_type == "text/csv" and isinstance(result, QuerySolutions):
+            serialise = partial(write_csv, result)
+        else:
+            serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
     else:
         media_type = negotiate(accept, tuple(GRAPH_FORMATS))
         kind = GRAPH_FORMATS[media_type]

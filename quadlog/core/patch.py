@@ -27,6 +27,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple
 
 from quadlog.core.operations import DeleteData, DeletePattern, InsertData
 from quadlog.core.sparql.caution import MAX_NESTING
+from quadlog.core.sparql.datatypes import IllFormedLiteral
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
 from quadlog.core.sparql.terms import BlankNodes, Literals
@@ -219,7 +220,11 @@ class _Parser:
             refuse_reserved(graph)
         if isinstance(value, NamedNode | BlankNode):
             return quad
-        return Quad(quad.subject, quad.predicate, self._value(value), graph)
+        try:
+            value = self._value(value)
+        except IllFormedLiteral as error:
+            _refuse(number, str(error))
+        return Quad(quad.subject, quad.predicate, value, graph)
 
     def _value(self, term: Term) -> Term:
         if isinstance(term, Literal):

@@ -14,10 +14,13 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from quadlog.core.operations import DeleteData, InsertData, Modify, TripleTemplate
 from quadlog.core.plan import DataPlan, ModifyPlan, Node, Plan, in_language, integer, string, typed, typed_by
+from quadlog.core.sparql.datatypes import ALTERED
 from quadlog.core.sparql.forms import FormParser
+from quadlog.core.sparql.reserved import names_of_query
 from quadlog.core.sparql.syntax import check_update
 from quadlog.core.sparql.terms import INTEGER, XSD_STRING, BlankNodes
 from quadlog.core.sparql.tokens import BLANK_NODE, tokens
+from quadlog.core.sparql.typed import typed_literals
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:
@@ -156,6 +159,7 @@ def _step(operation: Operation, places: dict[Any, int]) -> DataPlan | ModifyPlan
         case InsertData() | DeleteData():
             return DataPlan(type(operation), _rows(operation.quads, places))
         case Modify(where=where):
+            _refuse_unchecked(where.text)
             parts = _STAND_IN.split(where.text)
             # Between two gaps the three groups of the pattern: of each stand-in one has matched.
             groups = zip(parts[1::4], parts[2::4], parts[3::4], strict=True)
@@ -170,6 +174,14 @@ def _step(operation: Operation, places: dict[Any, int]) -> DataPlan | ModifyPlan
                 named=None if where.named is None else tuple(places[graph] for graph in where.named),
             )
         case _:
+            raise NoPlan
+
+
+def _refuse_unchecked(text: str) -> None:
+    """A WHERE in which a constant could make a literal that a reader has to refuse."""
+    for value, datatype in typed_literals(text, names_of_query(text, None)):
+        is_checked = datatype.value in ALTERED and _STAND_IN.search(str(Literal(value)))
+        if is_checked or _STAND_IN.search(str(datatype)):
             raise NoPlan
 
 

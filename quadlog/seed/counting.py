@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
 from quadlog.apart import Apart
+from quadlog.core.sparql.datatypes import ALTERED
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.terms import Literals
 from quadlog.errors import UserError
 from quadlog.seed.quads import Tally, errors_of
 from quadlog.seed.sources import BUFFER, Source
@@ -44,6 +46,10 @@ _CHARS: Final = rb'[^"\\\x00-\x1f\x7f\xef]*+'
 _TEXT: Final = rb'"%b(?:\xef(?!\xbf[\xbe\xbf])%b)*+"' % (_CHARS, _CHARS)
 PLAIN: Final = re.compile(rb"^(%b %b (?:%b|%b)(?: %b)? \.)\n" % (_IRI, _IRI, _IRI, _TEXT, _IRI), re.MULTILINE)
 """A line that is written as it stands."""
+
+_ALTERED: Final = "|".join(re.escape(name) for name in sorted(ALTERED)).encode()
+_DOUBTFUL: Final = re.compile(rb'"\^\^<(?:(?:%b)>|[^>]*\\)' % _ALTERED)
+"""In lines with a literal that may be refused: of one of these datatypes, or of one that is written with an escape."""
 
 
 class Counting:
@@ -121,6 +127,7 @@ class Counter:
         """Nothing has come yet."""
         self._kind, self._tally, self._most = kind, tally, held
         self._held: list[bytes] = []
+        self._literals = Literals()
         self._held_size = 0
 
     def take(self, block: bytes) -> None:
@@ -128,6 +135,7 @@ class Counter:
 
         Raises:
             UserError: one is in a graph of ours.
+            IllFormedLiteral: one has a literal that cannot be stored as what it is.
 
         """
         if not block.endswith(b"\n"):
@@ -136,6 +144,7 @@ class Counter:
         self._count(lines, in_block=block)
         if len(lines) < block.count(b"\n"):
             rest = PLAIN.sub(b"", block)
+            self._refuse_ill_formed(rest)
             self._held.append(rest)
             self._held_size += len(rest)
             if self._held_size > self._most:
@@ -145,6 +154,17 @@ class Counter:
         self._tally.count(lines)
         if _RESERVED in in_block:
             _refuse_reserved(line for line in lines if _RESERVED in line)
+
+    def _refuse_ill_formed(self, lines: bytes) -> None:
+        """Look at the literals that the loader may store as other terms."""
+        doubtful = b"\n".join(line for line in lines.split(b"\n") if _DOUBTFUL.search(line))
+        if not doubtful:
+            return
+        try:
+            for quad in parse(doubtful, self._kind):
+                self._literals.refuse_ill_formed(quad.object)
+        except SyntaxError:
+            return  # the loader finds it too, and knows where
 
     def settle(self) -> None:
         """Count what is held, as a store writes it; raises as `take`."""

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Store, parse
 
 from quadlog.core import signature
+from quadlog.core.sparql.datatypes import ALTERED, IllFormedLiteral
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.terms import Literals
 from quadlog.errors import UserError
 from quadlog.seed.sources import BUFFER
 
@@ -31,6 +33,9 @@ BATCH: Final = 10_000
 
 _EMPTY: Final = re.compile(rb"^# empty graph (?:<([^<>\s]*)>|_:(\S+))\r?$", re.MULTILINE)
 """A comment of our dumps, which N-Quads has no other words for."""
+
+_ALTERED: Final = re.compile(rf'"\^\^<(?:{"|".join(map(re.escape, sorted(ALTERED)))})>')
+"""In lines, as pyoxigraph writes them, whose literals are looked at."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,17 +52,20 @@ class Tally:
     read: int = 0
     """Bytes of sources."""
     _held: list[Quad] = field(default_factory=list[Quad])
+    _literals: Literals = field(default_factory=Literals)
 
     def through(self, quads: Iterable[Quad]) -> Iterator[Quad]:
         """The same quads; each is counted on its way.
 
         Raises:
-            UserError: one is in a graph of ours.
+            UserError: one is in a graph of ours, or has a literal that cannot be stored as what it is.
 
         """
         for quad in quads:
             line = f"{quad} ."
             if '"^^<' in line or '"@' in line or "<<" in line:
+                if _ALTERED.search(line):
+                    self._refuse_ill_formed(quad, line)
                 self._held.append(quad)
                 if len(self._held) == BATCH:
                     self.settle()
@@ -70,6 +78,12 @@ class Tally:
                 refuse_reserved(quad.graph_name)
             yield quad
         self.settle()
+
+    def _refuse_ill_formed(self, quad: Quad, line: str) -> None:
+        try:
+            self._literals.refuse_ill_formed(quad.object)
+        except IllFormedLiteral as error:
+            raise UserError(f"a literal cannot be stored: {error}; in {line[:300]}") from None
 
     def count(self, lines: Sequence[bytes]) -> None:
         """Lines as a store writes them, without their ends."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyoxigraph import Literal, NamedNode
 
+from quadlog.core.sparql.terms import Literals
 from quadlog.core.sparql.tokens import TOKEN
 from quadlog.documents import DocumentError
 from quadlog.worker.fetch import body_of, url_of
@@ -55,7 +56,8 @@ def values_of(body: bytes) -> str:
     try:
         said = json.loads(body)
         names = [str(name) for name in said["head"]["vars"]]
-        rows = [[_term(row.get(name)) for name in names] for row in said["results"]["bindings"]]
+        literals = Literals()
+        rows = [[_term(row.get(name), literals) for name in names] for row in said["results"]["bindings"]]
     except DocumentError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SyntaxError) as error:
@@ -68,7 +70,7 @@ def values_of(body: bytes) -> str:
     return f"{{ VALUES ({' '.join(columns)}) {{ {' '.join(lines)} }} }}"
 
 
-def _term(said: Any) -> str:  # noqa: ANN401 - JSON
+def _term(said: Any, literals: Literals) -> str:  # noqa: ANN401 - JSON
     if said is None:
         return UNBOUND
     kind, value = said["type"], said["value"]
@@ -78,4 +80,4 @@ def _term(said: Any) -> str:  # noqa: ANN401 - JSON
         raise DocumentError(f"its answer has a {kind}, which cannot stand in an update")
     if "xml:lang" in said:
         return str(Literal(value, language=said["xml:lang"]))
-    return str(Literal(value, datatype=NamedNode(said["datatype"])) if "datatype" in said else Literal(value))
+    return str(literals.typed(value, NamedNode(said["datatype"])) if "datatype" in said else Literal(value))

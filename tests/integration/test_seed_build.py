@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quadlog.seed.quads import Tally
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 
 def built(
@@ -319,6 +320,12 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
     ("iri.nt", "<urn:a> <urn:b> <urn:\\u003E> .\n", r"iri\.nt, line 1: "),
     ("iri.trig", "<%41> { <urn:a> <urn:b> <urn:c> }\n", r"iri\.trig, line 1: "),
     ("language.nq", '<urn:a> <urn:b> "c"@abcdefghijk .\n', r"language\.nq, line 1: "),
+    ("byte.nq", f'<urn:a> <urn:b> "300"^^<{XSD}byte> .\n', "xsd:byte"),
+    ("byte.nt", f'<urn:a> <urn:b> "3\\u00300"^^<{XSD}\\u0062yte> .\n', "xsd:byte"),
+    ("byte.ttl", f'<urn:a> <urn:b> "\\"^^<x>", "300"^^<{XSD}byte> .\n', "xsd:byte"),
+    ("inner.nq", f'<urn:a> <urn:b> <<( <urn:a> <urn:b> "nan"^^<{XSD}double> )>> .\n', "xsd:double"),
+    ("tag.nq", f'<urn:a> <urn:b> "c"^^<{RDF}langString> .\n', r"tag\.nq, line 1: .*langString"),
+    ("tag.jsonld", f'{{"@id": "urn:a", "urn:b": {{"@value": "c", "@type": "{RDF}langString"}}}}', "rdf:langString"),
     ("ours.nq", "<urn:a> <urn:b> <urn:c> <urn:quadlog:state:1> .\n", "reserved"),
     ("ours.nq", "<urn:a> <urn:b> <urn:c> .\n# empty graph <urn:quadlog:state:1>\n", "reserved"),
 ])  # fmt: skip

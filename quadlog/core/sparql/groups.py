@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.operations import Service
 from quadlog.core.sparql.caution import weigh
 from quadlog.core.sparql.reserved import refuse_reserved_names
+from quadlog.core.sparql.typed import refuse_ill_formed
 from quadlog.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -90,3 +91,4 @@ class Groups:
         if weight.service and weigh(rest).service:
             raise Unsupported("SERVICE is not understood: put a blank before it")
         refuse_reserved_names(group, self._prologue.names)
+        refuse_ill_formed(group, self._prologue.names)

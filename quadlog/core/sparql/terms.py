@@ -7,7 +7,9 @@ from hashlib import blake2b
 from typing import Final
 
 import pyoxigraph as ox
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
+
+from quadlog.core.sparql.datatypes import refuse_ill_typed, refuse_untagged
 
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -127,17 +129,20 @@ class Literals:
         self._store: Store | None = None
 
     def typed(self, value: str, datatype: NamedNode) -> Literal:
-        """A literal with a datatype.
+        """A literal with a datatype and without a language.
 
         >>> Literals().typed("01", NamedNode(f"{_XSD}int"))
         <Literal value=1 datatype=<NamedNode value=http://www.w3.org/2001/XMLSchema#integer>>
+
+        Raises:
+            IllFormedLiteral: it would be stored as another term, or is none.
+
         """
         name = datatype.value
-        if (
-            not name.startswith(_XSD)
-            or name == XSD_STRING
-            or (name == INTEGER and _PLAIN_INTEGER.fullmatch(value))
-        ):
+        if not name.startswith(_XSD):
+            refuse_untagged(value, name)
+            return Literal(value, datatype=datatype)
+        if name == XSD_STRING or (name == INTEGER and _PLAIN_INTEGER.fullmatch(value)):
             return Literal(value, datatype=datatype)
         known = self._known.get((value, name))
         if known is None:
@@ -145,6 +150,13 @@ class Literals:
                 self._known.clear()
             known = self._known[value, name] = self._stored(Literal(value, datatype=datatype))
         return known
+
+    def refuse_ill_formed(self, term: NamedNode | BlankNode | Literal | Triple) -> None:
+        """Raise IllFormedLiteral for a literal, or a triple term with one, that cannot be stored as what it is."""
+        while isinstance(term, Triple):
+            term = term.object
+        if isinstance(term, Literal) and term.language is None:
+            self.typed(term.value, term.datatype)
 
     def number(self, token: str) -> Literal:
         """A bare number."""
@@ -161,6 +173,8 @@ class Literals:
         stored = next(self._store.quads_for_pattern(None, None, None, None)).object
         self._store.remove(quad)
         assert isinstance(stored, Literal)
+        if stored != literal:
+            refuse_ill_typed(literal, stored)
         return stored
 
 

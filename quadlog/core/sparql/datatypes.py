@@ -1,0 +1,83 @@
+"""Which literals cannot be stored as what they are: the one place where that is decided, for every way in.
+
+pyoxigraph's store encodes numbers, dates and durations by their values (oxigraph/oxigraph#526).  A valid literal is
+read back with the same value, maybe in another lexical form (docs/conformance.md has the table).  An ill-typed literal
+is kept as it was written, except where the store takes it for a value of a wider type: such a one is refused here.  So
+is a language-tagged string without its tag, which no RDF format can express.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyoxigraph import Literal
+
+_XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+_RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+UNTAGGED: Final = frozenset((f"{_RDF}langString", f"{_RDF}dirLangString"))
+"""Datatypes of literals with a language tag, and of no others (RDF 1.1, section 3.3)."""
+
+_RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
+    f"{_XSD}long": (-(1 << 63), (1 << 63) - 1),
+    f"{_XSD}int": (-(1 << 31), (1 << 31) - 1),
+    f"{_XSD}short": (-(1 << 15), (1 << 15) - 1),
+    f"{_XSD}byte": (-(1 << 7), (1 << 7) - 1),
+    f"{_XSD}unsignedLong": (0, (1 << 64) - 1),
+    f"{_XSD}unsignedInt": (0, (1 << 32) - 1),
+    f"{_XSD}unsignedShort": (0, (1 << 16) - 1),
+    f"{_XSD}unsignedByte": (0, (1 << 8) - 1),
+    f"{_XSD}nonNegativeInteger": (0, None),
+    f"{_XSD}positiveInteger": (1, None),
+    f"{_XSD}nonPositiveInteger": (None, 0),
+    f"{_XSD}negativeInteger": (None, -1),
+}
+"""Types derived from xsd:integer, with their bounds; the store makes an xsd:integer of each."""
+
+_FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?INF|NaN")
+_ZONED: Final = re.compile(r".*(?:Z|[+-][0-9]{2}:[0-9]{2})")
+_DAYS: Final = r"-?P(?=.)(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?"
+_FORMS: Final = {
+    f"{_XSD}double": _FLOAT,
+    f"{_XSD}float": _FLOAT,
+    f"{_XSD}dateTimeStamp": _ZONED,
+    f"{_XSD}duration": re.compile(_DAYS.replace("(?=.)", "(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?", 1)),
+    f"{_XSD}yearMonthDuration": re.compile(r"-?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?"),
+    f"{_XSD}dayTimeDuration": re.compile(_DAYS),
+}
+"""Lexical forms of types of which the store takes more than XSD 1.1 part 2 has: `nan`, `P1YT`, no time zone."""
+
+ALTERED: Final = frozenset((*_RANGES, *_FORMS, *UNTAGGED))
+"""Datatypes of which some literals are refused."""
+
+
+class IllFormedLiteral(ValueError):
+    """A literal that would be stored as another term, or is none."""
+
+
+def refuse_untagged(value: str, datatype: str) -> None:
+    """Raise `IllFormedLiteral` for a language-tagged string without a tag."""
+    if datatype in UNTAGGED:
+        short = datatype.removeprefix(_RDF)
+        raise IllFormedLiteral(
+            f'"{value[:100]}"^^rdf:{short} has no language tag: write "…"@en, or leave the datatype out'
+        )
+
+
+def refuse_ill_typed(literal: Literal, stored: Literal) -> None:
+    """Raise `IllFormedLiteral` where the store has another value in the place of a literal."""
+    name, value = literal.datatype.value, literal.value
+    bounds, form = _RANGES.get(name), _FORMS.get(name)
+    if bounds is not None:
+        low, high = bounds
+        number = int(value)  # the store has read it as one
+        valid = (low is None or low <= number) and (high is None or number <= high)
+    else:
+        valid = form is None or form.fullmatch(value) is not None
+    if not valid:
+        raise IllFormedLiteral(
+            f'"{value[:100]}" is no value of xsd:{name.removeprefix(_XSD)}, and would be stored as another term,'
+            f" {str(stored)[:200]}: correct it, or give it another datatype"
+        )

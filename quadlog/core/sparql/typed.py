@@ -1,0 +1,98 @@
+"""Typed literals in the text of a query or of a WHERE, which pyoxigraph reads itself: the same are refused as in data.
+
+And STRDT, which makes literals while the text is evaluated (SPARQL 1.1, section 17.4.2.10).  Where there is no literal
+of that lexical form and datatype that the store can hold, it is an error: the variable stays unbound.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pyoxigraph import Literal, NamedNode
+
+from quadlog.core.sparql.datatypes import ALTERED, IllFormedLiteral
+from quadlog.core.sparql.terms import XSD_STRING, Literals, string_value
+from quadlog.core.sparql.tokens import tokens
+from quadlog.errors import SyntaxRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from quadlog.core.sparql.terms import Names
+    from quadlog.core.template import Term
+
+_STRDT: Final = NamedNode("urn:quadlog:function:strdt")
+_MENTIONED: Final = re.compile(r"(?i)\bSTRDT\b")
+
+
+def typed_literals(text: str, names: Names) -> Iterator[tuple[str, NamedNode]]:
+    """The lexical form and the datatype of each typed literal in a text that pyoxigraph reads."""
+    if "^^" not in text:
+        return
+    string, marked = "", False
+    for token in tokens(text):
+        kind = token.lastgroup
+        if marked and string and kind in {"iri", "pname"}:
+            try:
+                name = names.iri(token["iri"]) if kind == "iri" else names.prefixed(token["pname"])
+                yield string_value(string), name
+            except (SyntaxError, ValueError):  # pyoxigraph refuses it, or has refused it already
+                pass
+        marked = kind == "mark" and token["mark"] == "^^"
+        if not marked:
+            string = token["string"] or ""
+
+
+def refuse_ill_formed(text: str, names: Names) -> None:
+    """Refuse a text with a literal that would be another one once it is read.
+
+    Raises:
+        SyntaxRefused: it has one.
+
+    """
+    literals = Literals()
+    for value, datatype in typed_literals(text, names):
+        if datatype.value in ALTERED:
+            try:
+                literals.typed(value, datatype)
+            except IllFormedLiteral as error:
+                raise SyntaxRefused(f"a literal that means nothing: {error}") from None
+
+
+def with_checked_strdt(text: str) -> tuple[str, Mapping[NamedNode, Callable[..., Term | None]]]:
+    """The query with each call of STRDT replaced, and the custom function that it calls instead.
+
+    >>> with_checked_strdt("SELECT (strdt('1', ?d) AS ?x) {}")[0]
+    "SELECT (<urn:quadlog:function:strdt>('1', ?d) AS ?x) {}"
+    """
+    if _MENTIONED.search(text) is None:
+        return text, {}
+    pieces: list[str] = []
+    done = 0
+    word: tuple[int, int] | None = None
+    for token in tokens(text):
+        if word is not None and token["mark"] == "(":
+            pieces += (text[done : word[0]], str(_STRDT))
+            done = word[1]
+        is_call = (token["word"] or "").upper() == "STRDT"
+        word = token.span("word") if is_call else None
+    return "".join((*pieces, text[done:])), {_STRDT: _Strdt(Literals())}
+
+
+class _Strdt:
+    """STRDT, as a custom function of pyoxigraph; None is an error of SPARQL's."""
+
+    def __init__(self, literals: Literals) -> None:
+        self._literals = literals
+
+    def __call__(self, form: Term, datatype: Term) -> Literal | None:
+        """A literal."""
+        if not isinstance(form, Literal) or form.datatype.value != XSD_STRING:
+            return None
+        if not isinstance(datatype, NamedNode):
+            return None
+        try:
+            return self._literals.typed(form.value, datatype)
+        except IllFormedLiteral:
+            return None
