@@ -134,7 +134,8 @@ def test_other_ill_typed_literals_are_kept_as_they_are(value: str, name: str) ->
 
 NUMBERS = [
     "byte", "short", "int", "long", "unsignedByte", "unsignedShort", "unsignedInt", "unsignedLong",
-    "nonNegativeInteger", "positiveInteger", "nonPositiveInteger", "negativeInteger", "integer", "decimal", "double", "float",
+    "nonNegativeInteger", "positiveInteger", "nonPositiveInteger", "negativeInteger",
+    "integer", "decimal", "double", "float",
 ]  # fmt: skip
 OTHERS = [
     "boolean", "dateTime", "dateTimeStamp", "date", "time", "duration", "yearMonthDuration", "dayTimeDuration", "gYear",
