@@ -16,7 +16,8 @@ from pyoxigraph import (
     serialize,
 )
 
-from quadlog.core.sparql.caution import weigh
+from quadlog.core.sparql.caution import MAX_GROUND, weigh
+from quadlog.core.sparql.ground import without_ground_triples
 from quadlog.core.sparql.labelled_nodes import labelled_nodes
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
@@ -130,14 +131,14 @@ def run_query(
 
     Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` is QueryStopped.
     """
-    _refuse_wild(text)
-    _refuse_updates(text)
+    form = _form(text)
+    tamed = _tamed(text, form)
     try:
         check_query(text, base_iri=base_iri)
         names = names_of_query(text, base_iri)
         refuse_reserved_names(text, names)
         refuse_ill_formed(text, names)
-        text, labelled = labelled_nodes(text, BlankNode)
+        text, labelled = labelled_nodes(tamed, BlankNode)
         text, checked = with_checked_strdt(text)
         functions = {**labelled, **checked}
         with gate.reading():
@@ -204,22 +205,30 @@ def _begun(
         return begin(*hidden(store, text, view))
 
 
-def _refuse_wild(text: str) -> None:
-    """Refuse what pyoxigraph might not survive."""
+def _tamed(text: str, form: str) -> str:
+    """The query in a form that pyoxigraph survives; Unsupported if there is none."""
     weight = weigh(text)
-    if not weight.is_light:
-        raise Unsupported("the query is nested too deeply, or chains or joins too much")
     if weight.service:
         raise Unsupported("SERVICE is not supported yet")
+    if weight.is_light:
+        return text
+    if form in {"SELECT", "ASK"} and weight.is_tame and weight.joins <= MAX_GROUND:
+        # No more of them: pyoxigraph, which is asked whether the text is legal, sees them all.
+        tamed = without_ground_triples(text)
+        if weigh(tamed).is_light:
+            return tamed
+    raise Unsupported("the query is nested too deeply, or chains or joins too much")
 
 
-def _refuse_updates(text: str) -> None:
+def _form(text: str) -> str:
+    """The first word of a query that says what it is."""
     for token in tokens(text):
         word = (token["word"] or "").upper()
         if word in _UPDATES:
             raise Forbidden("this is an update: send it to a master's /update")
         if word in _QUERIES:
-            return
+            return word
+    return ""
 
 
 def _serialised(

@@ -199,6 +199,17 @@ def test_a_query_that_is_not_supported_is_not_run(queried: QuadStore, text: str)
         queried.query(text)
 
 
+def test_ground_triples_need_no_join_order(queried: QuadStore) -> None:
+    ground = "<urn:a> <urn:p> <urn:b> . " * 250
+    assert rows(queried, f"SELECT ?o {{ {ground} <urn:a> <urn:q> ?o }}") == []
+    assert rows(queried, f"SELECT ?o {{ {ground} <urn:b> <urn:p> ?o }}") == ["2"]
+    assert rows(queried, f"SELECT ?o {{ GRAPH ?g {{ {ground} <urn:b> <urn:p> ?o }} }}") == ["urn:c"]
+    assert b"true" in body(queried.query(f"ASK {{ {ground} }}"))
+    for text in (f"SELECT * {{ {ground * 3} }}", f"CONSTRUCT {{ {ground} }} {{ {ground} }}"):
+        with pytest.raises(Unsupported):
+            queried.query(text)
+
+
 @pytest.mark.parametrize("text", [
     "SELECT * { GRAPH <urn:quadlog:state:x> { ?s ?p ?o } }", r"ASK { GRAPH <urn:quadlog:\u0073tate:x> { ?s ?p ?o } }",
     "PREFIX q: <urn:quadlog:sta> SELECT * { GRAPH q:te:x { ?s ?p ?o } }", "SELECT * FROM <urn:quadlog:state:x> { ?s ?p ?o }",

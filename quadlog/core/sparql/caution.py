@@ -21,6 +21,8 @@ MAX_NESTING: Final = 100
 MAX_OPERATORS: Final = 500
 # What the optimiser puts in an order: 0.1 s at 60, 1.4 s at 120, minutes at 500.
 MAX_JOINS: Final = 80
+# Of which the rest are ground triples: 0.06 s at 1,000; 5,000 overflow the stack.
+MAX_GROUND: Final = 500
 # OPTIONALs, and as many VALUES: 0.5 s at 60, more than 2 s at 120.
 MAX_OPTIONALS: Final = 50
 

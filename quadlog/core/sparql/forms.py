@@ -139,8 +139,7 @@ class FormParser:
         start = reader.start
         deletes = self._template(None, form="DELETE")
         group = reader.text[start : reader.start].rstrip()
-        self._groups.refuse_wild(group, group)
-        return self._modified(deletes, (), group)
+        return self._modified(deletes, (), self._groups.tamed(group, group))
 
     def _modify(self, form: str, graph: NamedNode | None) -> Modify:
         """Behind DELETE or INSERT; ``graph`` is that of WITH."""

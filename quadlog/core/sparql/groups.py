@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from quadlog.core.operations import Service
 from quadlog.core.sparql.caution import weigh
+from quadlog.core.sparql.ground import without_ground_triples
 from quadlog.core.sparql.reserved import refuse_reserved_names
 from quadlog.core.sparql.typed import refuse_ill_formed
 from quadlog.errors import Unsupported
@@ -46,8 +47,10 @@ class Groups:
         end = self._pass_by(serve)
         starts, ends = [start, *(end for _, end in cut)], [*(begin for begin, _ in cut), end]
         group = "".join(reader.text[one:other] for one, other in zip(starts, ends, strict=True))
-        self.refuse_wild(reader.text[start:end], group)
-        return group, tuple(services)
+        tamed = self.tamed(reader.text[start:end], group)
+        if services and tamed != group:
+            raise Unsupported("a WHERE with SERVICE joins too much")
+        return tamed, tuple(services)
 
     def _service(self, number: int, at: int) -> tuple[Service, int]:
         """What stands under the eye, and where it ends; its answer goes ``at`` the text that is left."""
@@ -83,12 +86,15 @@ class Groups:
             if depth == 0:
                 return end
 
-    def refuse_wild(self, group: str, rest: str) -> None:
-        """Refuse what pyoxigraph might not survive; ``rest`` is what it evaluates of the group."""
+    def tamed(self, group: str, rest: str) -> str:
+        """What pyoxigraph evaluates of a group, `rest`, in a form that it survives; Unsupported if there is none."""
         weight = weigh(group)
         if not weight.is_light:
-            raise Unsupported("a WHERE is nested too deeply, or chains or joins too much")
+            rest = without_ground_triples(rest)
+            if not weight.is_tame or not weigh(rest).is_light:
+                raise Unsupported("a WHERE is nested too deeply, or chains or joins too much")
         if weight.service and weigh(rest).service:
-            raise Unsupported("SERVICE is not understood: put a blank before it")
+            raise Unsupported("SERVICE is not understood: add a space before it")
         refuse_reserved_names(group, self._prologue.names)
         refuse_ill_formed(group, self._prologue.names)
+        return rest
