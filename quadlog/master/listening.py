@@ -136,7 +136,7 @@ class Listening:
         topic, ears = record.topic, self._ears
         if dc := ears.rounds.get(topic):
             post, moment = rounds.hear(record), now()
-            self._twins.hear(post)
+            self._twins.hear(post, record.value)
             self._relay.hear(post, record, dc, moment.steady)
             self._agreement.step(Heard(post=post), moment)
         elif topic in self._acquiring.topics:

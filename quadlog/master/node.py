@@ -364,4 +364,4 @@ class Node:
 
     def _post(self, post: Post) -> None:
         self._twins.say(post)
-        self._posts.say(post, at=now().wall)
+        self._twins.said(post.sequence, self._posts.say(post, at=now().wall))

@@ -5,11 +5,15 @@ could say, says nothing more and ends; started again, it comes back as one that 
 
 A master that is alone in its data centre does not read its own posts: it sees by their offsets that somebody else
 writes there, and looks.  Any other one reads them anyway.
+
+A record may be repeated, by a broker, a mirror or a tool.  A repeated post has the bytes of the post that this master
+said under that sequence; a twin's has others (decision 47).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
 log = structlog.get_logger()
+
+REMEMBERED: Final = 10_000
+"""Own posts whose bytes are remembered, by 8 bytes of a hash: minutes of a busy master, hours of an idle one.  A twin
+begins with the same disk, so it says the same sequences at about the same time; what is older is taken for repeated."""
 
 
 class Twins:
@@ -42,9 +50,11 @@ class Twins:
 
         """
         self._node, self._incarnation = node, incarnation
-        self._began = self._said = sequence
+        self._said = sequence
         self._read = read
         self._next: int | None = None
+        self._digests: dict[int, bytes] = {}
+        """Of the own posts that were said last, by sequence."""
         self._older: set[bytes] = set()
         """Incarnations that still post, and were told of in the log."""
         self._why: str | None = None
@@ -60,6 +70,11 @@ class Twins:
             raise DuplicateNode(self._node, self._why)
         self._said = post.sequence
 
+    def said(self, sequence: int, value: bytes) -> None:
+        """The bytes of a post that this master says."""
+        self._digests[sequence] = _digest(value)
+        self._digests.pop(sequence - REMEMBERED, None)
+
     def acked(self, offset: int) -> None:
         """What was said stands there, in the order in which it was said; with what others say there in between."""
         expected, self._next = self._next, offset + 1
@@ -68,17 +83,17 @@ class Twins:
 
     def look(self, records: Iterable[Record]) -> None:
         """Records of the own rounds that this process did not say."""
-        for _, post in understood(records, rounds.hear):
+        for record, post in understood(records, rounds.hear):
             if post.node == self._node:
-                self._compare(post, mine=self._began)
+                self._compare(post, record.value)
                 if post.incarnation < self._incarnation and post.incarnation not in self._older:
                     self._older.add(post.incarnation)
                     log.warning("an older process posts as this master", incarnation=post.incarnation.hex())
 
-    def hear(self, post: Post) -> None:
-        """Any post, from any topic: those of this master come back from its own, and passed on by others."""
+    def hear(self, post: Post, value: bytes) -> None:
+        """Any post and its bytes, from any topic: own ones come back from the own topic, and passed on by others."""
         if post.node == self._node:
-            self._compare(post, mine=self._said)
+            self._compare(post, value)
 
     def learn(self, standing: Standing) -> None:
         """What is known of incarnations."""
@@ -86,9 +101,19 @@ class Twins:
             if name == self._node and incarnation > self._incarnation:
                 self._why = "the others heard a later incarnation of it"
 
-    def _compare(self, post: Post, *, mine: int) -> None:
-        """Of `mine` the last sequence that this process, or one before it, may have said."""
+    def _compare(self, post: Post, value: bytes) -> None:
         if post.incarnation > self._incarnation:
             self._why = f"a later incarnation ({post.incarnation.hex()}) posts"
-        elif post.incarnation == self._incarnation and post.sequence > mine:
+        elif post.incarnation == self._incarnation and not self._is_mine(post.sequence, value):
             self._why = f"another process with a copy of its disk said post {post.sequence}"
+
+    def _is_mine(self, sequence: int, value: bytes) -> bool:
+        """Whether this process said that, or one before it."""
+        if sequence > self._said:
+            return False
+        known = self._digests.get(sequence)
+        return known is None or known == _digest(value)
+
+
+def _digest(value: bytes) -> bytes:
+    return blake2b(value, digest_size=8).digest()

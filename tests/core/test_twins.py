@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from producers.rounds import RoundsProducer
+from quadlog import codec
 from quadlog.core.model import START, Post, Rank, Standing, first_view
 from quadlog.errors import DuplicateNode
+from quadlog.master import twins
 from quadlog.master.twins import Twins
 from tests.core.topics import Topic
 
@@ -19,7 +21,7 @@ VIEW = first_view({"m1": "dc1", "m2": "dc2"})
 RANK = Rank(epoch=1, decided=True, members=2, ids=("m1", "m2"))
 
 
-def post(sequence: int, incarnation: bytes = MINE, node: str = "m1") -> Post:
+def post(sequence: int, incarnation: bytes = MINE, node: str = "m1", counter: int = 0) -> Post:
     return Post(
         node=node,
         incarnation=incarnation,
@@ -27,10 +29,14 @@ def post(sequence: int, incarnation: bytes = MINE, node: str = "m1") -> Post:
         base_sequence=None,
         view=VIEW,
         base=START,
-        counter=0,
+        counter=counter,
         queue=(),
         rank=RANK,
     )
+
+
+def heard(one: Post) -> tuple[Post, bytes]:
+    return one, codec.encode_post(one)
 
 
 class Rig:
@@ -60,7 +66,7 @@ class Rig:
     def say(self, sequence: int) -> None:
         one = post(sequence)
         self.twins.say(one)
-        self.mouth.say(one, at=0)
+        self.twins.said(sequence, self.mouth.say(one, at=0))
 
     def elsewhere(self, one: Post) -> None:
         """Another process says it in the same topic."""
@@ -84,7 +90,8 @@ def test_alone_nothing_is_read(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (post(11), "a copy of its disk said post 11"),
+        (post(11, counter=1), "a copy of its disk said post 11"),
+        (post(11), None),  # repeated, byte for byte
         (post(900), "a copy of its disk said post 900"),
         (post(1, LATER), "a later incarnation"),
         (post(BEGAN), None),  # what its predecessor had in flight when it was killed
@@ -110,16 +117,39 @@ def test_another_program_is_no_twin(rig: Rig) -> None:
     assert (rig.looks, rig.why) == ([(1, 2)], "")
 
 
+def test_what_was_said_is_repeated(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a broker, a mirror or a tool; what is too old to be compared is taken for repeated, too."""
+    monkeypatch.setattr(twins, "REMEMBERED", 3)
+    for sequence in range(12, 20):
+        rig.say(sequence)
+    for number in (0, 3, 8, 8):
+        record = rig.topic.records[number]
+        rig.topic.produce("rounds", key=record.key, values=[record.value], headers=record.headers)
+        rig.say(20 + len(rig.looks))
+    assert len(rig.looks) == 4
+    assert not rig.why
+    for sequence, why in ((13, False), (101, True)):
+        rig.twins.hear(*heard(post(sequence, counter=1)))
+        assert bool(rig.why) is why
+
+
+def test_another_post_of_that_sequence_is_a_twins_whoever_passes_it_on(rig: Rig) -> None:
+    rig.twins.hear(*heard(post(11)))
+    assert not rig.why
+    rig.twins.hear(*heard(post(11, counter=1)))
+    assert "a copy of its disk said post 11" in rig.why
+
+
 def test_posts_that_come_back_are_its_own_unless_it_did_not_say_them(rig: Rig) -> None:
     """From its own topic, where others post too, and passed on by other data centres."""
     for sequence in (3, 11):
-        rig.twins.hear(post(sequence))
-    rig.twins.hear(post(5000, node="m2"))
-    rig.twins.hear(post(5000, OLD))
+        rig.twins.hear(*heard(post(sequence)))
+    rig.twins.hear(*heard(post(5000, node="m2")))
+    rig.twins.hear(*heard(post(5000, OLD)))
     assert not rig.why
-    rig.twins.hear(post(101))
+    rig.twins.hear(*heard(post(101)))
     assert "post 101" in rig.why
-    rig.twins.hear(post(1, LATER))
+    rig.twins.hear(*heard(post(1, LATER)))
     assert "a later incarnation" in rig.why
 
 
