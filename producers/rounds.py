@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
+from quadlog.anchors import Anchor
 from quadlog.envelope import RELAYED, headers
+from quadlog.ports import Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadlog.core.model import Post
-    from quadlog.ports import Acked, Outlet, Record
+    from quadlog.ports import Headers, Outlet
 
 
 class RoundsProducer:
     """Says posts."""
 
-    def __init__(self, outlet: Outlet, topic: str, *, acked: Acked | None = None) -> None:
+    def __init__(self, outlet: Outlet, topic: str, *, acked: Callable[[Anchor], None] | None = None) -> None:
         """`topic`: the own data centre's rounds; `acked` is told where each record stands, on the outlet's thread."""
         self._outlet, self._topic, self._acked = outlet, topic, acked
 
@@ -25,17 +29,20 @@ class RoundsProducer:
             event=f"{post.incarnation.hex()}/{post.sequence}", source=post.node, kind="quadlog.post", at=at
         )
         value = codec.encode_post(post)
-        self._outlet.produce(
-            self._topic, key=post.node.encode(), values=[value], headers=envelope, acked=self._acked
-        )
+        self._produce(post.node.encode(), value, envelope)
         return value
 
     def pass_on(self, record: Record, dc: str) -> None:
         """Say a post of another data centre's master as it was said there, for those who do not hear `dc`."""
+        self._produce(record.key, record.value, [*record.headers, (RELAYED, dc.encode())])
+
+    def _produce(self, key: bytes, value: bytes, envelope: Headers) -> None:
+        topic, acked = self._topic, self._acked
+
+        def stands(offset: int) -> None:
+            if acked is not None:
+                acked(Anchor.of(Record(topic, offset, key, value, envelope)))
+
         self._outlet.produce(
-            self._topic,
-            key=record.key,
-            values=[record.value],
-            headers=[*record.headers, (RELAYED, dc.encode())],
-            acked=self._acked,
+            topic, key=key, values=[value], headers=envelope, acked=stands if acked else None
         )

@@ -1,7 +1,8 @@
 """RocksDB stops here: what a master must remember.
 
     meta        counter, sequence, incarnation, standing, cut, reached, effects, floor, duty, seed; topics' positions
-                (``at:`` + topic) and the ids that Kafka gave them (``is:`` + topic)
+                (``at:`` + topic), the ids that Kafka gave them (``is:`` + topic), and
+                the last record read of each (``of:`` + topic); other masters' incarnations (``in:`` + node)
     queue       pair -> nothing                        the incoming queue
     payloads    id + digest -> payload                 what waits, what the agreed topic has not got yet, and what
                                                        may have to wait again
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
 
 from quadlog import beside, codec
+from quadlog.anchors import Anchor
 from quadlog.brought import Brought
 from quadlog.clock import wall
 from quadlog.core.incarnations import CHANCE_BYTES, new_incarnation
@@ -78,6 +80,10 @@ class Taken:
     """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
     """Topics whose ids were not saved before: the positions are of these."""
+    anchors: Mapping[str, Anchor | None] = field(default_factory=dict[str, "Anchor | None"])
+    """The last record that was read of topics, where it is another one than was saved; None: there is none any more."""
+    heard: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Incarnations of other masters that were heard, where they are others than were saved."""
     floor: int = 0
     """Epoch of the view that took the home away from here; 0: none did."""
     reached: Reached = NOWHERE
@@ -219,15 +225,28 @@ class MasterStore:
             batch.put(b"duty", _packed(taken.duty), meta)
         if taken.seed is not None:
             batch.put(b"seed", codec.encode_seed(taken.seed), meta)
-        for topic, offset in taken.positions.items():
-            batch.put(b"at:" + topic.encode(), INDEX.pack(offset), meta)
-        for topic, identity in taken.topics.items():
-            batch.put(b"is:" + topic.encode(), identity.encode(), meta)
+        self._put_topics(batch, taken)
         if taken.back is not None:
             batch.delete_range(INDEX.pack(taken.back + 1), beside.BEHIND_ALL, rejected)
         for index, reason in taken.rejected.items():
             if kept is None or index <= kept:
                 batch.put(INDEX.pack(index), reason.encode(), rejected)
+
+    def _put_topics(self, batch: WriteBatch, taken: Taken) -> None:
+        """Up to where topics were taken in, which ones they are, and who spoke there."""
+        meta = self._handles["meta"]
+        for topic, offset in taken.positions.items():
+            batch.put(b"at:" + topic.encode(), INDEX.pack(offset), meta)
+        for topic, identity in taken.topics.items():
+            batch.put(b"is:" + topic.encode(), identity.encode(), meta)
+        for name, incarnation in taken.heard.items():
+            batch.put(b"in:" + name.encode(), incarnation, meta)
+        for topic, anchor in taken.anchors.items():
+            key = b"of:" + topic.encode()
+            if anchor is None:
+                batch.delete(key, meta)
+            else:
+                batch.put(key, INDEX.pack(anchor.offset) + anchor.digest, meta)
 
     @property
     def synced_writes(self) -> int:
@@ -339,6 +358,18 @@ class MasterStore:
         """The id of the topic in which that offset is; None: it was not saved, or by an earlier version."""
         value: bytes | None = self._families["meta"].get(b"is:" + topic.encode())
         return None if value is None else value.decode()
+
+    def anchor(self, topic: str) -> Anchor | None:
+        """The last record that was read of a topic; None: it was not saved."""
+        value: bytes | None = self._families["meta"].get(b"of:" + topic.encode())
+        if value is None:
+            return None
+        return Anchor(offset=INDEX.unpack(value[: INDEX.size])[0], digest=value[INDEX.size :])
+
+    def heard(self, node: str) -> bytes | None:
+        """The incarnation of another master that was heard last; None: it was not saved."""
+        value: bytes | None = self._families["meta"].get(b"in:" + node.encode())
+        return value
 
     def effects(self) -> tuple[int, int, int]:
         """Index and attempt of the last effect that was heard when it was saved last, and the newest rewind's epoch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from consumers.effects_ledger import EffectsLedger
@@ -33,6 +34,7 @@ from quadlog.master.listening import Ears
 from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
+from quadlog.master.superseded import Superseded
 from quadlog.master.trimming import Trimming
 from quadlog.master.twins import Twins
 from quadlog.master.watch import Hands, Watch
@@ -112,6 +114,9 @@ def lone_node(
                 store.incarnation,
                 store.sequence,
                 read=lambda *_: None,
+            ),
+            superseded=Superseded(
+                master, store.incarnation, {}, data_dir=Path(), soon=lambda _: None, failed=failed
             ),
             together=apart,
             acquiring=acquiring,

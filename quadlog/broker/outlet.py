@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from quadlog.broker.connection import COMMON
 from quadlog.clock import Turns
+from quadlog.errors import TopicLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -62,6 +63,14 @@ class _Held(threading.local):
     values: list[_Value] | None = None
     size = 0
     """Bytes of it."""
+
+
+def _refusal(topic: str, error: KafkaError) -> str:
+    """Why a record was not taken.  A broker that forgot the sequence of a producer forgot its last records, too."""
+    what = f"a record for {topic} was not taken: {error}"
+    if error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        return f"TopicLost: {TopicLost(f'{what}: what was written before it is not there any more')}"
+    return what
 
 
 class KafkaOutlet:
@@ -162,7 +171,7 @@ class KafkaOutlet:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 if error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - librdkafka's own code
-                    self._failed(f"a record for {topic} was not taken: {error}")
+                    self._failed(_refusal(topic, error))
                 self._lost()
                 return
             self._taken()

@@ -46,8 +46,18 @@ line: with librdkafka's 100,000 a post waits for seconds behind the effects that
 
 
 @contextmanager
-def reading(bootstrap: str, client: str, *, wait_ms: int = 500) -> Generator[Consumer, None, None]:
-    """A consumer without a group, closed at the end; at the end of a topic the broker waits so long for more."""
+def reading(
+    bootstrap: str, client: str, *, wait_ms: int = 500, lost: Callable[[], None] = lambda: None
+) -> Generator[Consumer, None, None]:
+    """A consumer without a group, closed at the end; at the end of a topic the broker waits so long for more.
+
+    `lost`: called while it is polled, before the records of later connections, when no broker is connected any more.
+    """
+
+    def note(error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - that is their public name
+            lost()
+
     consumer = Consumer(
         {
             **COMMON,
@@ -58,6 +68,7 @@ def reading(bootstrap: str, client: str, *, wait_ms: int = 500) -> Generator[Con
             "auto.offset.reset": "error",
             "enable.partition.eof": False,
             "fetch.wait.max.ms": wait_ms,
+            "error_cb": note,
             **_IN_PARTS,
         }
     )

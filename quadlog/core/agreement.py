@@ -33,6 +33,7 @@ from quadlog.core.messages import (
     Save,
     Submitted,
     Tick,
+    Voided,
 )
 from quadlog.core.model import OF_A_BRANCH
 from quadlog.core.pacing import Clock, Pacing
@@ -259,13 +260,19 @@ class Agreement:
                 self._succession.branch = branch
                 self._pacing.tell()
                 self._install()
-            case Tick():
-                if now.steady >= self._pacing.tend_at:
+            case Voided(node=node, incarnation=incarnation):
+                if self._company.void(node, incarnation):
                     self._govern()
-                if self._pacing.has_more:
-                    self._rounds.add()
+            case Tick():
+                self._tick()
             case _:
                 assert_never(given)
+
+    def _tick(self) -> None:
+        if self._clock.now.steady >= self._pacing.tend_at:
+            self._govern()
+        if self._pacing.has_more:
+            self._rounds.add()
 
     def ready(self) -> Ready | None:
         """Everything that the inputs since the last call ask for, or None.

@@ -58,6 +58,13 @@ class Company:
             member = self.members[post.node] = Member(post.incarnation)
         return member if member is not None and member.incarnation == post.incarnation else None
 
+    def void(self, name: str, incarnation: bytes) -> bool:
+        """An incarnation is not to be listened to any more, though no later one is known; whether that is news."""
+        if not self._views.void(name, incarnation):
+            return False
+        self._drop_the_older()
+        return True
+
     def _drop_the_older(self) -> None:
         """Forget what incarnations said that are no more."""
         for name, incarnation in self._views.standing.newest:

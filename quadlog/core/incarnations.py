@@ -83,6 +83,22 @@ class Incarnations:
         self._newest.update(newer)
         return bool(newer)
 
+    def void(self, name: str, incarnation: bytes) -> bool:
+        """An incarnation is no more, though no later one is known; whether that is news.
+
+        >>> known = Incarnations([])
+        >>> one = new_incarnation(None, 1_700_000_000_000, bytes(10))
+        >>> known.void("m1", one), known.void("m1", one), known.is_current("m1", one)
+        (True, False, False)
+        >>> known.is_current("m1", new_incarnation(one, 1_600_000_000_000, bytes(10)))
+        True
+        """
+        if not self.is_current(name, incarnation):
+            return False
+        number = int.from_bytes(incarnation, "big") + 1
+        self._newest[name] = number.to_bytes(CLOCK_BYTES + CHANCE_BYTES, "big")
+        return True
+
     def is_current(self, name: str, incarnation: bytes) -> bool:
         """Whether no newer incarnation is known."""
         return incarnation >= self._newest.get(name, b"")

@@ -98,7 +98,19 @@ class Followed:
     branch: Branch
 
 
-Input: TypeAlias = Submitted | Acquired | Heard | Followed | Tick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voided:
+    """A master's topic of posts went back to an older copy: the master may have forgotten what it said there.
+
+    It counts as one that lost its disk, from now on; a later incarnation of it is heard.
+    """
+
+    node: str
+    incarnation: bytes
+    """The newest one of it that was heard."""
+
+
+Input: TypeAlias = Submitted | Acquired | Heard | Followed | Voided | Tick
 
 
 # --- outputs -----------------------------------------------------------------------------------

@@ -166,6 +166,13 @@ class Views:
         self.standing = replace(self.standing, newest=self.incarnations.newest)
         return True
 
+    def void(self, name: str, incarnation: bytes) -> bool:
+        """A master may have forgotten what it said in this incarnation; whether that is news.  It is saved as above."""
+        if not self.incarnations.void(name, incarnation):
+            return False
+        self.standing = replace(self.standing, newest=self.incarnations.newest)
+        return True
+
     def wake(self, now: float) -> None:
         """This master does something."""
         self._presence.wake(now)

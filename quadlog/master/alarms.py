@@ -47,6 +47,9 @@ class AlarmName(StrEnum):
     UNFOLLOWED = "source-out-of-reach"
     """Of a muted data centre: the one that it copies does not answer."""
 
+    WENT_BACK = "peer-topic-went-back"
+    """Topics of another data centre do not go on where they were read up to."""
+
 
 WHAT_TO_DO: Final = {
     AlarmName.DIVERGED: "nothing, it is rebuilt from the log and gets no reads until then",
@@ -64,6 +67,10 @@ WHAT_TO_DO: Final = {
         " max.message.bytes (1000000), its broker's disk, quotas and ACLs; another data centre evaluates meanwhile"
     ),
     AlarmName.UNFOLLOWED: "look at the way to that Kafka; it goes on by itself where it was",
+    AlarmName.WENT_BACK: (
+        "nothing here: what was read is kept. In that data centre: have that Kafka back as it was, or stop all masters"
+        " and workers there and run `quadlog dc rebuild --config MASTER.toml` once"
+    ),
 }
 INSTEAD: Final = "it is not rebuilt by itself ({why}): stop it, remove its data-dir, start it"
 

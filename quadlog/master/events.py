@@ -11,6 +11,7 @@ from quadlog.master.joining import Forked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from quadlog.anchors import Gap
     from quadlog.core.model import Payload
     from quadlog.core.records import Cut, Handover, LoggedEntry, Place
     from quadlog.master.desk import Waiter
@@ -78,6 +79,14 @@ class Recognised:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """A tail saw that a topic does not go on where it was read up to."""
+
+    topic: str
+    gap: Gap
+
+
+@dataclass(frozen=True, slots=True)
 class Located:
     """Where the effects of a data centre end that is to evaluate: what a handover lacked."""
 
@@ -111,6 +120,7 @@ Event: TypeAlias = (
     | Published
     | Told
     | Recognised
+    | Lacking
     | Located
     | Found
     | Forked

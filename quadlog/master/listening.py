@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from consumers import agreed, rounds, status
+from quadlog.anchors import Anchor
 from quadlog.clock import now
 from quadlog.core.messages import Heard
 from quadlog.core.records import Heartbeat
@@ -50,6 +51,13 @@ class Ears:
     own: Collection[str]
     """Topics of the own data centre, without which nothing goes on."""
     status: str
+    payloads: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Topics of other data centres' payloads, each with its data centre."""
+
+    def dc_of(self, topic: str) -> str:
+        """Whose topic it is, of other data centres."""
+        found = (names.get(topic) for names in (self.rounds, self.sources, self.sides, self.payloads))
+        return next(dc for dc in found if dc is not None)
 
 
 class Listening:
@@ -96,6 +104,8 @@ class Listening:
         self._twins = twins
         self._heard = heard
         self._prompt: Final = frozenset((*ears.rounds, ears.status))
+        self._last: dict[str, Record] = {}
+        """Of each topic the last record that was read since anchors were taken."""
         self._later: deque[Sequence[Record]] = deque()
         """Batches of what tails read, less what was heard at once."""
 
@@ -107,9 +117,19 @@ class Listening:
     def hear(self, records: Sequence[Record]) -> None:
         """Posts and heartbeats, each the next of its topic; what else there is has its turn behind them."""
         for record in records:
+            self._last[record.topic] = record
             if record.topic in self._prompt:
                 self._hear_if_ours(record)
         self._later.append([record for record in records if record.topic not in self._prompt])
+
+    def anchors(self) -> dict[str, Anchor]:
+        """Of each topic that an offset is saved in the last record that was read, where that is news."""
+        last, self._last = self._last, {}
+        return {topic: Anchor.of(record) for topic, record in last.items() if topic != self._ears.status}
+
+    def forget(self, topic: str) -> None:
+        """What was read of a topic is no anchor any more."""
+        self._last.pop(topic, None)
 
     def hear_the_rest(self, *, until: float) -> None:
         """As much as there is time for, at least a slice: others wait for this master's posts."""

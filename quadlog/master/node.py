@@ -16,13 +16,14 @@ import structlog
 
 from quadlog.clock import Turns, now
 from quadlog.core.messages import Tick
-from quadlog.errors import DuplicateNode
+from quadlog.errors import DuplicateNode, TopicLost
 from quadlog.master.chores import LOOK_MS, Scene
 from quadlog.master.copying import Found
 from quadlog.master.events import (
     Dismissed,
     Durable,
     Event,
+    Lacking,
     Left,
     Located,
     Mirrored,
@@ -36,7 +37,7 @@ from quadlog.master.events import (
 from quadlog.master.joining import Forked
 from quadlog.master.listening import Listening
 from quadlog.master.perform import perform
-from quadlog.master.remade import Remade
+from quadlog.master.remade import Masters, Remade
 from quadlog.master.saving import Saving
 from quadlog.master.trimming import checkpoint_in, stock_of
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from producers.rounds import RoundsProducer
+    from quadlog.anchors import Anchor
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Ready
     from quadlog.core.model import Held, Post
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from quadlog.master.joining import Joining
     from quadlog.master.listening import Ears
     from quadlog.master.relay import Relay
+    from quadlog.master.superseded import Superseded
     from quadlog.master.trimming import Stock, Trimming
     from quadlog.master.twins import Twins
     from quadlog.master.watch import Watch
@@ -89,6 +92,8 @@ class Parts:
     """Says posts."""
     twins: Twins
     """Sees to it that nobody else says them."""
+    superseded: Superseded
+    """Asks whether they count."""
     together: Together
     """What is said within a turn goes at its end."""
     acquiring: Acquiring
@@ -138,6 +143,7 @@ class Node:
         self._trimming, self._topics = parts.trimming, parts.topics
         self.dc_of: Final = parts.dc_of
         self.dc: Final = parts.dc_of[parts.agreement.node]
+        self._superseded: Final = parts.superseded
         self._posts, self._twins, self._together = parts.posts, parts.twins, parts.together
         self._acquiring, self._decided = parts.acquiring, parts.decided
         self._saving = Saving(
@@ -149,6 +155,7 @@ class Node:
             desk=parts.desk,
             scribe=parts.chores.scribe,
             duty=parts.chores.duty,
+            anchors=self._anchors,
         )
         self.listening: Final = Listening(
             parts.ears,
@@ -164,7 +171,14 @@ class Node:
             chores=parts.chores,
             heard=parts.inbox.heard,
         )
-        self._remade = Remade(parts.ears, self._saving, parts.acquiring, parts.chores, parts.joining)
+        self._remade = Remade(
+            parts.ears,
+            self._saving,
+            parts.acquiring,
+            parts.chores,
+            parts.joining,
+            masters=Masters(parts.agreement, parts.store, parts.dc_of),
+        )
         self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
@@ -217,8 +231,8 @@ class Node:
             self._tend(now().steady)
             while self._turn():
                 pass
-        except DuplicateNode as error:
-            self._failed(f"DuplicateNode: {error}")
+        except (DuplicateNode, TopicLost) as error:
+            self._failed(f"{type(error).__name__}: {error}")
         except Exception as error:
             log.exception("the node cannot go on")
             self._failed(str(error))
@@ -254,7 +268,7 @@ class Node:
             moment,
             agreed=self.agreement.last.index,
             leads=self.chores.leads,
-            more=self.fullness.troubles(),
+            more=[*self.fullness.troubles(), *self._remade.troubles()],
         )
         return True
 
@@ -269,6 +283,7 @@ class Node:
         self.relay.tend(moment, leads=self.chores.leads)
         self.agreement.unheard = self.relay.unheard
         self.joining.tend(moment, unheard=self.relay.unheard)
+        self._superseded.tend(moment, is_outside=self.agreement.standing.joining is not None)
         self.chores.tend(self._scene, moment)
         if self.chores.leads:
             self._trimming.tend(self._stock, self._checkpoint, moment)
@@ -278,6 +293,11 @@ class Node:
 
     def _checkpoint(self) -> Checkpoint | None:
         return checkpoint_in(self.store, self._topics)
+
+    def _anchors(self) -> dict[str, Anchor]:
+        """Of topics the last record that was read, or of the own posts is known to stand there."""
+        written = self._twins.anchor
+        return self.listening.anchors() | ({} if written is None else {self._topics.rounds: written})
 
     def _scene(self) -> Scene:
         agreement = self.agreement
@@ -319,19 +339,25 @@ class Node:
                 self._saving.published(place, offset)
             case Told(records=records):
                 self.listening.hear(records)
-            case Recognised() | Located() | Found() | Forked() | Regained() | Dismissed():
+            case Recognised() | Lacking() | Located() | Found() | Forked() | Regained() | Dismissed():
                 self._arrange(event)
             case Stop():
                 pass
             case _:
                 assert_never(event)
 
-    def _arrange(self, event: Recognised | Located | Found | Forked | Regained | Dismissed) -> None:
+    def _arrange(self, event: Recognised | Lacking | Located | Found | Forked | Regained | Dismissed) -> None:
         """What was asked for, what an operator says, and which topics there are."""
         match event:
             case Recognised():
                 self.listening.hear_the_rest(until=math.inf)  # it was read of the topic that was there before
+                if event.is_other:
+                    self.listening.forget(event.topic)
                 self._remade.recognise(event)
+            case Lacking():
+                self.listening.hear_the_rest(until=math.inf)
+                self.listening.forget(event.topic)
+                self._remade.lacks(event)
             case Located(handover=handover):
                 self.chores.duty.located(handover)
             case Found():

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from consumers import rounds
+from quadlog.anchors import Anchor, Gap
 from quadlog.broker import STARTING_S, Admin, backwards, beginning_of, end_of, records_between
 from quadlog.errors import TopicLost
 from quadlog.master.foreign import understood
+from quadlog.master.superseded import marked, unmark
 from quadlog.master.tails import ROUNDS_READ_BACK
 from quadlog.store import MasterStore
 from quadlog.topics import Topics
@@ -71,13 +73,16 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
     """
     topics, path = Topics(settings.repository, settings.dc), settings.data_dir / STORE
-    said = last_said(settings.kafka, topics, settings.node_id)
+    said, mark = last_said(settings.kafka, topics, settings.node_id), marked(settings.data_dir)
+    if mark is not None:
+        said = Said(mark, 0) if said is None else max(said, Said(mark, 0))
     newest = None if said is None else said.incarnation
     store = MasterStore(path, before=lambda: _before(settings, topics, newest))
     if said is None or said <= Said(store.incarnation, store.sequence):
         if losses := lost_topics(settings, store):
             store.close()
             raise TopicLost("; ".join(losses))
+        unmark(settings.data_dir)
         return store
     store.close()
     log.warning(
@@ -88,7 +93,9 @@ def open_store(settings: MasterSettings) -> MasterStore:
     void = path.with_name(_VOID)
     shutil.rmtree(void, ignore_errors=True)
     path.rename(void)
-    return MasterStore(path, before=lambda: newest)
+    begun = MasterStore(path, before=lambda: newest)
+    unmark(settings.data_dir)
+    return begun
 
 
 def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> bytes | None:
@@ -168,4 +175,19 @@ def lost_topics(settings: MasterSettings, store: MasterStore) -> list[str]:
             losses.append(f"{topic} is another topic than the one that was read")
         elif at and (end := _ends(settings.kafka, topic)) < at:
             losses.append(f"{topic} ends at offset {end}, and was read up to {at}")
+        elif gap := _gap(settings.kafka, topic, store.anchor(topic)):
+            losses.append(f"{topic} {gap}")
     return losses
+
+
+def _gap(kafka: str, topic: str, anchor: Anchor | None) -> Gap | None:
+    """Whether the last record that was read there is not there any more."""
+    if anchor is None:
+        return None
+    begins, (ends, _) = beginning_of(kafka, topic), end_of(kafka, topic, count=0, timeout=STARTING_S)
+    gap = Gap(read=anchor.offset + 1, begins=begins, ends=ends)
+    if ends <= anchor.offset:
+        return gap
+    found = records_between(kafka, topic, anchor.offset, anchor.offset + 1) if begins <= anchor.offset else ()
+    is_other = any(record.offset == anchor.offset and Anchor.of(record) != anchor for record in found)
+    return gap if is_other else None

@@ -16,7 +16,7 @@ from quadlog.broker import STARTING_S, KafkaOutlet, RenewableOutlet, end_of, rec
 from quadlog.master.app import make_app
 from quadlog.master.blank import Blank
 from quadlog.master.doors import Doors
-from quadlog.master.events import Recognised
+from quadlog.master.events import Lacking, Recognised
 from quadlog.master.foreign import understood
 from quadlog.master.inbox import Inbox
 from quadlog.master.own import open_store, prepare_topics
@@ -54,6 +54,7 @@ class MasterProcess:
             self.store,
             hear=inbox.hear,
             recognised=lambda topic, identity, is_other: inbox.put(Recognised(topic, identity, is_other)),
+            lacks=lambda topic, gap: inbox.put(Lacking(topic, gap)),
             failed=failed,
         )
         self._payloads_end, _ = end_of(settings.kafka, self.sites.own.payloads, count=0, timeout=STARTING_S)

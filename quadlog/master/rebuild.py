@@ -30,6 +30,7 @@ from quadlog.core.messages import Durable, Limits, Pace, Tick
 from quadlog.core.model import START
 from quadlog.core.records import WorkerState
 from quadlog.errors import SetupError, Unavailable
+from quadlog.master.alarms import AlarmName
 from quadlog.master.foreign import understood
 from quadlog.master.own import STORE, last_said, lost_topics, prepare_topics
 from quadlog.master.sites import Sites
@@ -106,6 +107,13 @@ class Rebuild:
         self._tell(f"restoring {self._sites.dc} from {source.dc}, whose log goes up to entry {source.index}")
         self._restore(source.dc)
         self._say_all_lost(known)
+        self._tell(
+            f"{own.rounds}: {len(known)} records, one for each master, which begins as one that lost its disk"
+        )
+        self._tell(
+            f"{own.payloads}: kept as it is, {end_of(self._settings.kafka, own.payloads, count=0)[0]} records; what was"
+            " agreed has its payload in the log, and what waits is taken from the copies of the peers"
+        )
         self._tell(f"{self._sites.dc} is rebuilt: start its masters and workers")
 
     # --- before anything is changed ---------------------------------------------------------------------
@@ -159,6 +167,7 @@ class Rebuild:
         said = last_said(kafka, own, node)
         if not reasons and not end_of(kafka, own.rounds, count=0)[0]:
             reasons = [f"no master has ever posted to {own.rounds}"]
+        reasons = reasons or self._told_by_peers()
         was_rebuilt = said is not None and incarnation is not None and said.incarnation > incarnation
         if not reasons or (was_rebuilt and not gone):
             message = (
@@ -167,6 +176,19 @@ class Rebuild:
             )
             raise SetupError(message)
         return Lost(reasons=reasons, incarnation=incarnation)
+
+    def _told_by_peers(self) -> list[str]:
+        """What went back here, as masters elsewhere saw it: an older disk of this one's knows of nothing."""
+        reasons: list[str] = []
+        for peer in self._settings.peer.values():
+            with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+                alarms = httpx.get(f"{peer.url}/cluster/status", timeout=2).json()["alarms"]
+                reasons += [
+                    f"{peer.id} says: {alarm['reason']}"
+                    for alarm in alarms
+                    if alarm["name"] == AlarmName.WENT_BACK and self._sites.own.rounds in alarm["reason"]
+                ]
+        return reasons
 
     def _source(self) -> Peer:
         """The data centre whose log goes furthest.

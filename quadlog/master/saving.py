@@ -14,8 +14,9 @@ from quadlog.master.retained import Retained
 from quadlog.store import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from quadlog.anchors import Anchor
     from quadlog.core.agreement import Agreement
     from quadlog.core.messages import Adopted, Ready, Save
     from quadlog.core.model import Standing
@@ -46,6 +47,7 @@ class Saving:
         desk: Desk,
         scribe: Scribe,
         duty: Duty,
+        anchors: Callable[[], Mapping[str, Anchor]] = dict,
     ) -> None:
         """Go on from what was saved.
 
@@ -58,6 +60,7 @@ class Saving:
             desk: what was rejected.
             scribe: how far the agreed topic is.
             duty: who is to evaluate, as agreed.
+            anchors: of topics the last record that was read, or written here, where that is news.
 
         """
         self._agreement, self._store, self._bodies = agreement, store, bodies
@@ -69,10 +72,19 @@ class Saving:
         self._seed_saved: Seed | None = store.seed()
         self._recognised: dict[str, str] = {}
         """Ids of topics that are not saved."""
+        self._anchors = anchors
+        self._heard: dict[str, bytes] = {}
+        """Incarnations of other masters as they are saved."""
+        self._unanchored: set[str] = set()
+        """Topics whose saved anchor means nothing."""
 
     def recognise(self, topic: str, identity: str) -> None:
         """Which topic it is whose position is saved from now on."""
         self._recognised[topic] = identity
+
+    def forget(self, topic: str) -> None:
+        """What was read of a topic does not stand there."""
+        self._unanchored.add(topic)
 
     def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
         """Go on in the agreed topic.
@@ -91,6 +103,7 @@ class Saving:
         if save.standing is not None:
             decided.stand(save.standing)
         ledger = decided.ledger
+        heard = {name: member.incarnation for name, member in self._agreement.members.items()}
         positions = {topic: intake.position for topic, intake in self._acquiring.topics.items()}
         positions[decided.topic] = decided.heard
         duty, seed = (self._duty.agreed, ledger.duty), ledger.seed
@@ -113,6 +126,8 @@ class Saving:
                 duty=duty if duty != self._duty_saved else None,
                 seed=seed if seed != self._seed_saved else None,
                 topics=self._recognised,
+                heard=dict(heard.items() - self._heard.items()),
+                anchors={**dict.fromkeys(self._unanchored), **self._anchors()},
                 floor=decided.floor,
                 reached=reached,
             ),
@@ -121,6 +136,8 @@ class Saving:
         self._bodies.saved()
         self._desk.saved()
         self._recognised = {}
+        self._heard |= heard
+        self._unanchored.clear()
         self._duty_saved, self._seed_saved = duty, seed
         if save.standing is not None:
             before, self._stood = self._stood, save.standing

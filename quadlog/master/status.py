@@ -97,8 +97,15 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
         "state": state if any(peer.node == name for peer in agreement.peers) else OUTSIDE,
         "lag_ms": None if lag is None else round(lag),
         "agreed_index": member.base.index if member else None,
-        "incarnation": member.incarnation.hex() if member else None,
+        "incarnation": _incarnation(node, name),
     }
+
+
+def _incarnation(node: Node, name: str) -> str | None:
+    """The newest that is known, also one that stands for an older one being void."""
+    member, newest = node.agreement.members.get(name), dict(node.agreement.standing.newest).get(name)
+    known = [one for one in (newest, member and member.incarnation) if one]
+    return max(known).hex() if known else None
 
 
 def is_silent(node: Node, name: str, moment: float) -> bool:

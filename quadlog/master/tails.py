@@ -10,6 +10,7 @@ from quadlog.core.messages import Limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from quadlog.anchors import Gap
     from quadlog.master.sites import Sites
     from quadlog.ports import Hear
     from quadlog.store import MasterStore
@@ -28,6 +29,7 @@ class Tails:
         *,
         hear: Hear,
         recognised: Callable[[str, str | None, bool], None],
+        lacks: Callable[[str, Gap], None],
         failed: Callable[[str], None],
     ) -> None:
         """Nothing is read before `start`.
@@ -37,6 +39,7 @@ class Tails:
             store: knows up to where each topic was taken in.
             hear: is given what was read.
             recognised: is told which topics these are, see `Watched`.
+            lacks: is told which of them went back.
             failed: ends the process with a reason.
 
         """
@@ -44,8 +47,15 @@ class Tails:
         self._tails: dict[str, KafkaTail] = {}
         for dc, kafka in sites.kafka_of.items():
             name = f"{sites.node}-reads-{dc}"
-            known = {topic: store.topic_id(topic) for topic in sites.topics[dc].followed}
-            watched = Watched(known, recognised)
+            topics = sites.topics[dc]
+            watched = Watched(
+                known={topic: store.topic_id(topic) for topic in topics.followed},
+                told=recognised,
+                lacks=lacks,
+                anchors={topic: anchor for topic in topics.followed if (anchor := store.anchor(topic))},
+                again={topics.rounds: self._rounds_from(dc)},
+                is_vital=dc == sites.dc,
+            )
             self._tails[dc] = KafkaTail(
                 kafka, client=name, name=name, hear=hear, failed=failed, watched=watched
             )
@@ -71,10 +81,12 @@ class Tails:
             offsets |= {topics.status: END, topics.effects: self._saved(topics.effects)}
         if is_own and sites.has_company:
             offsets[topics.agreed] = agreed_end
-        others = [master for master in sites.masters_in(dc) if master != sites.node]
-        if others:  # else there is nobody there but this master
-            offsets[topics.rounds] = last(ROUNDS_READ_BACK * (len(others) + is_own))
+        if not is_own or sites.has_company:  # else there is nobody there but this master
+            offsets[topics.rounds] = self._rounds_from(dc)
         return offsets
+
+    def _rounds_from(self, dc: str) -> int:
+        return last(ROUNDS_READ_BACK * len(self._sites.masters_in(dc)))
 
     def _saved(self, topic: str) -> int:
         position = self._store.position(topic)

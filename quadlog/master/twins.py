@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from consumers import rounds
-from quadlog.errors import DuplicateNode
+from quadlog.anchors import Gap
+from quadlog.errors import DuplicateNode, TopicLost
 from quadlog.master.foreign import understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from quadlog.anchors import Anchor
     from quadlog.core.model import Post, Standing
     from quadlog.ports import Record
 
@@ -38,7 +40,13 @@ class Twins:
     """`say`, `hear` and `learn` belong to the node's thread, `acked` to the outlet's, `look` to any."""
 
     def __init__(
-        self, node: str, incarnation: bytes, sequence: int, *, read: Callable[[int, int], None]
+        self,
+        node: str,
+        incarnation: bytes,
+        sequence: int,
+        *,
+        read: Callable[[int, int], None],
+        topic: str = "",
     ) -> None:
         """Begin.
 
@@ -47,14 +55,19 @@ class Twins:
             incarnation: its own.
             sequence: of the last post that its predecessor on this disk may have said.
             read: has the own rounds from one offset on and before another one read, and `look` called.
+            topic: the own rounds, for the error.
 
         """
+        self._topic: Final = topic
         self._node, self._incarnation = node, incarnation
         self._said = sequence
         self._read = read
         self._next: int | None = None
         self._digests: dict[int, bytes] = {}
         """Of the own posts that were said last, by sequence."""
+        self._gap: Gap | None = None
+        self.anchor: Anchor | None = None
+        """The last record of the own rounds that was acknowledged here."""
         self._older: set[bytes] = set()
         """Incarnations that still post, and were told of in the log."""
         self._why: str | None = None
@@ -64,8 +77,11 @@ class Twins:
 
         Raises:
             DuplicateNode: it must not any more.
+            TopicLost: what it said before is not there any more.
 
         """
+        if self._gap is not None:
+            raise TopicLost(f"{self._topic} {self._gap}")
         if self._why is not None:
             raise DuplicateNode(self._node, self._why)
         self._said = post.sequence
@@ -75,9 +91,12 @@ class Twins:
         self._digests[sequence] = _digest(value)
         self._digests.pop(sequence - REMEMBERED, None)
 
-    def acked(self, offset: int) -> None:
+    def acked(self, anchor: Anchor) -> None:
         """What was said stands there, in the order in which it was said; with what others say there in between."""
+        offset, self.anchor = anchor.offset, anchor
         expected, self._next = self._next, offset + 1
+        if expected is not None and offset < expected:
+            self._gap = Gap(read=expected, begins=0, ends=offset)
         if expected is not None and offset > expected:
             self._read(expected, offset)
 

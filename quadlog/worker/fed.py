@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from quadlog.anchors import Gap
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
 
@@ -61,6 +62,15 @@ class Fed:
         else:
             seen = "gone" if identity is None else "another topic than this worker was fed from"
             raise TopicLost(f"{topic} is {seen}")
+
+    def lacks(self, topic: str, gap: Gap) -> None:
+        """The topic does not go on where it was read up to.
+
+        Raises:
+            TopicLost: always: the store holds what is not there any more, and may be all that is left.
+
+        """
+        raise TopicLost(f"{topic} {gap}")
 
     def fed_from(self) -> FedFrom | None:
         """Which topics they are; None: not all were seen yet."""

@@ -137,7 +137,7 @@ class WorkerProcess:
             hear=self._replica.hear,
             failed=self._server.fail,
             full=self._replica.full,
-            watched=Watched(self._fed.known, self._fed.recognise),
+            watched=Watched(self._fed.known, self._fed.recognise, self._fed.lacks),
         )
 
     def run(self) -> int:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from quadlog.anchors import Gap
 from quadlog.errors import TopicLost
-from quadlog.master.events import Recognised
+from quadlog.master.events import Lacking, Recognised
 from quadlog.master.listening import Ears
 from quadlog.master.remade import Remade
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from quadlog.master.acquiring import Acquiring
     from quadlog.master.chores import Chores
     from quadlog.master.joining import Joining
+    from quadlog.master.remade import Masters
     from quadlog.master.saving import Saving
 
 EARS = Ears(
@@ -24,7 +26,10 @@ EARS = Ears(
     sides={"main.dc2.agreed": "dc2"},
     own=("main.dc1.payloads", "main.dc1.rounds", "main.dc1.agreed", "main.dc1.effects"),
     status="main.dc1.status",
+    payloads={"main.dc2.payloads": "dc2"},
 )
+BACK = Gap(read=7, begins=0, ends=5)
+FRONT = Gap(read=7, begins=9, ends=12, is_front=True)
 
 
 class Rig:
@@ -34,6 +39,8 @@ class Rig:
         self.topics = ("main.dc1.payloads", "main.dc2.payloads", "main.dc3.payloads")
         self.saved: dict[str, str] = {}
         self.again: list[str] = []
+        self.forgotten: list[str] = []
+        self.incarnation = b"1"
         self.copying = self
         self.remade = Remade(
             EARS,
@@ -41,11 +48,24 @@ class Rig:
             cast("Acquiring", self),
             cast("Chores", self),
             cast("Joining", _Joining(self.again)),
+            masters=cast("Masters", self),
         )
 
     def recognise(self, topic: str, identity: str) -> None:
         """As saving."""
         self.saved[topic] = identity
+
+    def forget(self, topic: str) -> None:
+        """As saving."""
+        self.forgotten.append(topic)
+
+    def heard(self, dc: str) -> dict[str, bytes]:
+        """As masters."""
+        return {f"{dc}-m1": self.incarnation}
+
+    def void(self, dc: str) -> None:
+        """As masters."""
+        self.again.append(f"masters of {dc} are void")
 
     def begin_again(self, what: str) -> dict[str, int]:
         """As acquiring, of a topic, and copying, of a data centre."""
@@ -58,6 +78,11 @@ class Rig:
 
     def see(self, topic: str, identity: str | None, *, is_other: bool) -> list[str]:
         self.remade.recognise(Recognised(topic, identity, is_other))
+        again, self.again[:] = list(self.again), []
+        return again
+
+    def lack(self, topic: str, gap: Gap) -> list[str]:
+        self.remade.lacks(Lacking(topic, gap))
         again, self.again[:] = list(self.again), []
         return again
 
@@ -94,3 +119,35 @@ def test_in_other_topics_of_its_own_no_master_goes_on(topic: str) -> None:
     with pytest.raises(TopicLost, match=f"{topic} is gone"):
         rig.see(topic, None, is_other=True)
     assert rig.saved == {topic: "1"}
+
+
+def test_a_peers_topic_that_went_back_is_heard_again_and_told_until_its_masters_begin_anew() -> None:
+    rig = Rig()
+    assert list(rig.remade.troubles()) == []
+    assert rig.lack("main.dc2.payloads", BACK) == ["main.dc2.payloads", "main.dc3.payloads from 7"]
+    assert rig.lack("main.dc2.effects", BACK) == ["dc2"]
+    assert rig.lack("main.dc2.agreed", BACK) == ["the fork in dc2"]
+    assert rig.lack("main.dc2.rounds", BACK) == ["masters of dc2 are void"]
+    assert sorted(rig.forgotten) == sorted(
+        f"main.dc2.{name}" for name in ("payloads", "effects", "agreed", "rounds")
+    )
+    [trouble] = rig.remade.troubles()
+    assert trouble.name == "peer-topic-went-back"
+    assert "main.dc2.rounds went back: it was read up to offset 7, and ends at 5" in trouble.reason
+    assert trouble.reason.count("went back") == 4
+    rig.incarnation = b"2"
+    assert list(rig.remade.troubles()) == []
+
+
+def test_what_a_peer_deleted_before_it_was_read_is_no_reason_to_void_anybody() -> None:
+    rig = Rig()
+    assert rig.lack("main.dc2.rounds", FRONT) == []
+    assert rig.lack("main.dc2.payloads", FRONT) == ["main.dc2.payloads", "main.dc3.payloads from 7"]
+    assert list(rig.remade.troubles()) == []
+
+
+@pytest.mark.parametrize("topic", EARS.own)
+def test_an_own_topic_that_went_back_stops_the_master(topic: str) -> None:
+    rig = Rig()
+    with pytest.raises(TopicLost, match=r"went back: .*quadlog dc rebuild"):
+        rig.remade.lacks(Lacking(topic, BACK))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.broker import Admin, KafkaOutlet, KafkaTail, Watched, identity
+from quadlog.anchors import Anchor, Gap
+from quadlog.broker import Admin, KafkaOutlet, KafkaTail, Watched, identity, records_between
 from tests.integration.test_broker import fill, never, until
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ class Reader:
     def __init__(self, kafka: str, names: Sequence[str]) -> None:
         self.kafka, self.names = kafka, names
         self.told: list[Told] = []
+        self.gaps: list[tuple[str, Gap]] = []
+        self.records: list[Record] = []
         self.heard: list[tuple[str, int] | Told] = []
         self.failures: list[str] = []
         self.outlet = KafkaOutlet(kafka, client="test", failed=never)
@@ -39,7 +43,12 @@ class Reader:
         self.make(name)
         fill(self.outlet, name, count)
 
-    def begin(self, offsets: Mapping[str, int], known: Mapping[str, str | None]) -> None:
+    def begin(
+        self,
+        offsets: Mapping[str, int],
+        known: Mapping[str, str | None],
+        anchors: Mapping[str, Anchor] = MappingProxyType({}),
+    ) -> None:
         def tell(topic: str, number: str | None, is_other: bool) -> None:  # noqa: FBT001
             self.told.append((topic, number, is_other))
             self.heard.append((topic, number, is_other))
@@ -50,11 +59,12 @@ class Reader:
             name="t",
             hear=self.hear,
             failed=self.failures.append,
-            watched=Watched(known, tell),
+            watched=Watched(known, tell, lambda topic, gap: self.gaps.append((topic, gap)), anchors),
         ).start(offsets)
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
         del tail
+        self.records += records
         self.heard += [(record.topic, record.offset) for record in records]
 
     def offsets(self, name: str) -> list[int]:
@@ -152,3 +162,58 @@ def test_what_was_asked_for_and_made_anew_is_left_to_who_asked(reader: Reader) -
     assert reader.offsets(other) == []
     reader.tail.read(other, 7)
     until(lambda: reader.offsets(other) == [7, 8])
+
+
+def anchor_of(reader: Reader, name: str, offset: int) -> Anchor:
+    """As it was saved when that record was read."""
+    [record] = records_between(reader.kafka, name, offset, offset + 1)
+    return Anchor.of(record)
+
+
+def test_a_topic_that_went_back_while_nobody_read_is_read_from_its_beginning(reader: Reader) -> None:
+    """Its end, or another record where the last one stood, shows that; another topic goes on where it was."""
+    one, other = reader.names
+    ids = Admin(reader.kafka).ids(reader.names)
+    anchors = {one: Anchor(offset=2, digest=bytes(8)), other: anchor_of(reader, other, 2)}
+    reader.begin({one: 3, other: 3}, ids, anchors)
+    until(lambda: (one, 4) in reader.heard and (other, 4) in reader.heard)
+    assert reader.gaps == [(one, Gap(read=3, begins=0, ends=5))]
+    assert "another record at 2" in str(reader.gaps[0][1])
+    assert [at for at in reader.heard if at[0] == one] == [(one, offset) for offset in range(5)]
+    assert [at for at in reader.heard if at[0] == other] == [(other, 3), (other, 4)]
+    assert reader.told == []
+
+
+def test_a_topic_that_ends_before_what_was_read_went_back(reader: Reader) -> None:
+    """Also one that is not read yet, in which somebody may have noted an offset."""
+    one, other = reader.names
+    ids = Admin(reader.kafka).ids(reader.names)
+    reader.begin({one: 9}, ids, {other: Anchor(offset=6, digest=bytes(8))})
+    until(lambda: (one, 4) in reader.heard)
+    assert reader.gaps == [(other, Gap(read=7, begins=0, ends=5)), (one, Gap(read=9, begins=0, ends=5))]
+    assert not any(at[0] == other for at in reader.heard)
+
+
+def test_after_a_lost_connection_each_record_is_given_once(reader: Reader) -> None:
+    """Whenever no broker was connected the topics are looked at again, and read on by a new consumer."""
+    one, other = reader.names
+    reader.begin({one: 0, other: 0}, {one: None, other: None})
+    until(lambda: (one, 4) in reader.heard and (other, 4) in reader.heard)
+    for _ in range(3):
+        assert reader.tail is not None
+        reader.tail._lose()
+        fill(reader.outlet, one, 4)
+    until(lambda: (one, 16) in reader.heard)
+    assert [at for at in reader.heard if at[0] == one and len(at) == 2] == [(one, at) for at in range(17)]
+    assert reader.gaps == []
+
+
+def test_what_was_deleted_before_it_was_read_is_told(reader: Reader) -> None:
+    one, other = reader.names
+    ids = Admin(reader.kafka).ids(reader.names)
+    anchor = anchor_of(reader, one, 0)
+    Admin(reader.kafka).delete_before({one: 3})
+    reader.begin({one: 1, other: 0}, ids, {one: anchor})
+    until(lambda: (one, 4) in reader.heard)
+    assert reader.gaps == [(one, Gap(read=1, begins=3, ends=5, is_front=True))]
+    assert [at for at in reader.heard if at[0] == one] == [(one, 3), (one, 4)]

@@ -27,6 +27,7 @@ from quadlog.settings import Role
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
+    from quadlog.anchors import Gap
     from quadlog.master.crew import Worker
     from quadlog.settings import MasterSettings
 
@@ -130,7 +131,10 @@ class MutedProcess:
                 self._server.fail(f"TopicLost: {lost}")
                 raise
 
-        watched = Watched({topic: self._followed.known(topic)}, recognised)
+        def lacks(topic: str, gap: Gap) -> None:
+            self._server.fail(f"TopicLost: {TopicLost(f'{topic}, which is followed, {gap}')}")
+
+        watched = Watched({topic: self._followed.known(topic)}, recognised, lacks)
         tail = KafkaTail(
             self._their_kafka,
             client=name,

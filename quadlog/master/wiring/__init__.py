@@ -26,6 +26,7 @@ from quadlog.master.wiring.agreeing import (
     intakes_of,
     joining_of,
     relay_of,
+    superseded_of,
     twins_of,
 )
 from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, scribe_of, trimming_of
@@ -84,6 +85,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             dc_of=sites.dc_of,
             posts=posts,
             twins=twins,
+            superseded=superseded_of(world),
             together=lambda: _together(world),
             acquiring=acquiring,
             decided=decided,

@@ -18,6 +18,7 @@ from quadlog.master.intake import Intake
 from quadlog.master.joining import Joined, Joining, Reach
 from quadlog.master.listening import Ears
 from quadlog.master.relay import Relay
+from quadlog.master.superseded import Superseded
 from quadlog.master.twins import Twins
 from quadlog.master.wiring.world import chain_in
 
@@ -63,8 +64,25 @@ def twins_of(world: World) -> Twins:
 
         world.server.call_soon(lambda: asyncio.to_thread(look))
 
-    twins = Twins(world.sites.node, world.store.incarnation, world.store.sequence, read=read)
+    twins = Twins(world.sites.node, world.store.incarnation, world.store.sequence, read=read, topic=topic)
     return twins
+
+
+def superseded_of(world: World) -> Superseded:
+    """Who asks the peers whether this master still counts."""
+    settings, sites = world.settings, world.sites
+    return Superseded(
+        sites.node,
+        world.store.incarnation,
+        {
+            peer.id: peer.url
+            for peer in settings.peer.values()
+            if peer.id in sites.dc_of and peer.dc != sites.dc
+        },
+        data_dir=settings.data_dir,
+        soon=world.server.call_soon,
+        failed=world.server.fail,
+    )
 
 
 def ears_of(sites: Sites) -> Ears:
@@ -76,6 +94,7 @@ def ears_of(sites: Sites) -> Ears:
         sides={sites.topics[dc].agreed: dc for dc in sites.others},
         own=sites.own.followed,
         status=sites.own.status,
+        payloads={sites.topics[dc].payloads: dc for dc in sites.others},
     )
 
 
