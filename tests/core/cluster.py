@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.agreement import Agreement
 from quadlog.core.incarnations import new_incarnation
-from quadlog.core.messages import Acquired, Durable, Followed, Heard, Limits, Now, Pace, Submitted, Tick
+from quadlog.core.messages import (
+    Acquired,
+    Durable,
+    Followed,
+    Heard,
+    Limits,
+    Now,
+    Pace,
+    Submitted,
+    Tick,
+    Voided,
+)
 from quadlog.core.model import START, Pair, Point, Post, Standing, Transaction
 from quadlog.master.perform import perform
 
@@ -228,6 +239,10 @@ class Member:
     def hear(self, post: Post, at: float) -> None:
         """A post arrives."""
         self.core.step(Heard(post=post), self.now(at))
+
+    def void(self, name: str, incarnation: bytes, at: float) -> None:
+        """What another one said in an incarnation is not there any more."""
+        self.core.step(Voided(node=name, incarnation=incarnation), self.now(at))
 
     def follow(self, other: Member, entries: int, at: float) -> None:
         """Read some more of another's agreed topic beside."""

@@ -24,6 +24,7 @@ FAULTS = (
         "dry",
         "deaf",
         "lost disk",
+        "void",
         "peers",
         "forced",
         "full",

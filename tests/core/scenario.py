@@ -20,6 +20,7 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     stranger x9                 a master that is not configured posts to all
     crash m1                    m1 loses what it had not saved, and starts again: it collects all posts anew
     lose m1                     likewise, and it has lost its disk: it is blank
+    void m2 m1                  m2 sees that m1's topic of posts went back to an older copy
     sleep m1                    m1's process stands still
     wake m1                     it goes on
     pass 30                     half a minute in which nobody says anything
@@ -178,6 +179,10 @@ class Scenario:
         self.members[master].lose_disk(self.at)
         for sender in self.members:
             self.collected[master, sender] = 0
+
+    def do_void(self, master: str, lost: str) -> None:
+        member = self.members[master]
+        member.void(lost, member.core.members[lost].incarnation, self.at)
 
     def do_pass(self, seconds: str) -> None:
         for _ in range(int(seconds)):

@@ -90,6 +90,7 @@ class Weather:
             hear=lambda reader, sender, number: self._play("hear", reader, sender.name, number),
         )
         self._slower = 10 if limits is TINY else 1
+        self._sight = random.Random(f"{seed}/void")
         self._tide = random.Random(f"{seed}/full")
         self._filling = self._tide.choice((0.0005, 0.005)) if seed % 28 in FULL else 0.0
         """How often the effects topic of a data centre takes no records, or takes some again, as a master has it."""
@@ -332,6 +333,10 @@ class Weather:
         self._play("lose", member)
         if member.losses > before:
             self.coverage.note("lost disk")
+            for other in self.members:
+                if other is not member and self._sight.random() < 0.3:  # its Kafka is an older copy, too
+                    self.coverage.note("void")
+                    self._play("void", other, member.name)
             self.delivery.begin_again(member)
 
     def _turn(self, member: Member) -> None:

@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
     at: float
     what: str
-    """submit, ask, acquire, turn, restart, lose, hear, follow, clock or full."""
+    """submit, ask, acquire, turn, restart, lose, void, hear, follow, clock or full."""
     member: str
     other: str = ""
     """Whose post or log it is."""
@@ -47,6 +47,7 @@ class Event(NamedTuple):
             else f"takes its turn and dies at effect {self.number}",
             "restart": "dies and starts again",
             "lose": "loses its disk and starts again",
+            "void": f"sees that {self.other}'s topic of posts went back",
             "hear": f"hears post {self.number} of {self.other}",
             "follow": f"reads {self.number} entries of {self.other} beside",
             "wake": "looks around",
@@ -188,6 +189,12 @@ class World:
         if event.what != "hear" or event.number >= len(self.members[event.other].posts):
             return None
         return self.members[event.other].posts[event.number]
+
+    def _void(self, member: Member, event: Event) -> None:
+        """It heard an incarnation that lost its disk, and not the one that came after it."""
+        lost, known = self.members[event.other], member.core.members.get(event.other)
+        if known is not None and known.incarnation < lost.incarnation:
+            member.void(event.other, known.incarnation, event.at)
 
     def _submit(self, member: Member, event: Event) -> None:
         if event.number < len(self.transactions):

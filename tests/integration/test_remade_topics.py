@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -11,9 +12,11 @@ import pytest
 from quadlog.anchors import Anchor, Gap
 from quadlog.broker import Admin, KafkaOutlet, KafkaTail, Watched, identity, records_between
 from tests.integration.test_broker import fill, never, until
+from tests.lab_helpers import running_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from quadlog.ports import Record
 
@@ -217,3 +220,48 @@ def test_what_was_deleted_before_it_was_read_is_told(reader: Reader) -> None:
     until(lambda: (one, 4) in reader.heard)
     assert reader.gaps == [(one, Gap(read=1, begins=3, ends=5, is_front=True))]
     assert [at for at in reader.heard if at[0] == one] == [(one, 3), (one, 4)]
+
+
+def test_a_broker_that_comes_back_with_an_older_copy(tmp_path: Path) -> None:
+    """While it is read, and where the topic has grown past its old end before anybody looked; what is new is heard."""
+    directory, copy = tmp_path / "broker", tmp_path / "copy"
+    with running_broker(directory) as broker:
+        one, other = names = [f"test.{uuid.uuid4()}" for _ in range(2)]
+        readers = [Reader(broker.bootstrap, [name]) for name in names]
+        for reader in readers:
+            fill(reader.outlet, reader.names[0], 5)
+            reader.begin({reader.names[0]: 0}, {reader.names[0]: None})
+        until(lambda: all((r.names[0], 4) in r.heard for r in readers))
+        broker.kill()
+        shutil.copytree(directory, copy)
+        broker.start()
+        for reader in readers:
+            fill(reader.outlet, reader.names[0], 5)
+        until(lambda: all((r.names[0], 9) in r.heard for r in readers))
+        assert [r.gaps for r in readers] == [[], []], "a restart alone is none"
+        anchor = anchor_of(readers[1], other, 9)
+        for reader in readers:
+            reader.outlet.close()
+        assert readers[1].tail is not None
+        readers[1].tail.close()
+        broker.kill()
+        shutil.rmtree(directory)
+        shutil.copytree(copy, directory)
+        broker.start()
+        later = KafkaOutlet(broker.bootstrap, client="later", failed=never)
+        until(lambda: bool(readers[0].gaps))
+        assert readers[0].gaps == [(one, Gap(read=10, begins=0, ends=5))]
+        fill(later, other, 9)
+        fill(later, one, 1)
+        again = Reader(broker.bootstrap, [other])
+        again.begin({other: 10}, Admin(broker.bootstrap).ids([other]), {other: anchor})
+        until(lambda: (other, 13) in again.heard and readers[0].heard.count((one, 5)) == 2)
+        assert again.gaps == [(other, Gap(read=10, begins=0, ends=14))]
+        assert again.heard == [(other, offset) for offset in range(14)]
+        assert [at for at in readers[0].heard if len(at) == 2][10:] == [(one, offset) for offset in range(6)]
+        for reader in (readers[0], again):
+            assert reader.tail is not None
+            reader.tail.close()
+            assert reader.failures == []
+        again.outlet.close()
+        later.close()
