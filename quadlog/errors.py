@@ -26,6 +26,7 @@
     ├── SetupError             the operator's to mend, before anything runs
     └── StateError             what is on disk or in Kafka contradicts itself
         ├── ForeignRecord      a record of another program's in a topic of ours: passed over
+        ├── RecordsGone        an offset that was to be read is not in its topic
         └── TopicLost          a topic that was followed is gone, shorter, or another one now
 
 ``definite`` says whether the caller may take it that nothing was changed.
@@ -202,6 +203,18 @@ class StateError(QuadlogError):
 
 class ForeignRecord(StateError):
     """A record in a topic of ours that another program wrote, or no record at all."""
+
+
+class RecordsGone(StateError):
+    """An offset that was to be read is not in its topic."""
+
+    def __init__(self, topic: str, offset: int, why: str) -> None:
+        """`why`: as Kafka says it."""
+        super().__init__(
+            f"{topic} at offset {offset}: {why}. Its records were deleted (retention.ms, retention.bytes,"
+            " kafka-delete-records), or its end was lost; set retention.ms to -1, and see 'Records were deleted' in"
+            " docs/operating.md"
+        )
 
 
 class DuplicateNode(StateError):

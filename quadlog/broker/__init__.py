@@ -5,6 +5,7 @@ brokers.
 """
 
 from quadlog.broker.admin import Admin, why_full
+from quadlog.broker.holes import Hole, first_hole
 from quadlog.broker.outlet import KafkaOutlet
 from quadlog.broker.reading import (
     BEGINNING,
@@ -27,6 +28,7 @@ __all__ = [
     "END",
     "STARTING_S",
     "Admin",
+    "Hole",
     "KafkaOutlet",
     "KafkaTail",
     "RenewableOutlet",
@@ -34,6 +36,7 @@ __all__ = [
     "backwards",
     "beginning_of",
     "end_of",
+    "first_hole",
     "last",
     "last_records",
     "offset_at",

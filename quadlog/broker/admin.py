@@ -10,18 +10,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
     AdminClient,
     ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
     NewTopic,  # pyright: ignore[reportPrivateImportUsage]
+    OffsetSpec,  # pyright: ignore[reportPrivateImportUsage]
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
 from quadlog.broker.connection import COMMON
-from quadlog.broker.identity import answer_of, ask_ids, id_in
+from quadlog.broker.identity import PATIENCE_S, answer_of, ask_ids, id_in
 from quadlog.errors import SetupError, Unavailable
+from quadlog.topic_settings import MIN_IN_SYNC, NEEDED_MESSAGE_BYTES, SAFE_REPLICATION, TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SAFE_REPLICATION: Final = 3
-NEEDED_MESSAGE_BYTES: Final = 1_000_000
 GONE_S: Final = 60.0
 """How long a topic may stay that was deleted: a loaded broker has taken more than 15 s."""
 MADE_S: Final = 60.0
@@ -39,16 +39,23 @@ class Admin:
         self._client = AdminClient({**COMMON, "bootstrap.servers": bootstrap})
 
     def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> list[str]:
-        """Make what is missing.  Returns warnings on what is there but should be set otherwise.
+        """Create the topics that are missing.  Returns a warning for each existing one with too few replicas.
+
+        What else may be wrong with existing ones: `describe`, and `quadlog.topic_settings`.
 
         Raises:
             Unavailable: no broker answers, or it does not make them.
-            SetupError: a topic has more than one partition, so it has no one order.
+            SetupError: the broker refuses to make one.
 
         """
         known = self._topics()
         self._make_all([topic for topic in topics if topic not in known], replication, config)
-        return self._check([topic for topic in topics if topic in known])
+        replicas = {topic: len(known[topic].partitions[0].replicas) for topic in topics if topic in known}
+        return [
+            f"topic {topic}: replication factor {count}: a lost disk loses what was acknowledged; use 3"
+            for topic, count in replicas.items()
+            if count < SAFE_REPLICATION
+        ]
 
     def _make_all(self, missing: Sequence[str], replication: int, config: Mapping[str, str]) -> None:
         deadline = time.monotonic() + MADE_S
@@ -142,70 +149,82 @@ class Admin:
             raise Unavailable(message) from error
         return topics
 
+    def describe(self, topics: Sequence[str]) -> list[TopicState]:
+        """The settings of those of these topics that exist.
+
+        Raises:
+            Unavailable: no broker answers.
+
+        """
+        known = self._topics()
+        there = [topic for topic in topics if topic in known and known[topic].partitions]
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in there]
+        client = cast("Any", self._client)  # futures without a type
+        futures: dict[Any, Any] = (
+            client.describe_configs(resources, request_timeout=PATIENCE_S) if resources else {}
+        )
+        return [
+            self._state(resource.name, self._answer(future), known[resource.name])
+            for resource, future in futures.items()
+        ]
+
+    def _state(self, topic: str, config: Mapping[str, Any], known: Any) -> TopicState:  # noqa: ANN401
+        first = known.partitions[0]
+        return TopicState(
+            topic=topic,
+            config={name: entry.value for name, entry in config.items()},
+            partitions=len(known.partitions),
+            replicas=len(first.replicas),
+            in_sync=len(first.isrs),
+        )
+
+    def beginnings(self, topics: Sequence[str]) -> dict[str, int]:
+        """Offset of the first record that each of these topics still has, of those that exist.
+
+        Raises:
+            Unavailable: no broker answers.
+
+        """
+        known = self._topics()
+        client, earliest = cast("Any", self._client), cast("Any", OffsetSpec).earliest()  # without types
+        asked = {TopicPartition(topic, 0): earliest for topic in topics if topic in known}
+        futures: dict[Any, Any] = client.list_offsets(asked, request_timeout=PATIENCE_S) if asked else {}
+        return {place.topic: int(self._answer(future).offset) for place, future in futures.items()}
+
+    def _answer(self, future: Any) -> Any:  # noqa: ANN401 - their futures have no type
+        try:
+            return answer_of(future)
+        except KafkaException as error:
+            message = (
+                f"the broker at {self._bootstrap} does not describe its topics: {error}; see its log and the"
+                " rights (DescribeConfigs) of this user"
+            )
+            raise Unavailable(message) from error
+
     def obstacles(self, topic: str) -> list[str]:
         """What keeps a topic from taking records, as far as its settings tell.
 
         Raises:
             Unavailable: no broker answers.
-            KafkaException: it does not tell.
 
         """
-        known = self._topics().get(topic)
-        if known is None:
+        states = self.describe([topic])
+        if not states:
             return ["there is no such topic"]
-        resource = ConfigResource(ResourceType.TOPIC, topic)
-        [future] = cast("Any", self._client).describe_configs([resource]).values()
-        values = {name: entry.value for name, entry in answer_of(future).items()}
-        needed, in_sync = int(values.get("min.insync.replicas") or 1), len(known.partitions[0].isrs)
-        most = int(values.get("max.message.bytes") or NEEDED_MESSAGE_BYTES)
+        [state] = states
+        needed = int(state.config.get(MIN_IN_SYNC) or 1)
+        most = int(state.config.get("max.message.bytes") or NEEDED_MESSAGE_BYTES)
         found: list[str] = []
-        if in_sync < needed:
-            found.append(f"min.insync.replicas is {needed}, and {in_sync} of its replicas are in sync")
+        if state.in_sync < needed:
+            found.append(f"min.insync.replicas is {needed}, and {state.in_sync} of its replicas are in sync")
         if most < NEEDED_MESSAGE_BYTES:
             found.append(f"max.message.bytes is {most}, and {NEEDED_MESSAGE_BYTES} are needed")
         return found
-
-    def _check(self, topics: Sequence[str]) -> list[str]:
-        known = self._topics()
-        for topic in topics:
-            if (count := len(known[topic].partitions)) != 1:
-                message = (
-                    f"topic {topic} has {count} partitions; an order needs exactly 1: make it anew with 1"
-                )
-                raise SetupError(message)
-        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        warnings: list[str] = []
-        client = cast("Any", self._client)  # futures without a type
-        futures: dict[Any, Any] = client.describe_configs(resources) if resources else {}
-        for resource, future in futures.items():
-            try:
-                values = {name: entry.value for name, entry in answer_of(future).items()}
-            except KafkaException as error:
-                message = f"the broker at {self._bootstrap} does not tell how its topics are set: {error}; try again"
-                raise Unavailable(message) from error
-            replicas = len(known[resource.name].partitions[0].replicas)
-            warnings += [f"topic {resource.name}: {warning}" for warning in _doubts(values, replicas)]
-        return warnings
 
 
 def why_full(bootstrap: str, topic: str) -> str:
     """What about a topic may keep it from taking records; empty: nothing that can be seen."""
     try:
         return "; ".join(Admin(bootstrap).obstacles(topic))
-    except (Unavailable, KafkaException) as error:
+    except Unavailable as error:
         return f"its settings cannot be read ({error})"
-
-
-def _doubts(config: Mapping[str, str | None], replicas: int) -> list[str]:
-    doubts: list[str] = []
-    if replicas < SAFE_REPLICATION:
-        doubts.append(f"replication factor {replicas}: a lost disk loses what was acknowledged; use 3")
-    if replicas >= SAFE_REPLICATION and int(config.get("min.insync.replicas") or 1) < SAFE_REPLICATION - 1:
-        doubts.append("min.insync.replicas below 2: acks=all may mean one broker; set it to 2")
-    if config.get("unclean.leader.election.enable") == "true":
-        doubts.append("unclean.leader.election.enable=true may drop acknowledged records; set it to false")
-    if int(config.get("max.message.bytes") or NEEDED_MESSAGE_BYTES) < NEEDED_MESSAGE_BYTES:
-        doubts.append(
-            f"max.message.bytes below {NEEDED_MESSAGE_BYTES}: large transactions will not fit; raise it"
-        )
-    return doubts

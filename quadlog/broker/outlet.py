@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from quadlog.broker.admin import why_full
 from quadlog.broker.connection import COMMON
 from quadlog.clock import Turns
 from quadlog.errors import TopicLost
@@ -65,14 +66,6 @@ class _Held(threading.local):
     """Bytes of it."""
 
 
-def _refusal(topic: str, error: KafkaError) -> str:
-    """Why a record was not taken.  A broker that forgot the sequence of a producer forgot its last records, too."""
-    what = f"a record for {topic} was not taken: {error}"
-    if error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER:
-        return f"TopicLost: {TopicLost(f'{what}: what was written before it is not there any more')}"
-    return what
-
-
 class KafkaOutlet:
     """An idempotent producer with a thread of its own that hears the acknowledgements."""
 
@@ -98,6 +91,7 @@ class KafkaOutlet:
 
         """
         self._failed, self._taken, self._lost = failed, taken, lost
+        self._bootstrap, self._is_gapless = bootstrap, is_gapless
         self._lock = threading.Lock()
         self._held = _Held()
         self._producer = Producer(
@@ -171,7 +165,7 @@ class KafkaOutlet:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 if error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 - librdkafka's own code
-                    self._failed(_refusal(topic, error))
+                    self._failed(self._refusal(topic, len(value), error))
                 self._lost()
                 return
             self._taken()
@@ -192,6 +186,15 @@ class KafkaOutlet:
             else:
                 return
         self._lost()
+
+    def _refusal(self, topic: str, size: int, error: KafkaError) -> str:
+        """Why a record was not taken.  A broker that forgot the sequence of a producer forgot its last records, too."""
+        what = f"a record of {size} bytes for {topic} was not taken: {error}"
+        if error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return f"TopicLost: {TopicLost(f'{what}: what was written before it is not there any more')}"
+        # Of a gapless outlet somebody else asks.
+        why = "" if self._is_gapless else why_full(self._bootstrap, topic)
+        return f"{what}. {why}; change that with kafka-configs, and start this process again" if why else what
 
     def _poll(self) -> None:
         turns, told = Turns(most_ms=5, each_ms=0.2), 0

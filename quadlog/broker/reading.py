@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from quadlog.broker.connection import COMMON
-from quadlog.errors import StateError, Unavailable
+from quadlog.errors import RecordsGone, Unavailable
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
@@ -95,7 +95,12 @@ _PASSING: Final = frozenset(
 
 
 def batch(consumer: Consumer, timeout: float) -> list[Record]:
-    """Wait for one record, then take all that are there already."""
+    """Wait for one record, then take all that are there already.
+
+    Raises:
+        RecordsGone: an offset that was asked for is not there.
+
+    """
     first = consumer.poll(timeout)
     if first is None:
         return []
@@ -109,11 +114,8 @@ def _record(message: Message) -> Record | None:
     if error is not None:
         if error.code() in _PASSING or error.retriable():
             return None
-        text = (
-            f"{message.topic() or 'a topic'} at offset {message.offset()}: {error}. If its records were deleted"
-            " (retention, DeleteRecords, a new topic of that name), this node has to be fed again from a peer"
-        )
-        raise StateError(text)
+        offset = message.offset()
+        raise RecordsGone(message.topic() or "a topic", -1 if offset is None else offset, str(error))
     headers: Any = message.headers() or []
     offset = message.offset()
     return Record(
@@ -138,7 +140,7 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
     """
     deadline = time.monotonic() + timeout
     with reading(bootstrap, "quadlog-end") as consumer:
-        low, high = _watermarks(consumer, topic, deadline)
+        low, high = watermarks(consumer, topic, deadline)
         start = max(low, high - count)
         records: list[Record] = []
         if start < high:
@@ -159,7 +161,7 @@ def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.
 
     """
     with reading(bootstrap, "quadlog-look-back") as consumer:
-        low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
+        low, high = watermarks(consumer, topic, time.monotonic() + timeout)
         yield from _passing_by(consumer, topic, max(low, high - count), high, timeout)
 
 
@@ -173,7 +175,7 @@ def records_between(
 
     """
     with reading(bootstrap, "quadlog-read-on") as consumer:
-        low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
+        low, high = watermarks(consumer, topic, time.monotonic() + timeout)
         yield from _passing_by(consumer, topic, max(low, start), min(high, end), timeout)
 
 
@@ -233,7 +235,7 @@ def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) ->
 
     """
     with reading(bootstrap, "quadlog-way-back") as consumer:
-        low, high = _watermarks(consumer, topic, time.monotonic() + timeout)
+        low, high = watermarks(consumer, topic, time.monotonic() + timeout)
         end, count = min(end, high), WINDOW
         while end > low:
             start = max(low, end - count)
@@ -245,21 +247,8 @@ def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) ->
 
 
 def _window(consumer: Consumer, topic: str, start: int, end: int, timeout: float) -> list[Record]:
-    """The records from `start` on and before `end`."""
-    consumer.assign([TopicPartition(topic, 0, start)])
-    records: list[Record] = []
-    heard_at = time.monotonic()
-    while len(records) < end - start:
-        for record in batch(consumer, timeout=0.5):
-            heard_at = time.monotonic()
-            if start <= record.offset < end:  # it reads on beyond
-                records.append(record)
-        if time.monotonic() - heard_at > timeout:
-            message = (
-                f"{topic} did not go on at offset {start + len(records)} of {end} within {timeout:.0f} s"
-            )
-            raise Unavailable(message)
-    return records
+    """The records from `start` on and before `end`; fewer than that, where some were removed."""
+    return list(_passing_by(consumer, topic, start, end, timeout))
 
 
 def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
@@ -270,7 +259,7 @@ def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
 
     """
     with reading(bootstrap, "quadlog-beginning") as consumer:
-        return _watermarks(consumer, topic, time.monotonic() + timeout)[0]
+        return watermarks(consumer, topic, time.monotonic() + timeout)[0]
 
 
 def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) -> int:
@@ -281,7 +270,7 @@ def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) 
 
     """
     with reading(bootstrap, "quadlog-when") as consumer:
-        _, end = _watermarks(consumer, topic, time.monotonic() + timeout)
+        _, end = watermarks(consumer, topic, time.monotonic() + timeout)
         try:
             [found] = consumer.offsets_for_times([TopicPartition(topic, 0, moment)], timeout=timeout)
         except KafkaException as error:
@@ -289,7 +278,7 @@ def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) 
         return end if found.offset < 0 else found.offset
 
 
-def _watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
+def watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
     """First and next offset.  A topic that was just made has no leader for a moment: it is asked again."""
     while True:
         try:

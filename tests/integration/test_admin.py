@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from quadlog.broker import Admin, admin, identity
-from quadlog.errors import SetupError, Unavailable
+from quadlog.errors import Unavailable
 
 
 @pytest.fixture
@@ -33,23 +33,21 @@ def test_missing_topics_are_made_with_one_partition(kafka: str, names: list[str]
     assert partitions(kafka, names) == [1, 1, 1]
 
 
-def test_settings_that_lose_data_are_warned_of(kafka: str) -> None:
-    name = f"test.{uuid.uuid4()}"
-    admin = Admin(kafka)
-    admin.ensure(
-        [name], replication=1, config={"unclean.leader.election.enable": "true", "max.message.bytes": "5000"}
-    )
-    said = " ".join(admin.ensure([name], replication=1, config={}))
-    assert "unclean.leader.election.enable=true" in said
-    assert "max.message.bytes" in said
-
-
-def test_a_topic_with_two_partitions_is_refused(kafka: str) -> None:
+def test_topics_are_described_as_they_are(kafka: str) -> None:
     name = f"test.{uuid.uuid4()}"
     client = AdminClient({"bootstrap.servers": kafka})  # its futures are lost with it
-    client.create_topics([NewTopic(name, 2, 1)])[name].result(timeout=20)
-    with pytest.raises(SetupError, match=rf"topic {name} has 2 partitions"):
-        Admin(kafka).ensure([name], replication=1, config={})
+    made = NewTopic(name, 2, 1, config={"max.message.bytes": "5000", "min.insync.replicas": "2"})
+    client.create_topics([made])[name].result(timeout=20)
+    admin = Admin(kafka)
+    [state] = admin.describe([name, f"{name}.missing"])
+    assert (state.topic, state.partitions, state.replicas, state.in_sync) == (name, 2, 1, 1)
+    assert (state.config["max.message.bytes"], state.config["cleanup.policy"]) == ("5000", "delete")
+    assert admin.obstacles(name) == [
+        "min.insync.replicas is 2, and 1 of its replicas are in sync",
+        "max.message.bytes is 5000, and 1000000 are needed",
+    ]
+    assert admin.obstacles(f"{name}.missing") == ["there is no such topic"]
+    assert admin.beginnings([name, f"{name}.missing"]) == {name: 0}
 
 
 class Losing:

@@ -1,0 +1,218 @@
+"""Settings of the topics: what a new topic gets, and what is wrong with the settings of a topic that exists.
+
+One table serves both.  Kafka's names and values, see "Topic Configs" in Kafka's documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from quadlog.topics import Topics
+
+NEEDED_MESSAGE_BYTES: Final = 1_000_000
+"""Size of the largest batch that quadlog's producers send."""
+SAFE_REPLICATION: Final = 3
+MIN_IN_SYNC: Final = "min.insync.replicas"
+PARTITIONS: Final = "partitions"
+"""Not a topic config, but told like one."""
+_FOREVER: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One setting of a topic."""
+
+    name: str
+    value: str
+    """What a new topic gets."""
+    least: int | None = None
+    """The smallest value that is accepted, -1 (no limit) apart; None: only `value` is."""
+    harm: str
+    """What any other value does."""
+
+    def accepts(self, value: str) -> bool:
+        """Whether a topic may have this value."""
+        if self.least is None:
+            return value == self.value
+        return int(value) >= self.least or int(value) == _FOREVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic as its broker describes it."""
+
+    topic: str
+    config: Mapping[str, str | None]
+    partitions: int = 1
+    replicas: int = 1
+    """Of partition 0."""
+    in_sync: int = 1
+    """How many of them are in sync."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misset:
+    """A setting that has to be changed."""
+
+    topic: str
+    setting: str
+    value: str
+    harm: str
+    advice: str
+    """A command, without the address of the broker, or what else to do."""
+
+    def __str__(self) -> str:
+        """For a sentence."""
+        return f"{self.topic} has {self.setting}={self.value}: {self.harm}"
+
+
+_SIZE: Final = Rule(
+    name="max.message.bytes",
+    value="1048588",
+    least=NEEDED_MESSAGE_BYTES,
+    harm=f"records of up to {NEEDED_MESSAGE_BYTES} bytes are written, and larger ones than that are refused",
+)
+_UNCLEAN: Final = Rule(
+    name="unclean.leader.election.enable",
+    value="false",
+    harm="Kafka may drop acknowledged records when a broker fails",
+)
+_NO_SIZE_LIMIT: Final = Rule(
+    name="retention.bytes",
+    value=str(_FOREVER),
+    harm="Kafka deletes the oldest records, and nodes that need them cannot go on from the log",
+)
+_ORDERED: Final = (
+    Rule(
+        name="cleanup.policy",
+        value="delete",
+        harm="compaction removes records from the middle of the topic, and a log with holes cannot be applied",
+    ),
+    Rule(
+        name="retention.ms",
+        value=str(_FOREVER),
+        harm="Kafka deletes old records, and nodes that need them cannot go on from the log",
+    ),
+    _NO_SIZE_LIMIT,
+    _SIZE,
+    _UNCLEAN,
+)
+_STATUS: Final = (
+    Rule(name="cleanup.policy", value="delete", harm="heartbeats stay for ever"),
+    Rule(
+        name="retention.ms",
+        value="3600000",
+        least=60_000,
+        harm="heartbeats are deleted before masters and workers that start have read them",
+    ),
+    _NO_SIZE_LIMIT,
+    _SIZE,
+    _UNCLEAN,
+)
+_CHECKPOINT: Final = (
+    Rule(
+        name="cleanup.policy",
+        value="compact",
+        harm="Kafka deletes the checkpoint that a master without a disk begins at",
+    ),
+    _SIZE,
+    _UNCLEAN,
+)
+
+
+def rules_of(topics: Topics) -> dict[str, tuple[Rule, ...]]:
+    """Each topic of a data centre with its rules."""
+    return {
+        **dict.fromkeys(topics.followed, _ORDERED),
+        topics.status: _STATUS,
+        topics.checkpoint: _CHECKPOINT,
+    }
+
+
+def config_of(rules: tuple[Rule, ...], *, replication: int) -> dict[str, str]:
+    """The settings that a new topic gets."""
+    return {rule.name: rule.value for rule in rules} | {MIN_IN_SYNC: _in_sync_for(replication)}
+
+
+def misset(state: TopicState, rules: tuple[Rule, ...], *, kafka: str) -> list[Misset]:
+    """What is wrong with a topic of the broker at `kafka`.
+
+    >>> [retention] = [rule for rule in _ORDERED if rule.name == "retention.ms"]
+    >>> state = TopicState(topic="main.dc1.agreed", config={"retention.ms": "1000"})
+    >>> [one] = misset(state, (retention,), kafka="k:9092")
+    >>> one.advice.partition(" --entity-type ")
+    ('kafka-configs --bootstrap-server k:9092 --alter', ' --entity-type ', \
+'topics --entity-name main.dc1.agreed --add-config retention.ms=-1')
+    """
+    command = (
+        f"kafka-configs --bootstrap-server {kafka} --alter --entity-type topics --entity-name {state.topic}"
+    )
+    return [
+        Misset(
+            topic=state.topic,
+            setting=one.setting,
+            value=one.value,
+            harm=one.harm,
+            advice=one.advice or f"{one.before}{command} --add-config {one.setting}={one.right}",
+        )
+        for one in (*_wrong_values(state, rules), *_wrong_replicas(state), *_wrong_partitions(state))
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wrong:
+    setting: str
+    value: str
+    harm: str
+    right: str = ""
+    before: str = ""
+    """What may be done instead of setting it to `right`."""
+    advice: str = ""
+    """What to do where no value is right."""
+
+
+def _wrong_values(state: TopicState, rules: tuple[Rule, ...]) -> Iterator[_Wrong]:
+    for rule in rules:
+        value = state.config.get(rule.name)
+        if value is not None and not rule.accepts(value):
+            yield _Wrong(setting=rule.name, value=value, harm=rule.harm, right=rule.value)
+
+
+def _wrong_replicas(state: TopicState) -> Iterator[_Wrong]:
+    needed = state.config.get(MIN_IN_SYNC) or "1"
+    right = _in_sync_for(state.replicas)
+    if int(needed) > state.replicas:
+        harm = f"it has {state.replicas} replicas, and some versions of Kafka take no records then"
+        yield _Wrong(setting=MIN_IN_SYNC, value=needed, harm=harm, right=right)
+    elif int(needed) > state.in_sync:
+        yield _Wrong(
+            setting=MIN_IN_SYNC,
+            value=needed,
+            harm=f"{state.in_sync} of {state.replicas} replicas are in sync, so the topic takes no records",
+            right=str(max(1, state.in_sync)),
+            before="start the brokers of the other replicas; or, until they are back, ",
+        )
+    elif state.replicas >= SAFE_REPLICATION and int(needed) < SAFE_REPLICATION - 1:
+        harm = "acks=all may mean one broker, whose disk is then the only one with acknowledged records"
+        yield _Wrong(setting=MIN_IN_SYNC, value=needed, harm=harm, right=right)
+
+
+def _wrong_partitions(state: TopicState) -> Iterator[_Wrong]:
+    if state.partitions != 1:
+        yield _Wrong(
+            setting=PARTITIONS,
+            value=str(state.partitions),
+            harm="quadlog writes and reads partition 0 alone, and other programs may read the topic out of order",
+            advice=(
+                "nothing at once: the log in partition 0 is whole. Kafka cannot remove partitions; where that"
+                " matters, stop all of this data centre, delete the topic and run `quadlog dc rebuild`"
+            ),
+        )
+
+
+def _in_sync_for(replicas: int) -> str:
+    return str(max(1, replicas - 1))
