@@ -17,7 +17,7 @@ import structlog
 
 from quadlog import codec
 from quadlog.applied import Applied
-from quadlog.broker import backwards, beginning_of, end_of
+from quadlog.broker import backwards, end_of
 from quadlog.core.catchup import Choice, Way, choose
 from quadlog.core.records import CatchingUp as Progress
 from quadlog.core.records import Effect
@@ -27,6 +27,7 @@ from quadlog.quadstore import QuadStore
 from quadlog.taking import take
 from quadlog.worker.full import Full
 from quadlog.worker.mend import QUADS
+from quadlog.worker.out_of_log import WAY_OUT, KnownHoles, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,15 +96,17 @@ class CatchingUp:
     def _come_into_the_log(self) -> None:
         """Where the topics do not go back to the store only a copy helps, or a backup: that is waited for."""
         words = "Replicating (out of sync)"
-        while not self._is_in_log():
-            log.warning(words, reason="the log does not go back to this store")
+        while lacking := self._missing():
+            log.warning(words, reason=lacking)
             try:
                 self._copy()
                 words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
             except (QuadlogError, OSError) as error:
-                self._obstacle = str(error)
+                self._obstacle = f"{lacking}; {error}: {WAY_OUT}"
                 log.warning(
-                    "no copy is to be had, and there is no other way", reason=str(error), again_in_s=AGAIN_S
+                    "no copy is to be had, and there is no other way",
+                    reason=self._obstacle,
+                    again_in_s=AGAIN_S,
                 )
                 time.sleep(AGAIN_S)
 
@@ -155,11 +158,12 @@ class CatchingUp:
         obstacle = "" if percent else self._obstacle
         return Progress(way=Way.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle)
 
-    def _is_in_log(self) -> bool:
-        """Whether the topics still have all that is behind the store."""
-        applied, kafka, topics = self._store.applied, self._settings.kafka, self._topics
+    def _missing(self) -> str:
+        """Which records the topics lack of those behind the store; empty: none."""
+        applied, topics = self._store.applied, self._topics
         places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
-        return all(beginning_of(kafka, topic, timeout=_LOOK_S) <= at for topic, at in places.items())
+        holes = KnownHoles(self._settings.data_dir)
+        return missing(self._settings.kafka, places, holes, timeout=_LOOK_S)
 
     def _tidy(self) -> None:
         for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):

@@ -16,12 +16,14 @@ from quadlog.backups import FedFrom
 from quadlog.broker import beginning_of, records_between
 from quadlog.errors import ForeignRecord, StateError, TopicLost
 from quadlog.worker.mend import put_aside
+from quadlog.worker.out_of_log import KnownHoles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from quadlog.anchors import Gap
+    from quadlog.broker import Hole
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
 
@@ -44,6 +46,9 @@ class Fed:
         """See `Watched`."""
         self.wanted = False
         """Whether the process is to become a new one, without a store."""
+        self.is_out_of_log = False
+        """Whether it is to become a new one, which copies another worker's store: the log does not go on from here."""
+        self._holes: Final = KnownHoles(settings.data_dir)
 
     def recognise(self, topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as `Watched` has it
         """Which topic it is, and whether it is another one than the store was fed from.
@@ -64,13 +69,26 @@ class Fed:
             raise TopicLost(f"{topic} is {seen}")
 
     def lacks(self, topic: str, gap: Gap) -> None:
-        """The topic does not go on where it was read up to.
+        """Begin again with a copy where records were deleted before they were read.
 
         Raises:
-            TopicLost: always: the store holds what is not there any more, and may be all that is left.
+            TopicLost: it went back: the store holds what is not there any more, and may be all that is left.
 
         """
-        raise TopicLost(f"{topic} {gap}")
+        if not gap.is_front:
+            raise TopicLost(f"{topic} {gap}")
+        log.error("records_deleted", topic=topic, needed=gap.read, beginning=gap.begins)
+        self._begin_anew()
+
+    def has_hole(self, hole: Hole) -> None:
+        """Records that are still to be read are missing in the middle of a topic: so too."""
+        log.error("log_has_a_hole", topic=hole.topic, first=hole.first, next=hole.end)
+        self._holes.note(hole)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.is_out_of_log = True
+        self._leave()
 
     def fed_from(self) -> FedFrom | None:
         """Which topics they are; None: not all were seen yet."""
@@ -83,6 +101,7 @@ class Fed:
         """Begin without a store at the next start.  A death between any two steps is harmless."""
         put_aside(self._settings.data_dir)
         self._path.unlink(missing_ok=True)
+        self._holes.forget()
 
     def _was_rebuilt(self) -> bool:
         """Whether the first post there is one that `quadlog dc rebuild` says for a master: it is in no view."""

@@ -13,6 +13,7 @@ from quadlog.core import control, signature
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Rewind, Seed
 from quadlog.errors import ForeignRecord, StateError, Unavailable
 from quadlog.worker.commits import Commits
+from quadlog.worker.out_of_log import Gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +69,7 @@ class Following:
         """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
         self._stranger = 0
         """The effect that waits for a cut or a rewind."""
+        self._gaps: Final = Gaps(hearing, topics, store.applied, host.lacks_records)
         self._is_fed, self._fed_at = False, float("-inf")
         """Whether an entry was heard since it was looked last, and when one was heard last, in steady milliseconds."""
         self.has_more = False
@@ -83,7 +85,7 @@ class Following:
     @property
     def is_idle(self) -> bool:
         """Whether the next process has to take over, with another store."""
-        return self.is_seedless or self._returning.is_lost
+        return self.is_seedless or self._returning.is_lost or self._gaps.is_hole
 
     @property
     def goes_on(self) -> bool:
@@ -128,6 +130,7 @@ class Following:
         """The next record of either topic; `part`: what `codec.decode_ahead` made of its value."""
         if self.is_idle:
             return  # the next process hears it again
+        self._gaps.note(record)
         if record.topic == self._topics.agreed:
             self._hear_agreed(record, part)
         else:
@@ -136,7 +139,9 @@ class Following:
     def _hear_agreed(self, record: Record, part: codec.Part | None) -> None:
         agreed, backlog = self._hearing.agreed, self._hearing.backlog
         self._hearing.agreed_offset = record.offset + 1
-        match _understood(record, part, agreed.hear):
+        said = _understood(record, part, agreed.hear)
+        self._gaps.heard(record, counts=said is not None)
+        match said:
             case LoggedEntry() as entry:
                 self._is_fed = True
                 backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
@@ -150,7 +155,13 @@ class Following:
 
     def _hear_effects(self, record: Record, part: codec.Part | None) -> None:
         effects = self._hearing.effects
-        said = _understood(record, part, effects.hear)
+        try:
+            said = _understood(record, part, effects.hear)
+        except StateError:
+            if self._gaps.explains(record.topic):
+                return
+            raise
+        self._gaps.heard(record, counts=said is not None)
         if said is None:
             return
         if isinstance(said, Effect):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from producers.effects import EffectsProducer
     from producers.status import StatusProducer
+    from quadlog.broker import Hole
     from quadlog.core.records import Seed
     from quadlog.ports import Backwards, Together
     from quadlog.worker.rates import Stretch
@@ -48,5 +49,7 @@ class Host:
     """Offset behind the last record of the agreed topic; raises Unavailable where no broker tells."""
     lacks: Callable[[Seed], bool] = lambda _: False
     """Is told of the seed that the log begins with; whether the store was not made of it."""
+    lacks_records: Callable[[Hole], None] = lambda _: None
+    """Is told of records that the log does not have any more, without which nothing can be applied."""
     stretch: Stretch | None = None
     """Measures how fast effects are applied."""

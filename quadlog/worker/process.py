@@ -119,6 +119,7 @@ class WorkerProcess:
                 backwards=partial(backwards, settings.kafka),
                 agreed_end=self._agreed_end,
                 lacks=self._seedbed.hear,
+                lacks_records=self._fed.has_hole,
                 stretch=Stretch(self._rates, self._newest),
             ),
             health=self._health,
@@ -199,6 +200,8 @@ class WorkerProcess:
             empty(self._settings.data_dir)
         elif self._seedbed.wanted:
             self._seedbed.sow()
+        elif self._fed.is_out_of_log:
+            log.warning("begins_anew", reason="records of the log are gone that this worker needs")
         else:
             return
         begin_anew()

@@ -35,7 +35,6 @@ class Reader:
         self.failures: list[str] = []
         self.outlet = KafkaOutlet(kafka, client="test", failed=never)
         self.tail: KafkaTail | None = None
-        self.deleted: Callable[[str, int, int], bool] = lambda *_: False
         self.make(*names)
 
     def make(self, *names: str) -> None:

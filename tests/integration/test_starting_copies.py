@@ -14,15 +14,17 @@ from structlog.testing import capture_logs
 
 from quadlog.backing_up import run_backup
 from quadlog.backups import Log
+from quadlog.broker import Hole
 from quadlog.core.catchup import SPEED
 from quadlog.core.records import CatchingUp as Progress
 from quadlog.errors import QuadlogError
 from quadlog.topics import Topics
-from quadlog.worker import catching_up, full, stream
+from quadlog.worker import catching_up, full, out_of_log, stream
 from quadlog.worker.catching_up import CatchingUp
 from quadlog.worker.coming import COMING, Coming
 from quadlog.worker.full import Full
 from quadlog.worker.mend import QUADS
+from quadlog.worker.out_of_log import KnownHoles
 from quadlog.worker.rates import RatesFile
 from quadlog.worker.restoring import Restoring
 from tests.integration.copies import FED, Taker, filled, given_by, giving
@@ -57,7 +59,7 @@ class Starting:
         def beginning_of(_: str, topic: str, **__: float) -> int:
             return beginnings.pop(0) if beginnings and topic.endswith("effects") else 0
 
-        self.monkeypatch.setattr(catching_up, "beginning_of", beginning_of)
+        self.monkeypatch.setattr(out_of_log, "beginning_of", beginning_of)
         chosen = self.taker.settings.model_copy(update=settings)
         rates = RatesFile(self.taker.directory / "rates.json", speed=chosen.net_speed_bits_per_sec)
         with capture_logs() as said:
@@ -129,6 +131,18 @@ def test_out_of_the_log(starting: Starting, tmp_path: Path, monkeypatch: pytest.
         assert starting.run() == (7, [out, took, f"{out}, forced", took])
 
 
+def test_a_store_before_a_hole_in_a_topic_is_copied_over_it(
+    starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was found by hearing the topic; behind it the log is heard as usual."""
+    KnownHoles(starting.taker.directory).note(Hole(topic="main.dc1.effects", first=50, end=60))
+    store = filled(tmp_path / "store", 500)
+    with giving(store, tmp_path / "out") as giver:
+        given_by(monkeypatch, giver.url)
+        assert starting.run() == (7, ["Replicating (out of sync)", "took a copy"])
+    assert starting.run() == (7, [])
+
+
 def test_it_says_how_far_it_is(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Progress] = []
     ended = threading.Event()
@@ -161,7 +175,11 @@ def test_it_says_what_it_waits_for(starting: Starting, monkeypatch: pytest.Monke
     starting.run()
     [_, second] = starting.looks
     assert (second().way, second().behind, second().percent) == ("full", 4, 0)
-    assert str(second()) == "full, but no worker of this data centre gives a copy: none is there"
+    assert str(second()).startswith(
+        "full, but main.dc1.effects begins at offset 100, and this worker needs it from offset 30 on;"
+        " no worker of this data centre gives a copy: none is there: start another worker"
+    )
+    assert "quadlog dc rebuild" in str(second())
 
 
 def test_what_a_bundle_takes_is_told_by_what_it_took(
@@ -258,10 +276,10 @@ def test_where_there_is_neither_both_reasons_are_told(
     (tmp_path / "none").mkdir()
     starting.beginnings = [100, 100]
     starting.run(backups=tmp_path / "none")
-    assert str(starting.looks[-1]()) == (
-        "full, but no worker of this data centre gives a copy: none is there; and no backup is of use: there is none in"
-        f" {tmp_path / 'none'}"
-    )
+    assert (
+        "; no worker of this data centre gives a copy: none is there; and no backup is of use: there is none in"
+        f" {tmp_path / 'none'}: start another worker"
+    ) in str(starting.looks[-1]())
 
 
 def test_the_chooser_reckons_with_a_backup_and_what_came_behind_it(
