@@ -35,6 +35,7 @@ from quadlog.master.node import Node, Parts
 from quadlog.master.relay import Relay
 from quadlog.master.scribe import Scribe
 from quadlog.master.superseded import Superseded
+from quadlog.master.topic_monitor import TopicMonitor
 from quadlog.master.trimming import Trimming
 from quadlog.master.twins import Twins
 from quadlog.master.watch import Hands, Watch
@@ -152,6 +153,7 @@ def lone_node(
                 say=lambda *_: None,
                 chain_at=lambda _: None,
             ),
+            monitor=TopicMonitor("", Topics("main", "dc1")),
             topics=Topics("main", "dc1"),
             settle=lambda: None,
             failed=failed,

@@ -46,6 +46,10 @@ class AlarmName(StrEnum):
     """The effects topic of this data centre takes no records."""
     UNFOLLOWED = "source-out-of-reach"
     """Of a muted data centre: the one that it copies does not answer."""
+    MISSET = "topic-misconfigured"
+    """A setting of a topic of this data centre is not as quadlog needs it."""
+    DELETED = "log-records-deleted"
+    """Something else than a master deleted the oldest records of the agreed or the effects topic."""
 
     WENT_BACK = "peer-topic-went-back"
     """Topics of another data centre do not go on where they were read up to."""
@@ -71,6 +75,13 @@ WHAT_TO_DO: Final = {
         "nothing here: what was read is kept. In that data centre: have that Kafka back as it was, or stop all masters"
         " and workers there and run `quadlog dc rebuild --config MASTER.toml` once"
     ),
+    AlarmName.MISSET: "set it as the reason says",
+    AlarmName.DELETED: (
+        "find out what deleted them (retention.ms, retention.bytes, kafka-delete-records) and stop that; keep the"
+        " data-dirs of the workers of this data centre, and make a backup: `quadlog backup`. A worker that needs the"
+        " records copies another worker or takes a backup by itself; where there is neither, stop all masters and"
+        " workers of this data centre and run `quadlog dc rebuild --config MASTER.toml`"
+    ),
 }
 INSTEAD: Final = "it is not rebuilt by itself ({why}): stop it, remove its data-dir, start it"
 
@@ -86,6 +97,19 @@ class Trouble:
     reason: str
     obstacle: str = ""
     """Why it does not mend by itself though it should."""
+    topic: str | None = None
+    """Which topic it is about."""
+    setting: str | None = None
+    """And which of its settings."""
+    value: str | None = None
+    """Of that setting."""
+    advice: str = ""
+    """What to do, where that differs from trouble to trouble."""
+
+    @property
+    def key(self) -> tuple[AlarmName, str | None, str | None, str | None]:
+        """What has at most one alarm."""
+        return self.name, self.worker, self.topic, self.setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +122,14 @@ class Alarm:
     def as_json(self) -> dict[str, Any]:
         """What `/cluster/status` shows of it."""
         trouble = self.trouble
-        advice = INSTEAD.format(why=trouble.obstacle) if trouble.obstacle else WHAT_TO_DO[trouble.name]
+        usual = trouble.advice or WHAT_TO_DO[trouble.name]
+        advice = INSTEAD.format(why=trouble.obstacle) if trouble.obstacle else usual
         return {
             "name": trouble.name.value,
             "worker": trouble.worker,
+            "topic": trouble.topic,
+            "setting": trouble.setting,
+            "value": trouble.value,
             "index": trouble.index,
             "transaction": text_id(trouble.transaction) if trouble.transaction else None,
             "since": text_moment(self.since),
@@ -115,7 +143,7 @@ class Alarms:
 
     def __init__(self) -> None:
         """All is well."""
-        self._raised: dict[tuple[AlarmName, str | None], Alarm] = {}
+        self._raised: dict[tuple[AlarmName, str | None, str | None, str | None], Alarm] = {}
 
     def all(self) -> list[Alarm]:
         """The raised ones, oldest first."""
@@ -124,14 +152,15 @@ class Alarms:
     def set(self, troubles: Iterable[Trouble], wall: int) -> None:
         """What is wrong now: what was not wrong before is logged, once, and so is what ended."""
         before = self._raised
-        now = {(trouble.name, trouble.worker): trouble for trouble in troubles}
+        now = {trouble.key: trouble for trouble in troubles}
         self._raised = {
             key: Alarm(trouble, before[key].since if key in before else wall) for key, trouble in now.items()
         }
         for key in now.keys() - before.keys():
             log.error("alarm", **_told(self._raised[key]))
         for key in before.keys() - now.keys():
-            log.info("alarm ended", alarm=key[0].value, worker=key[1])
+            name, worker, topic, setting = key
+            log.info("alarm ended", alarm=name.value, worker=worker, topic=topic, setting=setting)
 
 
 def _told(alarm: Alarm) -> dict[str, Any]:

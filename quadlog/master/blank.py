@@ -8,6 +8,7 @@ where nothing was shortened, and has read all: blank, and about to be let in.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -29,7 +30,7 @@ from quadlog.rows import Row, unpack_rows
 from quadlog.store import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -51,6 +52,40 @@ BATCH: Final = 500
 """Entries of the own topic that are written at once."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncovered:
+    """Deleted records of which no checkpoint says what they were: something else than a master deleted them."""
+
+    topic: str
+    covered: int
+    """Offset up to which records may be missing."""
+    beginning: int
+    """Offset of the first record that the topic has."""
+
+    def __str__(self) -> str:
+        """For a sentence."""
+        return (
+            f"{self.topic} begins at offset {self.beginning}, and its records from offset {self.covered} on are needed:"
+            " something else than a master deleted them, Kafka's own retention for one"
+        )
+
+
+def uncovered(kafka: str, topics: Topics, beginnings: Mapping[str, int]) -> list[Uncovered]:
+    """What is missing at the beginning of the agreed and the effects topic.
+
+    Args:
+        kafka: bootstrap servers of the data centre.
+        topics: its topics.
+        beginnings: offset of the first record of these two.
+
+    Raises:
+        Unavailable: no broker answers.
+
+    """
+    found = _furthest(kafka, topics) if any(beginnings.values()) else None
+    return _beyond(found, topics, beginnings)
+
+
 def newest_checkpoint(kafka: str, topics: Topics) -> Checkpoint | None:
     """Where a master without a disk goes on; None: where all begins, for nothing went from these topics.
 
@@ -59,23 +94,38 @@ def newest_checkpoint(kafka: str, topics: Topics) -> Checkpoint | None:
         Unavailable: no broker answers.
 
     """
+    found = _furthest(kafka, topics)
+    beginnings = {
+        topic: beginning_of(kafka, topic, timeout=STARTING_S) for topic in (topics.agreed, topics.effects)
+    }
+    for gone in _beyond(found, topics, beginnings):
+        raise SetupError(
+            f"{gone}, no checkpoint in {topics.checkpoint} goes so far, and this master's disk is new. Put its disk"
+            " back; or stop all masters and workers of this data centre and run `quadlog dc rebuild --config"
+            " MASTER.toml`. And set retention.ms of the topic to -1. Nothing was changed"
+        )
+    return found
+
+
+def _furthest(kafka: str, topics: Topics) -> Checkpoint | None:
     ids = Admin(kafka).ids([topics.agreed, topics.effects])
     records = last_records(kafka, topics.checkpoint, count=LOOKED_AT, timeout=STARTING_S)
     said = [checkpoint for _, checkpoint in understood(records, checkpoints.hear)]
     these = ids.get(topics.agreed), ids.get(topics.effects)
     of_these = [one for one in said if one is not None and (one.agreed_id, one.effects_id) == these]
-    found = checkpoints.furthest(of_these)
-    for topic, offset in (
-        (topics.agreed, 0 if found is None else found.reached.offset),
-        (topics.effects, 0 if found is None else found.effects.offset),
-    ):
-        if (beginning := beginning_of(kafka, topic, timeout=STARTING_S)) > offset:
-            raise SetupError(
-                f"{topic} begins at offset {beginning}, and no checkpoint in {topics.checkpoint} goes so far: something"
-                " else than a master shortened it, Kafka's own retention for one, and this master cannot begin without"
-                " what stood before. Put its disk back, and set retention.ms of the topic to -1"
-            )
-    return found
+    return checkpoints.furthest(of_these)
+
+
+def _beyond(checkpoint: Checkpoint | None, topics: Topics, beginnings: Mapping[str, int]) -> list[Uncovered]:
+    covered = {
+        topics.agreed: 0 if checkpoint is None else checkpoint.reached.offset,
+        topics.effects: 0 if checkpoint is None else checkpoint.effects.offset,
+    }
+    return [
+        Uncovered(topic=topic, covered=offset, beginning=beginnings[topic])
+        for topic, offset in covered.items()
+        if beginnings.get(topic, 0) > offset
+    ]
 
 
 class Blank:

@@ -190,6 +190,15 @@ class Crew:
             return f"is down: last heard of {(now - worker.heard_at) / 1000:.1f} s ago"
         return f"is at index {worker.beat.applied.index}, behind {at_least}"
 
+    def obstacles(self, now: float) -> list[str]:
+        """What keeps workers that are heard from going on, each with their ids."""
+        stuck: dict[str, list[str]] = {}
+        for worker in self.all():
+            doing = worker.beat.catching_up
+            if doing is not None and doing.obstacle and now - worker.heard_at <= self._timeout:
+                stuck.setdefault(self.why_not(worker, now, 0), []).append(worker.beat.worker)
+        return [f"{', '.join(workers)} {why}" for why, workers in stuck.items()]
+
     def to_appoint(self, now: float, term: bytes) -> Worker | None:
         """The worker to be asked to evaluate in a term, if none does: the furthest one of those that were heard."""
         live = self.live(now)

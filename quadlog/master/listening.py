@@ -50,6 +50,8 @@ class Ears:
     """Their agreed topics, which may be read beside."""
     own: Collection[str]
     """Topics of the own data centre, without which nothing goes on."""
+    needed: Collection[str] = ()
+    """Those of them of which no record may be passed over."""
     status: str
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
     """Topics of other data centres' payloads, each with its data centre."""

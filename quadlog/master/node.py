@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from quadlog.master.listening import Ears
     from quadlog.master.relay import Relay
     from quadlog.master.superseded import Superseded
+    from quadlog.master.topic_monitor import TopicMonitor
     from quadlog.master.trimming import Stock, Trimming
     from quadlog.master.twins import Twins
     from quadlog.master.watch import Watch
@@ -116,6 +117,8 @@ class Parts:
     """What this master may have to do for its data centre."""
     trimming: Trimming
     """Shortens its topics."""
+    monitor: TopicMonitor
+    """Knows what is wrong with them."""
     topics: Topics
     """Its own ones."""
     settle: Callable[[], None]
@@ -140,7 +143,7 @@ class Node:
         self.chores: Final = parts.chores
         self.fullness: Final = parts.chores.fullness
         self.foreseen: Final = parts.chores.foreseen
-        self._trimming, self._topics = parts.trimming, parts.topics
+        self._trimming, self._topics, self._monitor = parts.trimming, parts.topics, parts.monitor
         self.dc_of: Final = parts.dc_of
         self.dc: Final = parts.dc_of[parts.agreement.node]
         self._superseded: Final = parts.superseded
@@ -268,7 +271,7 @@ class Node:
             moment,
             agreed=self.agreement.last.index,
             leads=self.chores.leads,
-            more=[*self.fullness.troubles(), *self._remade.troubles()],
+            more=(*self.fullness.troubles(), *self._remade.troubles(), *self._monitor.troubles),
         )
         return True
 
@@ -286,7 +289,8 @@ class Node:
         self._superseded.tend(moment, is_outside=self.agreement.standing.joining is not None)
         self.chores.tend(self._scene, moment)
         if self.chores.leads:
-            self._trimming.tend(self._stock, self._checkpoint, moment)
+            lacks = self._monitor.lacks_checkpoint
+            self._trimming.tend(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
 
     def _stock(self) -> Stock | None:
         return stock_of(self.agreement, self._decided, self.crew, held=self.chores.scribe.held)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from itertools import islice
+from contextlib import suppress
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -12,16 +13,19 @@ import structlog
 from consumers import rounds
 from quadlog.anchors import Anchor, Gap
 from quadlog.broker import STARTING_S, Admin, backwards, beginning_of, end_of, records_between
-from quadlog.errors import TopicLost
+from quadlog.errors import ForeignRecord, SetupError, TopicLost
 from quadlog.master.foreign import understood
+from quadlog.master.sites import Sites
 from quadlog.master.superseded import marked, unmark
 from quadlog.master.tails import ROUNDS_READ_BACK
 from quadlog.store import MasterStore
+from quadlog.topic_settings import config_of, rules_of
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from quadlog.core.model import Post
     from quadlog.ports import Record
     from quadlog.settings import MasterSettings
 
@@ -35,28 +39,22 @@ FURTHEST: Final = 100_000
 """Posts of others behind the last own one, at most, that are looked through for it."""
 SOON_S: Final = 3.0
 """Until a topic that is not there is gone."""
+FLYING_S: Final = 0.5
+"""What a process said that was just killed may still arrive for so long."""
+IDLE_ROUNDS: Final = 2.5
+"""Within which a master that lives has posted."""
 _VOID: Final = "rocksdb.void"
 """What a rebuild made void; the newest one is kept."""
 
 
 def prepare_topics(settings: MasterSettings) -> None:
-    """Make what is missing; say what is there and should be set otherwise."""
+    """Create the topics that are missing; `TopicMonitor` tells what is wrong with those that exist."""
     admin, topics = Admin(settings.kafka), Topics(settings.repository, settings.dc)
-    config = {
-        "retention.ms": "-1",
-        "min.insync.replicas": str(max(1, settings.kafka_replication - 1)),
-    }
-    warnings = admin.ensure(topics.followed, replication=settings.kafka_replication, config=config)
-    warnings += admin.ensure(
-        [topics.status], replication=settings.kafka_replication, config=config | {"retention.ms": "3600000"}
-    )
-    warnings += admin.ensure(
-        [topics.checkpoint],
-        replication=settings.kafka_replication,
-        config=config | {"cleanup.policy": "compact"},
-    )
-    for warning in warnings:
-        log.warning(warning)
+    replication = settings.kafka_replication
+    for rules, alike in groupby(rules_of(topics).items(), key=lambda item: item[1]):
+        config = config_of(rules, replication=replication)
+        for warning in admin.ensure([topic for topic, _ in alike], replication=replication, config=config):
+            log.warning(warning)
 
 
 def open_store(settings: MasterSettings) -> MasterStore:
@@ -68,12 +66,15 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
     Raises:
         TopicLost: they are not, and nobody rebuilt them.
-        SetupError: another process holds the store, or it cannot be made.
+        SetupError: another process holds the store, or it cannot be made; or this master has no disk, and the topics
+            are another cluster's, or another process posts as this master.
         Unavailable: no broker answers.
 
     """
     topics, path = Topics(settings.repository, settings.dc), settings.data_dir / STORE
     said, mark = last_said(settings.kafka, topics, settings.node_id), marked(settings.data_dir)
+    if not path.exists() and mark is None:
+        refuse_taken_topics(settings, topics)
     if mark is not None:
         said = Said(mark, 0) if said is None else max(said, Said(mark, 0))
     newest = None if said is None else said.incarnation
@@ -98,6 +99,56 @@ def open_store(settings: MasterSettings) -> MasterStore:
     return begun
 
 
+def refuse_taken_topics(settings: MasterSettings, topics: Topics) -> None:
+    """Refuse to begin without a disk in topics that another cluster uses, or another process with this node-id.
+
+    Raises:
+        SetupError: they are in use.
+        Unavailable: no broker answers.
+
+    """
+    if topics.rounds not in Admin(settings.kafka).ids([topics.rounds]):
+        return
+    _, records = end_of(settings.kafka, topics.rounds, count=ROUNDS_READ_BACK, timeout=STARTING_S)
+    posts = list(_posts(records))
+    named = Sites(settings).dc_of
+    strangers = sorted({name for post in posts[-1:] for name in post.view.members if name not in named})
+    if strangers:
+        raise SetupError(
+            f"{topics.rounds} at {settings.kafka} is in use by {', '.join(strangers)}, which these settings do not"
+            f" name, and this master has no disk: another cluster has the repository {settings.repository!r} there."
+            " Give this one another 'repository', or another Kafka; or, if they are one cluster, name all masters"
+            " (peer.N). Nothing was changed"
+        )
+    if any(post.node == settings.node_id and post.view.members for post in posts):
+        _refuse_a_living_twin(settings, topics)
+
+
+def _posts(records: Iterable[Record]) -> Iterator[Post]:
+    for record in records:
+        with suppress(ForeignRecord):
+            yield rounds.hear(record)
+
+
+def _refuse_a_living_twin(settings: MasterSettings, topics: Topics) -> None:
+    """Whoever has the same node-id and lives posts within an idle round."""
+    time.sleep(FLYING_S)
+    end = _ends(settings.kafka, topics.rounds)
+    deadline = time.monotonic() + IDLE_ROUNDS * settings.idle_round
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        now_end, newest = end_of(settings.kafka, topics.rounds, count=ROUNDS_READ_BACK, timeout=STARTING_S)
+        mine = [one for one in newest if one.offset >= end and one.key == settings.node_id.encode()]
+        if mine:
+            raise SetupError(
+                f"another process posts as {settings.node_id} to {topics.rounds} at {settings.kafka} (offset"
+                f" {mine[-1].offset}), and this master has no disk: another cluster has the repository"
+                f" {settings.repository!r} there, or the same master runs twice. Give this one another 'repository' or"
+                " 'node-id', or stop the other one. Nothing was changed"
+            )
+        end = max(end, now_end)
+
+
 def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> bytes | None:
     """Of this master as its own topic knows it, where it has no disk that does.
 
@@ -109,11 +160,20 @@ def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> b
     has = {topic: topic in there and _ends(settings.kafka, topic) > 0 for topic in topics.followed}
     if newest is None and has[topics.agreed] and not has[topics.rounds]:
         raise TopicLost(f"{topics.agreed} has a log, and no master has ever posted to {topics.rounds}")
+    if newest is None and has[topics.rounds] and (first := _beginning(settings.kafka, topics.rounds)):
+        raise TopicLost(
+            f"{topics.rounds} begins at offset {first} and has no post of {settings.node_id}, whose disk is new: what"
+            " it promised before is not known"
+        )
     return newest
 
 
 def _ends(kafka: str, topic: str) -> int:
     return end_of(kafka, topic, count=0, timeout=STARTING_S)[0]
+
+
+def _beginning(kafka: str, topic: str) -> int:
+    return beginning_of(kafka, topic, timeout=STARTING_S)
 
 
 class Said(NamedTuple):
@@ -160,6 +220,7 @@ def lost_topics(settings: MasterSettings, store: MasterStore) -> list[str]:
     """What of its own data centre's topics is not as a master left it; one reason for each."""
     topics = Topics(settings.repository, settings.dc)
     ids, reached = _ids(Admin(settings.kafka), topics, store), store.reached()
+    may_begin_later = () if store.is_new else (topics.agreed, topics.effects)
     read = {
         topics.payloads: store.position(topics.payloads) or 0,
         topics.effects: store.position(topics.effects) or 0,
@@ -177,6 +238,11 @@ def lost_topics(settings: MasterSettings, store: MasterStore) -> list[str]:
             losses.append(f"{topic} ends at offset {end}, and was read up to {at}")
         elif gap := _gap(settings.kafka, topic, store.anchor(topic)):
             losses.append(f"{topic} {gap}")
+        elif topic in may_begin_later and (beginning := _beginning(settings.kafka, topic)) > at:
+            losses.append(
+                f"{topic} begins at offset {beginning}, and this master needs it from offset {at} on: the records"
+                " between were deleted (see retention.ms, retention.bytes and cleanup.policy of the topic)"
+            )
     return losses
 
 

@@ -24,6 +24,7 @@ from quadlog.master.seeding import Seeding
 from quadlog.master.sites import Sites
 from quadlog.master.sources import Sources
 from quadlog.master.tails import Tails
+from quadlog.master.topic_monitor import TopicMonitor
 from quadlog.master.wiring import World, make_node
 from quadlog.server import Server
 
@@ -57,6 +58,7 @@ class MasterProcess:
             lacks=lambda topic, gap: inbox.put(Lacking(topic, gap)),
             failed=failed,
         )
+        self._monitor: Final = TopicMonitor(settings.kafka, self.sites.own)
         self._payloads_end, _ = end_of(settings.kafka, self.sites.own.payloads, count=0, timeout=STARTING_S)
         world = World(
             settings=settings,
@@ -68,6 +70,7 @@ class MasterProcess:
             tails=self.tails,
             server=self.server,
             sources=Sources(settings.repository, dc=settings.dc, kafka_of=self.sites.kafka_of),
+            monitor=self._monitor,
             doors=Doors(),
             payloads_end=self._payloads_end,
         )
@@ -80,6 +83,7 @@ class MasterProcess:
 
     def run(self) -> int:
         """Serve until told to stop.  Returns the process's exit status."""
+        self._monitor.start()
         agreed_end = self._start_node()
         self.tails.start(payloads_end=self._payloads_end, agreed_end=agreed_end)
         app = make_app(self.node, self.settings, peers=self.sites.dc_of, seeding=self.seeding)
@@ -87,6 +91,7 @@ class MasterProcess:
         try:
             return self.server.run(app)
         finally:
+            self._monitor.close()
             self.tails.close()
             self.node.stop()
             self.effects.close()

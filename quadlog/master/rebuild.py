@@ -22,7 +22,7 @@ from consumers.effects import epoch_of
 from producers.effects import EffectsMirror
 from producers.rounds import RoundsProducer
 from quadlog import codec
-from quadlog.broker import Admin, KafkaOutlet, beginning_of, end_of, records_between
+from quadlog.broker import Admin, KafkaOutlet, beginning_of, end_of, first_hole, records_between
 from quadlog.clock import now, wall
 from quadlog.core.agreement import Agreement
 from quadlog.core.incarnations import CHANCE_BYTES, new_incarnation
@@ -167,7 +167,7 @@ class Rebuild:
         said = last_said(kafka, own, node)
         if not reasons and not end_of(kafka, own.rounds, count=0)[0]:
             reasons = [f"no master has ever posted to {own.rounds}"]
-        reasons = reasons or self._told_by_peers()
+        reasons = reasons or self._deleted() or self._told_by_peers()
         was_rebuilt = said is not None and incarnation is not None and said.incarnation > incarnation
         if not reasons or (was_rebuilt and not gone):
             message = (
@@ -189,6 +189,21 @@ class Rebuild:
                     if alarm["name"] == AlarmName.WENT_BACK and self._sites.own.rounds in alarm["reason"]
                 ]
         return reasons
+
+    def _deleted(self) -> list[str]:
+        """Records of the log that something deleted, as far as the topics tell: whoever lost its store needs them."""
+        own, kafka = self._sites.own, self._settings.kafka
+        log_topics = (own.agreed, own.effects)
+        reasons = [
+            f"{topic} begins at offset {first}: its oldest records were deleted, so a worker of {self._sites.dc} that"
+            " has no store, and nobody to copy, cannot be fed (one that has a store needs no rebuild)"
+            for topic in log_topics
+            if (first := beginning_of(kafka, topic))
+        ]
+        if not reasons:
+            self._tell(f"looking for missing records in {own.agreed} and {own.effects}")
+        holes = () if reasons else (first_hole(kafka, topic) for topic in log_topics)
+        return reasons or [f"{hole}: something removed them, compaction for one" for hole in holes if hole]
 
     def _source(self) -> Peer:
         """The data centre whose log goes furthest.
@@ -227,6 +242,10 @@ class Rebuild:
             if first := beginning_of(kafka, topic):
                 message = f"{topic} of {dc} begins at offset {first}: what came before was deleted"
                 raise Unavailable(message)
+            if hole := first_hole(kafka, topic):
+                raise Unavailable(
+                    f"{dc} cannot be copied, {hole}: something removed them, compaction for one"
+                )
         _, records = end_of(kafka, topics.agreed, count=SAID_AT_MOST)
         places = [place.index for _, place in understood(records, agreed.place_of) if place is not None]
         return Peer(dc=dc, index=places[-1] if places else 0)

@@ -111,19 +111,16 @@ class Remade:
         """A topic does not go on where it was read up to.  What is there of a peer's is heard again.
 
         Raises:
-            TopicLost: it is one of this data centre.
+            TopicLost: it is one of this data centre, and what is missing there is needed.
 
         """
         topic, gap, ears = seen.topic, seen.gap, self._ears
-        if topic in ears.own:
+        if topic in ears.needed or (topic in ears.own and not gap.is_front):
             raise TopicLost(f"{topic} {gap}")
-        log.error(
-            "peer_topic_begins_later" if gap.is_front else "peer_topic_went_back",
-            topic=topic,
-            read=gap.read,
-            begins=gap.begins,
-            ends=gap.ends,
-        )
+        event = "records_deleted" if gap.is_front else "peer_topic_went_back"
+        log.error(event, topic=topic, read=gap.read, begins=gap.begins, ends=gap.ends)
+        if topic in ears.own:
+            return
         self._saving.forget(topic)
         self._begin_again(topic)
         if gap.is_front:

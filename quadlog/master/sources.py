@@ -193,7 +193,9 @@ class Sources:
         while True:
             marks, _, is_all = self._look_back(source.dc, count)
             if start is None:
-                offset = begins(marks, min(wanted.index, reaches(marks)), is_all=is_all)
+                last = min(wanted.index, reaches(marks))
+                self._refuse_gap(source.dc, marks, last, is_all=is_all)
+                offset = begins(marks, last, is_all=is_all)
             else:
                 offset = start if is_all or marks[0].offset <= start else None
             if offset is not None:
@@ -207,11 +209,27 @@ class Sources:
             theirs = _terms_in(handovers, source.term)
             if theirs is not None:
                 last = fork(wanted.terms, wanted.index, theirs)
+                self._refuse_gap(source.dc, marks, last, is_all=is_all)
                 if (offset := begins(marks, last, is_all=is_all)) is not None:
                     return Found(source=source, offset=offset, fork=last, void=voids(marks, offset))
             if is_all:
                 return Found(source=source, offset=None)
             count *= 4
+
+    def _refuse_gap(self, dc: str, marks: Sequence[Mark], last: int, *, is_all: bool) -> None:
+        """Refuse to copy behind a gap: nobody here could apply that.
+
+        Raises:
+            Unavailable: the effect behind `last` was deleted there.
+
+        """
+        if is_all and (first := lacks_before(marks, last)) is not None:
+            topic, own = self._effects_of(dc), self._dc
+            raise Unavailable(
+                f"{topic} begins at offset {marks[0].offset} with effect {first}, and effect {last + 1} is needed in"
+                f" {own}: it was deleted (see retention.ms of that topic). Stop all masters and workers of {own} and"
+                " run `quadlog dc rebuild --config MASTER.toml`, which copies a data centre that has all effects"
+            )
 
     def _look_back(self, dc: str, count: int) -> tuple[list[Mark], list[Handover], bool]:
         """Of the last `count` records the places, and the handovers of views; and whether these are all there are."""
@@ -299,6 +317,25 @@ def reaches(marks: Iterable[Mark]) -> int:
     for mark in marks:
         index = next((number for number in (mark.index, mark.rewind) if number is not None), index)
     return index
+
+
+def lacks_before(marks: Sequence[Mark], last: int) -> int | None:
+    """Index of the first effect of a topic, if the one behind `last` is no longer there; None: it is, or is to come.
+
+    >>> front_deleted = [Mark(7, 3), Mark(8, 4)]
+    >>> [lacks_before(front_deleted, last) for last in (0, 1, 2, 3, 4)]
+    [3, 3, None, None, None]
+    >>> lacks_before([Mark(0), Mark(1, 1)], 0), lacks_before([Mark(7, rewind=1), Mark(8, 2)], 0), lacks_before([], 0)
+    (None, None, None)
+    """
+    if not marks or not marks[0].offset:
+        return None
+    known = next(
+        ((mark.index, mark.rewind) for mark in marks if (mark.index, mark.rewind) != (None, None)), None
+    )
+    if known is None or known[0] is None or known[0] <= last + 1:
+        return None
+    return known[0]
 
 
 def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:

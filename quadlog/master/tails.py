@@ -39,7 +39,7 @@ class Tails:
             store: knows up to where each topic was taken in.
             hear: is given what was read.
             recognised: is told which topics these are, see `Watched`.
-            lacks: is told which of them went back.
+            lacks: is told which of them do not go on where they were read up to, see `Watched`.
             failed: ends the process with a reason.
 
         """

@@ -104,6 +104,8 @@ class Trimming:
         stock: Callable[[], Stock | None],
         saved: Callable[[], Checkpoint | None],
         moment: float,
+        *,
+        lacks_checkpoint: bool = False,
     ) -> None:
         """See now and then whether anything may go.
 
@@ -111,9 +113,11 @@ class Trimming:
             stock: says None where nothing may.
             saved: where a master goes on that has what is saved now; None: nowhere yet.
             moment: now.
+            lacks_checkpoint: records are gone that no master deleted; a checkpoint makes that good, where nothing
+                has to go any more.
 
         """
-        if not self._limits.is_any or self._is_busy:
+        if self._is_busy or not (self._limits.is_any or lacks_checkpoint):
             return
         if self._next_at is None:
             self._next_at = moment + self._every_ms
@@ -127,12 +131,19 @@ class Trimming:
             self._checkpoint = None
         elif there.settled >= checkpoint.last.index:
             self._checkpoint, self._is_busy = None, True
-            self._begin(lambda: self._shorten(there, checkpoint))
+            self._begin(lambda: self._shorten(there, checkpoint, lacks_checkpoint=lacks_checkpoint))
 
-    def _shorten(self, stock: Stock, checkpoint: Checkpoint) -> None:
+    def _shorten(self, stock: Stock, checkpoint: Checkpoint, *, lacks_checkpoint: bool) -> None:
         try:
-            index, kept_by = self._cutoff(stock)
             is_of_this_log = self._chain_at(checkpoint.last.index) == checkpoint.last.chain
+            if lacks_checkpoint and is_of_this_log:
+                self._promise(checkpoint)
+                log.warning(
+                    "checkpoint_published", reason="records were deleted", index=checkpoint.last.index
+                )
+            if not self._limits.is_any:
+                return
+            index, kept_by = self._cutoff(stock)
             if index - self._index >= self._least and is_of_this_log:
                 self._delete(index, checkpoint, kept_by)
         except QuadlogError as error:

@@ -148,9 +148,11 @@ class Updates:
     def _refuse_new(self, kind: Kind) -> None:
         """Where nothing can be taken that is not known here; raises as `agreed` does."""
         refuse_writes(self._node.agreement, self._settings)
-        if not self._node.crew.live(now().steady):
+        crew, moment = self._node.crew, now().steady
+        if not crew.live(moment):
+            reasons = "; ".join(crew.obstacles(moment))
             message = "no worker of this data centre is in service; nothing was logged, try again"
-            raise Unavailable(message, retry_after=2)
+            raise Unavailable(f"{message}. {reasons}" if reasons else message, retry_after=2)
         if kind is Kind.TX:
             refuse_protected(self._node.crew)
 

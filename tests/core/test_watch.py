@@ -319,6 +319,18 @@ def test_who_catches_up_before_it_serves_is_there_and_behind() -> None:
     assert cluster.crew.state(one, cluster.now) == "down"
 
 
+def test_workers_that_cannot_go_on_are_told_once_for_each_reason() -> None:
+    """To the clients whose writes are refused meanwhile."""
+    cluster = Cluster(effect(1))
+    stuck = CatchingUp(way="full", behind=1, percent=0, left_s=None, obstacle="nobody gives a copy")
+    goes_on = CatchingUp(way="full", behind=1, percent=9, left_s=None)
+    cluster.run(
+        1, *(catching_up(name, 0, stuck) for name in "ab"), catching_up("c", 0, goes_on), beat("d", 1)
+    )
+    assert cluster.crew.obstacles(cluster.now) == ["a, b catches up (full, but nobody gives a copy)"]
+    assert cluster.crew.obstacles(cluster.now + TIMEOUT + 1000) == []
+
+
 def test_who_catches_up_without_anything_does_not_wait_for_the_seed() -> None:
     cluster = sown(replace(effect(1), signature_before=state(9)))
     way = CatchingUp(way="full", behind=1, percent=0, left_s=None, obstacle="nobody gives a copy")

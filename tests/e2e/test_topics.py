@@ -24,7 +24,8 @@ import schemas
 from quadlog import codec
 from quadlog.core.model import Payload, Point, Post
 from quadlog.core.records import Effect, Fence, Heartbeat, LoggedEntry, Seed
-from tests.e2e.cluster import TOPICS, Cluster, records
+from tests.e2e.cluster import TOPICS, Cluster, records, until
+from tests.e2e.second_broker import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -330,3 +331,19 @@ def test_the_registry_takes_nothing(cluster: Cluster) -> None:
         ):
             assert registry.request(method, path, json={}).status_code in {405, 422}
         assert registry.get("/subjects").json() == before
+
+
+def test_a_wrong_setting_is_told_within_seconds(cluster: Cluster) -> None:
+    """With the command that corrects it, at the master of its data centre; the long version: `test_retention.py`."""
+    topic = Topic(cluster, 1, "agreed")
+    topic.configure("retention.ms", "1000000000")
+    [alarm] = until(lambda: cluster.status(1)["alarms"], 15)
+    assert (alarm["name"], alarm["topic"], alarm["setting"], alarm["value"]) == (
+        "topic-misconfigured",
+        "main.dc2.agreed",
+        "retention.ms",
+        "1000000000",
+    )
+    assert alarm["what_to_do"].endswith("--entity-name main.dc2.agreed --add-config retention.ms=-1")
+    topic.configure("retention.ms", "-1")
+    until(lambda: not cluster.status(1)["alarms"], 15)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import uuid
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +20,7 @@ from quadlog.core.messages import Save
 from quadlog.core.model import Point
 from quadlog.core.records import Reached
 from quadlog.envelope import ATTEMPT, EPOCH, HANDOVER
-from quadlog.errors import TopicLost
+from quadlog.errors import SetupError, TopicLost
 from quadlog.kafka.ports import free_ports
 from quadlog.master.own import open_store
 from quadlog.master.process import MasterProcess
@@ -28,6 +30,7 @@ from quadlog.topics import Topics
 from tests.core.topics import entries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from quadlog.core.model import Post
@@ -155,3 +158,69 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
         ):
             open_store(settings)
     outlet.close()
+
+
+def test_topics_of_another_cluster_are_refused(settings: MasterSettings) -> None:
+    """One repository name, one broker: whoever comes second changes nothing."""
+    first = MasterProcess(settings)
+    first.server.leave()
+    assert first.run() == 0
+    other = settings.model_copy(update={"node_id": "b-m1", "data_dir": settings.data_dir / "other"})
+    with pytest.raises(
+        SetupError, match=r"rounds at .* is in use by dc1-m1, which these settings do not name"
+    ):
+        open_store(other)
+    assert not (other.data_dir / "rocksdb").exists()
+
+
+@contextmanager
+def posting(settings: MasterSettings) -> Iterator[None]:
+    """Another process posts as this master."""
+    ended, said = threading.Event(), last_post(settings)
+    outlet = KafkaOutlet(settings.kafka, client="test", failed=pytest.fail)
+    producer = RoundsProducer(outlet, Topics(settings.repository, settings.dc).rounds)
+
+    def post() -> None:
+        for number in count(said.sequence + 1):
+            producer.say(replace(said, sequence=number, base_sequence=None), at=0)
+            if ended.wait(settings.idle_round):
+                break
+
+    poster = threading.Thread(target=post)
+    poster.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        poster.join()
+        outlet.close()
+
+
+def test_a_living_master_of_another_cluster_with_the_same_id_is_left_in_peace(
+    settings: MasterSettings,
+) -> None:
+    """It would end as the older one of two, though it did nothing wrong."""
+    first = MasterProcess(settings)
+    first.server.leave()
+    assert first.run() == 0
+    second = settings.model_copy(update={"data_dir": settings.data_dir / "other"})
+    with (
+        posting(settings),
+        pytest.raises(SetupError, match=r"another process posts as dc1-m1 to .*Nothing was changed"),
+    ):
+        open_store(second)
+    assert not (second.data_dir / "rocksdb").exists()
+    open_store(second).close()  # it lives no more: this one lost its disk
+
+
+def test_a_new_disk_where_nobody_knows_what_was_promised_is_refused(settings: MasterSettings) -> None:
+    """Retention took all of its posts."""
+    first = MasterProcess(settings)
+    first.server.leave()
+    assert first.run() == 0
+    rounds_topic = Topics(settings.repository, settings.dc).rounds
+    end, _ = end_of(settings.kafka, rounds_topic, count=0)
+    Admin(settings.kafka).delete_before({rounds_topic: end})
+    second = settings.model_copy(update={"data_dir": settings.data_dir / "other"})
+    with pytest.raises(TopicLost, match=r"rounds begins at offset .* has no post of dc1-m1"):
+        open_store(second)

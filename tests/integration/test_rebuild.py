@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import uuid
 from typing import TYPE_CHECKING
@@ -13,14 +14,15 @@ from consumers import rounds
 from consumers.agreed import AgreedConsumer
 from producers.agreed import AgreedProducer
 from producers.status import StatusProducer
-from quadlog.broker import Admin, KafkaOutlet, end_of
+from quadlog.broker import Admin, Hole, KafkaOutlet, end_of
 from quadlog.clock import wall
 from quadlog.core.messages import Save
 from quadlog.core.model import GENESIS, START
-from quadlog.core.records import Heartbeat, LoggedEntry, WorkerState
+from quadlog.core.records import Heartbeat, LoggedEntry, Reached, WorkerState
 from quadlog.envelope import MIRRORED_FROM
 from quadlog.errors import QuadlogError, SetupError, TopicLost
 from quadlog.kafka.ports import free_ports
+from quadlog.master import rebuild
 from quadlog.master.own import STORE, open_store, prepare_topics
 from quadlog.master.rebuild import Rebuild
 from quadlog.settings import MasterSettings, Peer, WorkerSettings
@@ -105,6 +107,13 @@ class Centre:
         said: list[str] = []
         Rebuild(self.settings, said.append).run(is_meant=is_meant)
         return said
+
+    def rebuild_from_scratch(self) -> None:
+        """Have a whole log here, that the master has begun with."""
+        self.lose()
+        self.rebuild()
+        shutil.rmtree(self.settings.data_dir)
+        self.has_run()
 
     def records(self, topic: str) -> list[Record]:
         return end_of(self.kafka, topic, count=1000)[1]
@@ -210,6 +219,60 @@ def test_a_lost_end_is_a_loss_too(centre: Centre) -> None:
     centre.rebuild()
     assert [record.value for record in centre.records(centre.own.payloads)] == [b"v"]
     assert len(centre.records(centre.own.effects)) == len(centre.effects)
+
+
+def test_a_front_that_was_deleted_is_a_loss_that_a_peer_mends(centre: Centre) -> None:
+    """A worker without a store cannot be fed by what is left; and a master that needs it does not start."""
+    centre.has_run()
+    centre.rebuild_from_scratch()
+
+    def save(reached: int) -> None:
+        store = MasterStore(centre.settings.data_dir / STORE)
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=Reached(reached, START, 1, 0))
+        store.save(NOTHING, payloads={}, taken=taken, unneeded=())
+        store.close()
+
+    save(7)
+    centre.admin.delete_before({centre.own.agreed: 2})
+    assert re.match(
+        "SetupError, nothing is changed: .*agreed begins at offset 2: its oldest records were deleted.*Say --yes",
+        centre.refusal(is_meant=False),
+    )
+    store = MasterStore(centre.settings.data_dir / STORE)
+    taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=Reached(1, START, 1, 0))
+    store.save(NOTHING, payloads={}, taken=taken, unneeded=())
+    store.close()
+    with pytest.raises(
+        TopicLost, match=r"agreed begins at offset 2, and this master needs it from offset 1 on"
+    ):
+        open_store(centre.settings)
+    centre.rebuild()
+    assert len(centre.records(centre.own.agreed)) == len(centre.agreed)
+    assert centre.admin.beginnings([centre.own.agreed]) == {centre.own.agreed: 0}
+
+
+@pytest.mark.parametrize("where", ["here", "at the peer"])
+def test_a_hole_in_a_log_is_seen(centre: Centre, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """Here it is a loss; of the peer's no copy is taken."""
+    centre.has_run()
+    centre.rebuild_from_scratch()
+    holed = (centre.own if where == "here" else centre.theirs).effects
+
+    def hole_in(_: str, topic: str) -> Hole | None:
+        return Hole(topic=topic, first=3, end=5) if topic == holed else None
+
+    monkeypatch.setattr(rebuild, "first_hole", hole_in)
+    if where == "here":
+        assert re.match(
+            "SetupError, nothing is changed: .*effects has no records at offsets 3 to 4.*Say --yes",
+            centre.refusal(is_meant=False),
+        )
+    else:
+        centre.lose(centre.own.agreed)
+        assert re.match(
+            "Unavailable, nothing is changed: .*dc2 cannot be copied, .*no records at offsets 3 to 4",
+            centre.refusal(),
+        )
 
 
 def test_lost_again_before_anybody_started_it_is_rebuilt_again(centre: Centre) -> None:

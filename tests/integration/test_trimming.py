@@ -243,8 +243,8 @@ class Shortening:
     def stock(self) -> Stock:
         return Stock(last=1000, needs=Needs({}, {}), settled=self.settled)
 
-    def tend(self, moment: float) -> None:
-        self.trimming.tend(self.stock, self.checkpoint, moment)
+    def tend(self, moment: float, *, lacks_checkpoint: bool = False) -> None:
+        self.trimming.tend(self.stock, self.checkpoint, moment, lacks_checkpoint=lacks_checkpoint)
         while self.work:
             self.work.pop()()
 
@@ -282,6 +282,24 @@ def test_nothing_goes_where_the_log_is_another_one_since(shortening: Shortening)
     shortening.tend(0.0)
     shortening.tend(1000.0)
     assert (shortening.said, shortening.beginnings) == ([], (0, 0))
+
+
+@pytest.mark.parametrize("is_another_log", [False, True])
+def test_where_records_are_gone_a_checkpoint_is_published_and_nothing_more_goes(
+    shortening: Shortening,
+    is_another_log: bool,  # noqa: FBT001
+) -> None:
+    """No limit is set: something else deleted them."""
+    shortening.trimming = shortening.made(LogLimits())
+    if is_another_log:
+        shortening.chains[1000] = b"of another log"
+    for moment in (0.0, 1000.0):
+        shortening.tend(moment)
+    assert not shortening.said
+    for moment in (1000.0, 2000.0):
+        shortening.tend(moment, lacks_checkpoint=True)
+    assert shortening.said == ([] if is_another_log else [shortening.checkpoint()])
+    assert shortening.beginnings == (0, 0)
 
 
 def test_nothing_goes_unless_the_checkpoint_is_there(

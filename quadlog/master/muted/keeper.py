@@ -15,7 +15,7 @@ from quadlog.master.foreign import understood
 from quadlog.master.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from quadlog.core.messages import Now
     from quadlog.core.records import Place
@@ -119,12 +119,12 @@ class Keeper:
         elif self.unheard_since is None:
             self.unheard_since = now().steady
 
-    def look(self, moment: Now) -> None:
-        """See now and then what is wrong."""
+    def look(self, moment: Now, more: Iterable[Trouble] = ()) -> None:
+        """See now and then what is wrong; `more`: what else is."""
         with self._lock:
             self._watch.compare()
             self._watch.look(moment, agreed=self.agreed, leads=True)
-            since, troubles = self.unheard_since, list[Trouble]()
+            since, troubles = self.unheard_since, list(more)
             if since is not None and moment.steady - since > TOLERATED_MS:
                 reason = f"{self._source} is followed, and its Kafka does not answer"
                 troubles.append(

@@ -21,6 +21,7 @@ from quadlog.master.muted.mirror import LOOK_BACK, Mirror, next_offset
 from quadlog.master.own import prepare_topics
 from quadlog.master.seed_bringing import SeedBringing, files_of
 from quadlog.master.tee import TIMEOUT
+from quadlog.master.topic_monitor import TopicMonitor
 from quadlog.master.watch import LOOK_MS, Hands
 from quadlog.server import Server
 from quadlog.settings import Role
@@ -80,6 +81,7 @@ class MutedProcess:
         )
         donors = [files_of(peer.url) for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
         self._bringing: Final = SeedBringing(self._keeper.crew, new_client(TIMEOUT), lambda: donors)
+        self._monitor: Final = TopicMonitor(settings.kafka, self._own)
         self._ended: Final = threading.Event()
 
     def _note_own_topics(self) -> None:
@@ -104,6 +106,7 @@ class MutedProcess:
         tails.append(
             own.start({self._own.status: END, self._own.agreed: BEGINNING, self._own.effects: BEGINNING})
         )
+        self._monitor.start()
         for beside in (self._look, self._ask):
             threading.Thread(target=self._keep, args=(beside,), name=beside.__name__, daemon=True).start()
         log.info("muted master serves", id=self._settings.node_id, follows=self._settings.source)
@@ -111,6 +114,7 @@ class MutedProcess:
             return self._server.run(make_app(self._keeper, self._settings))
         finally:
             self._ended.set()
+            self._monitor.close()
             for tail in tails:
                 tail.close()
             self._outlet.close()
@@ -155,7 +159,7 @@ class MutedProcess:
 
     def _look(self) -> None:
         while not self._ended.wait(LOOK_MS / 1000):
-            self._keeper.look(now())
+            self._keeper.look(now(), self._monitor.troubles)
 
     def _ask(self) -> None:
         """How far the source is.

@@ -109,6 +109,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 tell_floor=lambda url, floor: tell_floor(world, url, floor),
             ),
             trimming=trimming_of(world),
+            monitor=world.monitor,
             topics=sites.own,
             settle=world.outlet.flush,
             failed=world.server.fail,

@@ -93,6 +93,8 @@ def ears_of(sites: Sites) -> Ears:
         sources={sites.topics[dc].effects: dc for dc in sites.others},
         sides={sites.topics[dc].agreed: dc for dc in sites.others},
         own=sites.own.followed,
+        # Of payloads that nobody else writes, those that were not saved were never promised.
+        needed=(sites.own.effects, *([sites.own.agreed, sites.own.payloads] if sites.has_company else [])),
         status=sites.own.status,
         payloads={sites.topics[dc].payloads: dc for dc in sites.others},
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quadlog.master.sites import Sites
     from quadlog.master.sources import Sources
     from quadlog.master.tails import Tails
+    from quadlog.master.topic_monitor import TopicMonitor
     from quadlog.server import Server
     from quadlog.settings import MasterSettings
     from quadlog.store import MasterStore
@@ -34,6 +35,8 @@ class World:
     server: Server
     """Runs what takes longer than a turn."""
     sources: Sources
+    monitor: TopicMonitor
+    """Of the own topics."""
     doors: Doors
     payloads_end: int
     """Where the own payloads ended at this start."""
