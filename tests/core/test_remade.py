@@ -25,6 +25,7 @@ EARS = Ears(
     sources={"main.dc2.effects": "dc2"},
     sides={"main.dc2.agreed": "dc2"},
     own=("main.dc1.payloads", "main.dc1.rounds", "main.dc1.agreed", "main.dc1.effects"),
+    needed=("main.dc1.effects",),
     status="main.dc1.status",
     payloads={"main.dc2.payloads": "dc2"},
 )
@@ -143,6 +144,7 @@ def test_what_a_peer_deleted_before_it_was_read_is_no_reason_to_void_anybody() -
     rig = Rig()
     assert rig.lack("main.dc2.rounds", FRONT) == []
     assert rig.lack("main.dc2.payloads", FRONT) == ["main.dc2.payloads", "main.dc3.payloads from 7"]
+    assert rig.lack("main.dc2.effects", FRONT) == ["dc2"]
     assert list(rig.remade.troubles()) == []
 
 
@@ -151,3 +153,10 @@ def test_an_own_topic_that_went_back_stops_the_master(topic: str) -> None:
     rig = Rig()
     with pytest.raises(TopicLost, match=r"went back: .*quadlog dc rebuild"):
         rig.remade.lacks(Lacking(topic, BACK))
+
+
+def test_deleted_records_of_its_own_log_stop_a_master_that_needs_them() -> None:
+    rig = Rig()
+    assert rig.lack("main.dc1.payloads", FRONT) == [], "what it had not saved it had not promised"
+    with pytest.raises(TopicLost, match="effects begins at offset 9, and was read up to 7 only"):
+        rig.lack("main.dc1.effects", FRONT)
