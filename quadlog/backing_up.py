@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from quadlog.backups import STORE, Backup, FedFrom
-from quadlog.errors import SetupError, StateError, Unavailable
+from quadlog.damage import told_of
+from quadlog.errors import SetupError, StateError, StoreDamaged, Unavailable
 from quadlog.packing import WINDOW, Compression
 from quadlog.quaddir import STORE_HERE
 from quadlog.seed.export import Count
@@ -103,11 +104,19 @@ def _proven(coming: Coming, path: Path, phases: Phases) -> Backup:
             f"{announced.donor} does not say from which topics it is fed: it is of an earlier version, or was just"
             " started; there is no new backup, try again"
         )
-    stored, count = Stored.read_copy(store), Count()
-    with phases.phase("counting", announced.label.quads, lambda: (count.quads, count.quads)):
-        for lines in stored.dump():
-            count.take(lines)
-    applied = stored.said()
+    count = Count()
+    try:
+        with told_of(store):
+            stored = Stored.read_copy(store)
+            with phases.phase("counting", announced.label.quads, lambda: (count.quads, count.quads)):
+                for lines in stored.dump():
+                    count.take(lines)
+            applied = stored.said()
+    except StoreDamaged as error:
+        raise StoreDamaged(
+            f"the store of {announced.donor} is damaged: {error}. There is no new backup; take another worker, and see"
+            " to the disk of this one"
+        ) from error
     if applied is None or applied.encode() != announced.applied:
         raise StateError(
             f"what {announced.donor} gave is at another entry than it said: there is no new backup"

@@ -25,6 +25,7 @@
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             the operator's to mend, before anything runs
     └── StateError             what is on disk or in Kafka contradicts itself
+        ├── StoreDamaged       files of a store on disk are damaged or missing: the store is set aside
         ├── ForeignRecord      a record of another program's in a topic of ours: passed over
         ├── RecordsGone        an offset that was to be read is not in its topic
         └── TopicLost          a topic that was followed is gone, shorter, or another one now
@@ -199,6 +200,10 @@ class SparkFailed(QuadlogError):
 
 class StateError(QuadlogError):
     """What is stored contradicts itself or the log; the process stops rather than guess."""
+
+
+class StoreDamaged(StateError):
+    """Files of a store on disk are damaged or missing."""
 
 
 class ForeignRecord(StateError):

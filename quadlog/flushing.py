@@ -29,14 +29,17 @@ SHARE: Final = 10
 class Flushing:
     """Of one store; by a thread of its own, one at a time."""
 
-    def __init__(self, flush: Callable[[], None]) -> None:
+    def __init__(
+        self, flush: Callable[[], None], note: Callable[[BaseException], object] = lambda _: None
+    ) -> None:
         """Nothing is in memory.
 
         Args:
             flush: writes out all that is; raises what keeps it from that.
+            note: is told of that.
 
         """
-        self._flush = flush
+        self._flush, self._note = flush, note
         self._lines = 0
         self._thread: threading.Thread | None = None
 
@@ -54,6 +57,7 @@ class Flushing:
             self._flush()
         except (OSError, RuntimeError) as error:  # who commits next is told the same, and ends the process
             log.warning("what is in memory could not be written out", reason=str(error))
+            self._note(error)
             return
         give_back()
 

@@ -11,7 +11,8 @@ import pyoxigraph
 from pyoxigraph import NamedNode, Store
 
 from quadlog.core.sparql.syntax import RESERVED_PREFIX
-from quadlog.errors import SetupError, StateError
+from quadlog.damage import refuse_damage
+from quadlog.errors import SetupError, StoreDamaged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +28,12 @@ _NAME: Final = "reserved-graph"
 
 
 def open_locked(path: Path) -> Store:
-    """Open pyoxigraph's files; SetupError if somebody else holds them."""
+    """Open pyoxigraph's files; SetupError if somebody else holds them, StoreDamaged if they are damaged."""
     owner = path / "owner"
     try:
         store = Store(path / FILES)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
+        refuse_damage(error, path)
         if "lock" not in str(error).lower():
             raise SetupError(f"StoreUnusable: {path}: {error}") from error
         held_by = "another process"
@@ -48,9 +50,12 @@ def reserved_graph(path: Path, store: Store) -> NamedNode:
     """The graph's name, made up when the store is: nobody can guess it."""
     file = path / _NAME
     if file.exists():
-        return NamedNode(file.read_text().strip())
+        try:
+            return NamedNode(file.read_text().strip())
+        except ValueError as error:
+            raise StoreDamaged(f"{file} does not hold the name of a graph: {error}") from error
     if next(store.named_graphs(), None) is not None or len(store):
-        raise StateError(f"{path}: the file {file.name} is missing beside the quads; rebuild the store")
+        raise StoreDamaged(f"{path}: the file {file.name} is missing beside the quads")
     return new_reserved_graph(path)
 
 

@@ -24,6 +24,7 @@ from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
 from quadlog.core.sparql.typed import refuse_ill_formed, with_checked_strdt
 from quadlog.csv_answers import write_csv
+from quadlog.damage import refuse_damage
 from quadlog.errors import Forbidden, NotAcceptable, QueryStopped, Unsupported, UserError
 from quadlog.hiding import View, hidden, seen_by
 from quadlog.xml_answers import XmlOutput, for_rdf_xml
@@ -108,10 +109,12 @@ class Answer:
         try:
             self.serialise(cast("IO[bytes]", output))  # no more of a file is asked for
         except RuntimeError as error:
+            refuse_damage(error)
             raise UserError(f"the query failed: {error}") from None
         except OSError as error:
             if error.errno is not None:  # of the output
                 raise
+            refuse_damage(error)
             raise NotAcceptable(f"{self.media_type} cannot express this answer: {error}") from None
 
 
@@ -148,6 +151,7 @@ def run_query(
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
     except RuntimeError as error:
+        refuse_damage(error)
         raise UserError(f"the query failed: {error}") from None
 
 
@@ -177,6 +181,7 @@ def solutions_of(
         for solution in result:
             yield tuple(solution)
     except (SyntaxError, ValueError, RuntimeError) as error:
+        refuse_damage(error)  # of this store: the same update succeeds at another one
         raise UserError(f"the update failed: {error}") from None
 
 

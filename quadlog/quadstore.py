@@ -20,7 +20,8 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.applied import Applied
 from quadlog.commit import Updates, UpdateText, net_of
 from quadlog.core.control import Control, ControlChange, after
-from quadlog.errors import SetupError, StateError
+from quadlog.damage import Damage, told_of
+from quadlog.errors import SetupError, StateError, StoreDamaged
 from quadlog.failpoints import Failpoint, within
 from quadlog.flushing import Flushing
 from quadlog.halves import Begun
@@ -55,7 +56,9 @@ class QuadStore(Stored):
         """Records of what was anticipated, with their numbers."""
         self._number = 0
         self._begun = Begun(reserved)
-        self._flushing = Flushing(store.flush)
+        self.damage = Damage(path / FILES)
+        """What was found damaged of it."""
+        self._flushing = Flushing(store.flush, self.damage.note)
 
     @classmethod
     def open(cls, path: Path) -> QuadStore:
@@ -63,14 +66,15 @@ class QuadStore(Stored):
 
         Raises:
             SetupError: somebody else holds it, or its files cannot be read.
-            StateError: it contradicts itself.
+            StoreDamaged: its files are damaged, or contradict each other.
 
         """
         path.mkdir(parents=True, exist_ok=True)
         store = open_locked(path)
         try:
-            return cls._opened(path, store)
-        except RuntimeError as error:  # pyoxigraph's words for a block whose checksum is wrong
+            with told_of(path):
+                return cls._opened(path, store)
+        except RuntimeError as error:
             raise SetupError(f"StoreUnusable: {path}: {error}") from error
 
     @classmethod
@@ -79,9 +83,11 @@ class QuadStore(Stored):
         try:
             found = applied_in(store, reserved)
         except StateError as error:
-            raise StateError(f"{path}: {error}") from error
+            raise StoreDamaged(f"{path}: {error}") from error
         applied = found or Applied()
         if found is None:
+            if len(store):
+                raise StoreDamaged(f"{path}: it has quads, and does not say up to where the log is applied")
             store.add(_applied_quad(reserved, applied))
         opened = cls(store, reserved, applied, path)
         if opened._begun.find(store):

@@ -12,6 +12,7 @@ from pyoxigraph import QueryBoolean
 from quadlog.core.control import refuse_wild
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
+from quadlog.damage import refuse_damage
 from quadlog.errors import UserError
 from quadlog.hiding import seen_by
 
@@ -81,6 +82,7 @@ class Visible:
                 substitutions=dict(substitutions or {}) or None,
             )
         except (SyntaxError, ValueError, RuntimeError) as error:
+            refuse_damage(error)
             raise UserError(f"a query failed: {error}") from None
 
     def quads_for_pattern(

@@ -36,6 +36,7 @@ IDS: Final = {
     22: "checkpoint",
     23: "post_full",
     24: "heartbeat_5",
+    25: "heartbeat_6",
 }
 """Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
 

@@ -13,6 +13,7 @@ from quadlog.codec.wire import (
     HEARTBEAT,
     HEARTBEAT_4,
     HEARTBEAT_5,
+    HEARTBEAT_6,
     POST,
     POST_6,
     REWIND,
@@ -239,6 +240,9 @@ def encode_heartbeat(beat: Heartbeat) -> bytes:
         "epoch": beat.epoch,
     }
     catching_up = beat.catching_up and asdict(beat.catching_up)
+    if beat.set_aside:
+        told = {"catching_up": catching_up, "unsaid": beat.unsaid, "set_aside": beat.set_aside}
+        return write(HEARTBEAT_6, record | told)
     if beat.unsaid:
         return write(HEARTBEAT_5, record | {"catching_up": catching_up, "unsaid": beat.unsaid})
     if catching_up is None:

@@ -306,3 +306,5 @@ class Heartbeat:
     """What it does before it serves."""
     unsaid: str = ""
     """Why what it is to evaluate is not in the effects topic, though it said that; empty: it is."""
+    set_aside: str = ""
+    """Which of its stores were found damaged and set aside, and why; empty: none is there."""

@@ -38,6 +38,8 @@ class AlarmName(StrEnum):
     """It lacks the seed that the log begins with."""
     LAGGING = "worker-lagging"
     """It serves, and has not applied what was decided long ago."""
+    SET_ASIDE = "store-set-aside"
+    """Files of its store were damaged: it was set aside, and another one serves."""
     UNSCRUBBED = "worker-unscrubbed"
     """Its stored quads cannot be recounted."""
     UNDECIDED = "entries-undecided"
@@ -64,6 +66,7 @@ WHAT_TO_DO: Final = {
     AlarmName.STOPPED: "start it again when what it was stopped for is done",
     AlarmName.UNSEEDED: "nothing if another worker anywhere has the seed: it is brought; else import the same again",
     AlarmName.LAGGING: "look at its CPU and disk; wait where it just started, catches up or takes in a large update",
+    AlarmName.SET_ASIDE: "look at the disk of that directory, then remove it: quadlog never does",
     AlarmName.UNSCRUBBED: "read the reason; free space on the disk of its data-dir",
     AlarmName.UNDECIDED: "start a worker in the evaluating data centre; look at the way to its Kafka",
     AlarmName.FULL: (

@@ -221,6 +221,13 @@ class Watch:
                 yield Trouble(
                     name=AlarmName.FULL, worker=beat.worker, index=beat.applied.index, reason=beat.unsaid
                 )
+        if beat.set_aside:
+            yield Trouble(
+                name=AlarmName.SET_ASIDE,
+                worker=beat.worker,
+                index=beat.applied.index,
+                reason=beat.set_aside,
+            )
         if beat.scrub_failure:
             yield Trouble(
                 name=AlarmName.UNSCRUBBED,

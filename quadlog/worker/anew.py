@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 
-def begin_anew() -> None:
+def begin_anew() -> NoReturn:
     """Replace this process by a fresh one; does not return."""
     sys.stdout.flush()
     sys.stderr.flush()

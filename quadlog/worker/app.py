@@ -301,6 +301,7 @@ def _status(replica: Replica) -> dict[str, Any]:
         "scrub": beat.scrub and _scrub(beat.scrub),
         "scrub_failure": beat.scrub_failure,
         "mend": beat.mend,
+        "set_aside": beat.set_aside,
     }
 
 

@@ -21,7 +21,7 @@ from quadlog.broker import backwards, end_of
 from quadlog.core.catchup import Choice, Way, choose
 from quadlog.core.records import CatchingUp as Progress
 from quadlog.core.records import Effect
-from quadlog.errors import ForeignRecord, QuadlogError
+from quadlog.errors import ForeignRecord, QuadlogError, StoreDamaged
 from quadlog.kafka.leash import leashed
 from quadlog.quadstore import QuadStore
 from quadlog.taking import take
@@ -86,6 +86,8 @@ class CatchingUp:
             if behind > 0:
                 self._behind = behind
                 self._catch_up(behind)
+        except StoreDamaged:
+            raise
         except (QuadlogError, OSError) as error:
             log.warning("the log is heard from where the store is", reason=str(error))
         finally:
@@ -101,6 +103,8 @@ class CatchingUp:
             try:
                 self._copy()
                 words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
+            except StoreDamaged:
+                raise
             except (QuadlogError, OSError) as error:
                 self._obstacle = f"{lacking}; {error}: {WAY_OUT}"
                 log.warning(

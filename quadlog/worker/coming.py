@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.applied import Applied
+from quadlog.damage import told_of
 from quadlog.errors import QuadlogError
 from quadlog.parcel import Label, Unpacker
 from quadlog.quaddir import FILES, new_reserved_graph
 from quadlog.quadstore import QuadStore
+from quadlog.worker.aside import ORIGIN, stores_set_aside
 from quadlog.worker.mend import QUADS, put_aside
 
 if TYPE_CHECKING:
@@ -132,16 +134,31 @@ class Coming:
         """
         new, applied = self.whole(), Applied.decode(self.announced.applied)
         store = QuadStore.open(new)
-        found = store.applied
-        store.close()
+        try:
+            found = store.applied
+            if stores_set_aside(data_dir):
+                self._prove(store, new)
+        finally:
+            store.close()
         if found != applied:
             raise QuadlogError(f"the copy is at effect {found.index}, and was said to be at {applied.index}")
+        (new / ORIGIN).write_text(f"{self.announced.donor}\n")
         sync_store(new)
         put_aside(data_dir)
         new.rename(data_dir / QUADS)
         sync(data_dir)
         shutil.rmtree(self._directory)
         return applied
+
+    def _prove(self, store: QuadStore, path: Path) -> None:
+        """Where a damaged store was set aside: what that was copied from may be damaged."""
+        applied = store.applied
+        with told_of(path):
+            found, quads = store.recount()
+        if found != applied.signature:
+            raise QuadlogError(
+                f"the {quads} quads of the copy have the signature {found:064x}, {applied.signature:064x} was applied"
+            )
 
 
 def sync_store(store: Path) -> None:

@@ -61,6 +61,8 @@ PATIENCE_S: Final = 30.0
 """After which one that takes nothing any more is not waited for."""
 KEPT_S: Final = 600.0
 """How long a copy stays after its last byte was sent: it holds files that the store does not need any more."""
+GIVEN: Final = "copies-out"
+"""In a worker's data-dir."""
 _SAID: Final = "copy.json"
 _STORE: Final = "store"
 
@@ -244,7 +246,9 @@ class Donor:
             applied = self._store.copy(path)
             files = path / FILES
             label = label_of(files, signature=render(applied.signature), quads=applied.quads)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
+            if not self._store.damage.note(error) and isinstance(error, RuntimeError):
+                raise
             raise Unavailable(f"no copy can be made: {error}") from error
         copy = Copy(files=files, label=label, applied=applied, reserved=self._store.reserved)
         copy.save(self._directory)

@@ -100,7 +100,9 @@ class DryRuns:
             raise Unavailable("another dry run is under way at this worker", retry_after=1)
         try:
             return self._run(body, media_type, options, transaction_id, left)
-        except (OSError, StateError) as error:
+        except (OSError, RuntimeError, StateError) as error:
+            if isinstance(error, RuntimeError) and not self._store.damage.note(error):
+                raise
             message = f"no dry run can be held here: {error}"
             raise Unavailable(message, retry_after=5) from error
         finally:

@@ -17,6 +17,7 @@ from quadlog.core.model import Point
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.core.signature import as_bytes
 from quadlog.errors import QuadlogError, Unavailable
+from quadlog.worker.aside import told_set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +105,7 @@ class Early:
             store=self._store,
             epoch=applied.rewound,
             catching_up=look() if look is not None else None,
+            set_aside=told_set_aside(settings.data_dir),
         )
 
     async def _status(self, request: Request) -> Response:

@@ -12,14 +12,16 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import failpoints
 from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, backwards, end_of, why_full
+from quadlog.errors import StoreDamaged
 from quadlog.packing import Compression, speed_of
 from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
+from quadlog.worker.aside import set_aside, set_aside_if_damaged
 from quadlog.worker.catching_up import CatchingUp
-from quadlog.worker.donor import Donor
+from quadlog.worker.donor import GIVEN, Donor
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.early import Early
 from quadlog.worker.fed import Fed
@@ -75,8 +77,9 @@ class WorkerProcess:
         with Early(settings, store, self._server, self._status.say) as early:
             catching_up = CatchingUp(settings, self._topics, store, self._rates, early.tell)
             self._store: Final = catching_up.run()
+        self._store.damage.leave = self._server.leave
         self._newest: Final = catching_up.newest
-        self._health: Final = Health()
+        self._health: Final = Health(settings.data_dir)
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
         self._fed: Final = Fed(settings, self._topics, self._server.leave)
@@ -98,6 +101,8 @@ class WorkerProcess:
             period=settings.scrub_period,
             share=settings.scrub_share,
         )
+
+        self._store.damage.doubt = self._scrubber.soon
 
     def _make_replica(self) -> Replica:
         settings, outlet = self._settings, self._effects
@@ -156,7 +161,7 @@ class WorkerProcess:
             seeds=SeedDoor(self._seedbed),
             donor=Donor(
                 self._store,
-                settings.data_dir / "copies-out",
+                settings.data_dir / GIVEN,
                 fed_from=self._fed.fed_from,
                 bandwidth=settings.copy_bandwidth,
                 window=settings.copy_window,
@@ -187,15 +192,17 @@ class WorkerProcess:
         self._outlet.close()
         try:
             self._store.close()
-        except OSError:
+        except (OSError, RuntimeError) as error:
             # What is wrong may not let itself be flushed: it is emptied all the same.
-            if not (self._mender.wanted or self._fed.wanted):
+            if not (self._store.damage.note(error) or self._mender.wanted or self._fed.wanted):
                 raise
 
     def _become_anew(self) -> None:
         """The same process with an empty store, or with one made of the seed, where that is wanted."""
         if self._fed.wanted:
             self._fed.put_aside()
+        elif damage := self._store.damage.reason:
+            set_aside(self._settings.data_dir, damage)
         elif self._mender.wanted:
             empty(self._settings.data_dir)
         elif self._seedbed.wanted:
@@ -208,6 +215,13 @@ class WorkerProcess:
 
 
 def run(settings: WorkerSettings) -> int:
-    """Run one worker until it is told to stop.  Returns the process's exit status."""
+    """Run one worker until it is told to stop.  Returns the process's exit status.
+
+    A store that is found damaged on the way is set aside, and the process becomes a new one, which takes another store.
+    """
     failpoints.arm(settings.failpoint)
-    return WorkerProcess(settings).run()
+    try:
+        return WorkerProcess(settings).run()
+    except (RuntimeError, StoreDamaged) as error:
+        set_aside_if_damaged(settings.data_dir, error)
+        begin_anew()

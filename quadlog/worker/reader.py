@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from quadlog.clock import now
 from quadlog.kafka.leash import leashed
+from quadlog.quaddir import FILES
 from quadlog.worker.reading.frames import HEAD, Kind, framed
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Reader:
         Raises:
             Died: it did not get as far.
             OSError: no copy could be made, or no process.
-            RuntimeError: what is stored cannot be copied: pyoxigraph's word for a block whose checksum is wrong.
+            RuntimeError: what is stored cannot be copied.
 
         """
         try:
@@ -92,14 +93,27 @@ class Reader:
         reader = cls(process, directory)
         try:
             reader._incoming, reader._outgoing = await asyncio.open_unix_connection(sock=ours)
-            _, body = await reader.next()
+            reader.index = await reader._ready(store)
         except BaseException:
             await reader.end()
             raise
-        reader.index = json.loads(body)["index"]
         reader.weigh()
         reader._light = reader.resident
         return reader
+
+    async def _ready(self, store: QuadStore) -> int:
+        """Up to where its copy is applied."""
+        kind, body = await self.next()
+        said = json.loads(body)
+        if kind is Kind.ERROR:
+            self.note_damage(store, said["message"])
+            raise Died(said["message"])
+        index: int = said["index"]
+        return index
+
+    def note_damage(self, store: QuadStore, message: str) -> None:
+        """It says that its copy is damaged: then the store may be."""
+        store.damage.note(message, self._directory / FILES)
 
     @property
     def pid(self) -> int:

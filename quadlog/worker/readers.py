@@ -202,6 +202,14 @@ class Readers:
             self._busy.remove(reader)
             self._offer(reader)
 
+    def doubt(self) -> None:
+        """A read did not come to its end in time: pyoxigraph meets a damaged block for ever."""
+        self._store.damage.doubt()
+
+    def note_damage(self, reader: Reader, message: str) -> None:
+        """It says that its copy is damaged."""
+        reader.note_damage(self._store, message)
+
     def discard(self, reader: Reader) -> None:
         """End it, whatever it does."""
         if reader in self._busy:
@@ -243,6 +251,8 @@ class Readers:
         try:
             reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}")
         except (Died, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError):
+                self._store.damage.note(error)
             self._failed = f"no reading process could be started: {error or 'it ended at once, see the log'}"
             self._again_at = now().steady + AGAIN_S * 1000
             log.warning(self._failed)

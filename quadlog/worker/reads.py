@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from quadlog.answers import Streamed, unless_left
 from quadlog.clock import now
-from quadlog.errors import NoSuchQuery, QueryStopped, Unavailable, error_named
+from quadlog.errors import NoSuchQuery, QueryStopped, StoreDamaged, Unavailable, error_named
 from quadlog.worker.reader import Died
 from quadlog.worker.readers import STOPPING
 from quadlog.worker.reading.frames import Kind
@@ -149,9 +149,13 @@ class Reads:
                     yield body
                     self._turn(read, is_awaited=True)
                 else:
+                    error = _error_of(body) if kind is Kind.ERROR else None
+                    if isinstance(error, StoreDamaged):
+                        self._readers.note_damage(read.reader, str(error))
+                        raise Unavailable(f"{error}: ask another worker", retry_after=2)
                     answered = True
-                    if kind is Kind.ERROR:
-                        raise _error_of(body)
+                    if error is not None:
+                        raise error
                     return
         except Died:
             fate = await read.reader.fate()
@@ -183,6 +187,7 @@ class Reads:
             for read in list(self._under_way.values()):
                 if why := _excess(read):
                     self._stop(read, why)
+                    self._readers.doubt()
             await asyncio.sleep(LOOK_S)
 
     def _stop(self, read: Read, why: str) -> None:

@@ -216,6 +216,7 @@ class Replica:
             scrub=self.health.scrub_behind(applied.rewound),
             scrub_failure=self.health.scrub_failure,
             mend=self.health.mend,
+            set_aside=self.health.set_aside,
             epoch=applied.rewound,
             unsaid=self._voice.reason if self._voice is not None else "",
         )
@@ -229,6 +230,8 @@ class Replica:
             self._following.commits.close()
             self._pulse.end()
         except BaseException as error:  # a panic of pyoxigraph's is no Exception
+            if self.store.damage.note(error) or self.store.damage.reason:
+                return
             log.exception("the worker cannot go on")
             self._host.failed(str(error))
 

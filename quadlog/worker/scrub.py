@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -20,8 +21,9 @@ import structlog
 from quadlog.clock import wall
 from quadlog.core.records import Scrub
 from quadlog.core.signature import as_bytes
-from quadlog.errors import QuadlogError
+from quadlog.errors import QuadlogError, StoreDamaged
 from quadlog.kafka.leash import leashed
+from quadlog.quaddir import FILES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +59,8 @@ class Scrubber:
         """
         self._store, self._directory, self._health = store, directory, health
         self._period, self._share = period, share
-        self._stopping = threading.Event()
+        self._stopping, self._woken = threading.Event(), threading.Event()
+        self._ended = float("-inf")
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
 
@@ -70,25 +73,38 @@ class Scrubber:
     def stop(self) -> None:
         """End the thread and its process."""
         self._stopping.set()
+        self._woken.set()
         if (process := self._process) is not None:
             process.kill()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
+    def soon(self) -> None:
+        """Scrub now, unless the last one ended not long ago.  From any thread."""
+        if time.monotonic() - self._ended > AGAIN_S:
+            self._woken.set()
+
     def _run(self) -> None:
         # Workers that started together must not all count at once.
         pause = min(self._period, FIRST_S) * random.uniform(0.5, 1)  # noqa: S311 - no secret
-        while not self._stopping.wait(pause):
+        while not self._is_stopped_within(pause):
             try:
                 self._health.scrub = self.scrub()
                 self._health.scrub_failure = ""
-                pause = self._period
+                pause, self._ended = self._period, time.monotonic()
             except (OSError, RuntimeError, ValueError, QuadlogError) as error:
+                if self._store.damage.note(error):
+                    return
                 pause = min(self._period, AGAIN_S)
                 if self._stopping.is_set():
                     return
                 self._health.scrub_failure = f"what is stored could not be recounted: {error}"
                 log.warning("a scrub came to nothing", reason=str(error), again_in_s=pause)
+
+    def _is_stopped_within(self, pause: float) -> bool:
+        self._woken.wait(pause)
+        self._woken.clear()
+        return self._stopping.is_set()
 
     def scrub(self) -> Scrub:
         """Copy, count, compare.
@@ -98,11 +114,13 @@ class Scrubber:
             RuntimeError: what is stored cannot be copied.
             Unavailable: the store had no moment at which nothing was anticipated.
             ValueError: the counting process did not come to its end.
+            StoreDamaged: files of the store are.
 
         """
         try:
             applied = self._store.copy(self._directory)
             counted = self._count()
+            self._refuse_unread(counted["unreadable"])
         finally:
             shutil.rmtree(self._directory, ignore_errors=True)
         found = Scrub(
@@ -118,6 +136,13 @@ class Scrubber:
         else:
             log.error("scrub: the store was changed behind its back", index=found.index, **counted)
         return found
+
+    def _refuse_unread(self, why: str) -> None:
+        if why and self._store.damage.note(why, self._directory / FILES):
+            raise StoreDamaged(why)
+        if why:
+            message = f"the copy could not be read to its end: {why}"
+            raise ValueError(message)
 
     def _count(self) -> dict[str, Any]:
         command = [sys.executable, "-m", "quadlog.worker.recount", str(self._directory), str(self._share)]

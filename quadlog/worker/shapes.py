@@ -13,6 +13,7 @@ from pyoxigraph import RdfFormat, parse
 from rdflib import Graph
 from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
+from quadlog.damage import refuse_damage
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:
@@ -77,5 +78,6 @@ class Shapes:
         except (OSError, MemoryError, UserError):
             raise
         except Exception as error:
+            refuse_damage(error)
             raise UserError(f"{type(error).__name__}: {error}") from error
         return None if conforms else report

@@ -23,9 +23,10 @@ import structlog
 from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.records import Effect
-from quadlog.errors import StateError
+from quadlog.errors import StateError, StoreDamaged
+from quadlog.quaddir import FILES
 from quadlog.worker.limits import memory_of, reason_at
-from quadlog.worker.trial import READY, UNDER_WAY, VERDICT, Asked, receive, send
+from quadlog.worker.trial import DAMAGED, READY, UNDER_WAY, VERDICT, Asked, receive, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,6 +122,7 @@ class Suspects:
                 judge.adopt(effect, entry)
                 return True
             case reason:
+                self._store.examine()  # a damaged store is not the update's fault
                 log.error("rejected an update that ended its evaluation", index=entry.index, reason=reason)
                 judge.reject(entry, reason)
                 self.close()
@@ -146,7 +148,7 @@ class Trial:
         foretells: bool = False,
     ) -> None:
         """Start it on a copy of the store as it is now.  With `foretells` all controls are evaluated, always."""
-        self._directory = directory
+        self._directory, self._store = directory, store
         shutil.rmtree(directory, ignore_errors=True)
         self.applied: Final = store.copy(directory)
         """What the copy has applied."""
@@ -164,7 +166,7 @@ class Trial:
         self._is_ready = False
         self._memory = 0
         self._entries: queue.SimpleQueue[LoggedEntry | None] = queue.SimpleQueue()
-        self._outcomes: queue.SimpleQueue[Effect | None] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Effect | StoreDamaged | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="trial", daemon=True)
         self._thread.start()
 
@@ -180,12 +182,15 @@ class Trial:
 
         Raises:
             StateError: no trial can be held: that is this worker's fault, not the update's.
+            StoreDamaged: its store is.
 
         """
         try:
             effect = self._outcomes.get_nowait()
         except queue.Empty:
             return self._exceeded(limits)
+        if isinstance(effect, StoreDamaged):
+            raise effect
         if effect is None and not self._is_ready:
             message = "the process for a trial ended before it began; its own words are in this worker's log"
             raise StateError(message)
@@ -226,11 +231,15 @@ class Trial:
         try:
             with source, out:
                 self._converse(source, out)
+        except StoreDamaged as error:
+            self._outcomes.put(error)
         except (OSError, EOFError):  # it ended
             self._outcomes.put(None)
 
     def _converse(self, source: IO[bytes], out: IO[bytes]) -> None:
-        if receive(source) != READY:
+        first = receive(source)
+        self._refuse_damage(first)
+        if first != READY:
             raise EOFError("it ended before it began")
         self._memory = memory_of(self._process.pid)
         self._is_ready = True
@@ -247,6 +256,7 @@ class Trial:
     def _effect_from(self, source: IO[bytes]) -> Effect:
         chunks = codec.Chunks()
         while (value := receive(source)) is not None:
+            self._refuse_damage(value)
             if value.startswith(UNDER_WAY):
                 self._goes_on_with(value.removeprefix(UNDER_WAY).decode())
             elif value.startswith(VERDICT):
@@ -254,6 +264,12 @@ class Trial:
             elif isinstance(effect := chunks.join(value), Effect):
                 return effect
         raise EOFError("the trial ended")
+
+    def _refuse_damage(self, value: bytes | None) -> None:
+        if value is not None and value.startswith(DAMAGED):
+            message = value.removeprefix(DAMAGED).decode()
+            self._store.damage.note(message, self._directory / FILES)
+            raise StoreDamaged(message)
 
     def _goes_on_with(self, control: str) -> None:
         """With the first one their time begins."""

@@ -22,6 +22,8 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 from quadlog import codec
 from quadlog.core.records import Fence, LoggedEntry
+from quadlog.damage import told_of
+from quadlog.errors import StoreDamaged
 from quadlog.quadstore import Applied, QuadStore
 from quadlog.worker.evaluator import Evaluator
 from quadlog.worker.fetch import LoadLimits
@@ -38,6 +40,8 @@ _LENGTH: Final = struct.Struct(">I")
 READY: Final = b""
 UNDER_WAY: Final = b"c"
 """The name of a control follows; no record begins like this."""
+DAMAGED: Final = b"d"
+"""Its copy of the store is damaged: what the store says of that follows."""
 VERDICT: Final = b"v"
 """JSON follows: what came out for a control."""
 
@@ -121,7 +125,15 @@ def _foresee(verdict: Verdict) -> None:
 def main(asked: Asked) -> None:
     """Evaluate what comes, until nothing more does."""
     threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
-    store = QuadStore.open(Path(asked.store))
+    path = Path(asked.store)
+    try:
+        with told_of(path):
+            _evaluate(asked, QuadStore.open(path))
+    except StoreDamaged as error:
+        send(sys.stdout.buffer, [DAMAGED + str(error).encode()])
+
+
+def _evaluate(asked: Asked, store: QuadStore) -> None:
     send(sys.stdout.buffer, [READY])
     chunks, loaded = codec.Chunks(), threading.Event()
 

@@ -196,6 +196,7 @@ heartbeats = st.builds(
         obstacle=names,
     ),
     unsaid=names,
+    set_aside=names,
 )
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
 rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=st.none() | longs)

@@ -28,10 +28,19 @@ def test_heartbeats_of_the_first_schema_are_read(beat: Heartbeat) -> None:
     """And an old reader that takes the new schema from the registry finds all that it knows in it."""
     newest = wire.HEARTBEAT if beat.catching_up is None else wire.HEARTBEAT_4
     newest = wire.HEARTBEAT_5 if beat.unsaid else newest
+    newest = wire.HEARTBEAT_6 if beat.set_aside else newest
     new, old = wire._schema(newest), wire._schema(wire.HEARTBEAT_1)
     record = wire._reader(io.BytesIO(codec.encode_heartbeat(beat)[wire._HEADER :]), new, old)
     known = replace(
-        beat, store="", scrub=None, scrub_failure="", mend="", epoch=0, catching_up=None, unsaid=""
+        beat,
+        store="",
+        scrub=None,
+        scrub_failure="",
+        mend="",
+        epoch=0,
+        catching_up=None,
+        unsaid="",
+        set_aside="",
     )
     assert codec.decode(wire.write(wire.HEARTBEAT_1, record)) == known
 

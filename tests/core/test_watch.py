@@ -217,6 +217,16 @@ def test_why_it_cannot_be_rebuilt_is_told() -> None:
     assert "remove its data-dir" in advice
 
 
+def test_what_was_set_aside_is_told_until_it_is_removed() -> None:
+    cluster = Cluster(effect(1), effect(2))
+    aside = replace(beat("a", 2), set_aside="/d/quads.damaged-1 was set aside: Corruption in 000014.sst")
+    assert cluster.run(1, aside) == ["store-set-aside a 2"]
+    told = cluster.watch.alarms.all()[0].as_json()
+    assert told["reason"] == aside.set_aside
+    assert "remove it" in told["what_to_do"]
+    assert cluster.run(1, beat("a", 2)) == []
+
+
 def scrubbed(index: int, found: int, expected: int) -> Scrub:
     return Scrub(index=index, at=0, expected=state(expected), found=state(found), quads=3)
 

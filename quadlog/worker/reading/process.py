@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from quadlog.core.lines import ChangeLines
 from quadlog.core.signature import render
-from quadlog.errors import QuadlogError, QueryStopped
+from quadlog.damage import told_of
+from quadlog.errors import QuadlogError, QueryStopped, StoreDamaged
 from quadlog.hiding import Dataset
 from quadlog.quadquery import too_many_rows
 from quadlog.quadstore import QuadStore
@@ -87,7 +88,7 @@ class Reading:
 
     def run(self) -> None:
         """Until the worker is gone."""
-        self._say(Kind.READY, {"index": self._applied.index})
+        _say(self._channel, Kind.READY, {"index": self._applied.index})
         for kind, body in self._frames():
             if kind is Kind.EFFECTS:
                 self._take(*pickle.loads(body))  # noqa: S301  of our own worker
@@ -136,11 +137,15 @@ class Reading:
                 answer.write_to(output)
             output.end()
         except QuadlogError as error:
-            said = {"error": type(error).__name__, "message": str(error), "retry_after": error.retry_after}
-            self._say(Kind.ERROR, said)
+            _say(self._channel, Kind.ERROR, _error(error))
 
-    def _say(self, kind: Kind, value: object) -> None:
-        self._channel.sendall(framed(kind, json.dumps(value).encode()))
+
+def _say(channel: socket.socket, kind: Kind, value: object) -> None:
+    channel.sendall(framed(kind, json.dumps(value).encode()))
+
+
+def _error(error: QuadlogError) -> dict[str, object]:
+    return {"error": type(error).__name__, "message": str(error), "retry_after": error.retry_after}
 
 
 def _dump_headers(applied: Applied) -> dict[str, str]:
@@ -159,9 +164,13 @@ def main() -> None:
     )  # Ctrl-C goes to the worker as well, and the worker ends this
     with suppress(OSError):  # no /proc here; or less memory is left than anything else
         Path("/proc/self/oom_score_adj").write_text("1000")
-    store = QuadStore.open(Path(sys.argv[1]))
+    path = Path(sys.argv[1])
     with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):
-        Reading(store, channel).run()
+        try:
+            with told_of(path):
+                Reading(QuadStore.open(path), channel).run()
+        except StoreDamaged as error:  # the worker has the same files
+            _say(channel, Kind.ERROR, _error(error))
 
 
 if __name__ == "__main__":
