@@ -108,6 +108,11 @@ class Server:
             log.error("what runs beside the server failed", exc_info=error)
             self.fail(str(error))
 
+    @property
+    def reason(self) -> str:
+        """Why the process has to end; empty: it was told to, or goes on."""
+        return self._reason or ""
+
     def fail(self, reason: str) -> None:
         """End the process, from any thread: going on would break a promise."""
         if self._reason is None:

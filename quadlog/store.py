@@ -33,6 +33,7 @@ from quadlog.core.incarnations import CHANCE_BYTES, new_incarnation
 from quadlog.core.messages import POST_LIMIT, Durable
 from quadlog.core.model import HASH_SIZE, START, Pair, Point
 from quadlog.core.records import Cut, Handover, Reached, Seed, Term
+from quadlog.damage import refuse_damage
 from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint, visit
 from quadlog.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
@@ -103,6 +104,7 @@ class MasterStore:
 
         Raises:
             SetupError: another process holds it, or it cannot be made.
+            StoreDamaged: its files are damaged.
 
         """
         options = Options(raw_mode=True)
@@ -114,6 +116,7 @@ class MasterStore:
             families = {name: Options(raw_mode=True) for name in FAMILIES}
             self._db = Rdict(str(path), options, families, access_type=AccessType.read_write())
         except Exception as error:
+            refuse_damage(error, path)
             message = (
                 f"{path} cannot be opened: {error}. Is another master running on it? Stop it, or set data-dir"
             )

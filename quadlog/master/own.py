@@ -12,8 +12,10 @@ import structlog
 
 from consumers import rounds
 from quadlog.anchors import Anchor, Gap
+from quadlog.aside import set_aside
 from quadlog.broker import STARTING_S, Admin, backwards, beginning_of, end_of, records_between
-from quadlog.errors import ForeignRecord, SetupError, TopicLost
+from quadlog.damage import is_damage
+from quadlog.errors import ForeignRecord, SetupError, StoreDamaged, TopicLost
 from quadlog.master.foreign import understood
 from quadlog.master.sites import Sites
 from quadlog.master.superseded import marked, unmark
@@ -23,7 +25,8 @@ from quadlog.topic_settings import config_of, rules_of
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from quadlog.core.model import Post
     from quadlog.ports import Record
@@ -43,6 +46,8 @@ FLYING_S: Final = 0.5
 """What a process said that was just killed may still arrive for so long."""
 IDLE_ROUNDS: Final = 2.5
 """Within which a master that lives has posted."""
+DAMAGE: Final = "rocksdb-damage"
+"""A file in a master's data-dir: what a master met that ran.  At its next start the store is set aside."""
 _VOID: Final = "rocksdb.void"
 """What a rebuild made void; the newest one is kept."""
 
@@ -66,6 +71,7 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
     Raises:
         TopicLost: they are not, and nobody rebuilt them.
+        StoreDamaged: its store is, and cannot be set aside.
         SetupError: another process holds the store, or it cannot be made; or this master has no disk, and the topics
             are another cluster's, or another process posts as this master.
         Unavailable: no broker answers.
@@ -78,7 +84,7 @@ def open_store(settings: MasterSettings) -> MasterStore:
     if mark is not None:
         said = Said(mark, 0) if said is None else max(said, Said(mark, 0))
     newest = None if said is None else said.incarnation
-    store = MasterStore(path, before=lambda: _before(settings, topics, newest))
+    store = _opened(settings, path, lambda: _before(settings, topics, newest))
     if said is None or said <= Said(store.incarnation, store.sequence):
         if losses := lost_topics(settings, store):
             store.close()
@@ -147,6 +153,38 @@ def _refuse_a_living_twin(settings: MasterSettings, topics: Topics) -> None:
                 " 'node-id', or stop the other one. Nothing was changed"
             )
         end = max(end, now_end)
+
+
+def note_damage(settings: MasterSettings, reason: str) -> None:
+    """Where a master ended because of its store: that may open without a complaint, and is set aside all the same."""
+    if is_damage(reason):
+        path = settings.data_dir / STORE
+        path.with_name(DAMAGE).write_text(f"{reason}\n")
+        log.error("store_damaged", directory=str(path), error=reason, what_to_do="start this master again")
+
+
+def _refuse_marked(mark: Path) -> None:
+    if mark.exists():
+        raise StoreDamaged(mark.read_text().strip())
+
+
+def _opened(settings: MasterSettings, path: Path, before: Callable[[], bytes | None]) -> MasterStore:
+    """A damaged one is set aside, and this master begins as one that lost its disk: others know what it promised."""
+    mark = path.with_name(DAMAGE)
+    try:
+        _refuse_marked(mark)
+        return MasterStore(path, before=before)
+    except StoreDamaged as error:
+        if all(peer.dc == settings.dc for peer in settings.peer.values()):
+            raise StoreDamaged(
+                f"{path} is damaged ({error}), and no other data centre knows what this master promised: nothing was"
+                " changed. Restore its data-dir from a backup of that disk; or begin a new repository, and import what"
+                " `quadlog export` or a backup of a worker has"
+            ) from error
+        set_aside(path, error)
+        mark.unlink(missing_ok=True)
+        log.warning("this master begins as one that lost its disk", reason="its store was damaged")
+        return MasterStore(path, before=before)
 
 
 def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> bytes | None:

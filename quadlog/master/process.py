@@ -19,7 +19,7 @@ from quadlog.master.doors import Doors
 from quadlog.master.events import Lacking, Recognised
 from quadlog.master.foreign import understood
 from quadlog.master.inbox import Inbox
-from quadlog.master.own import open_store, prepare_topics
+from quadlog.master.own import note_damage, open_store, prepare_topics
 from quadlog.master.seeding import Seeding
 from quadlog.master.sites import Sites
 from quadlog.master.sources import Sources
@@ -97,6 +97,7 @@ class MasterProcess:
             self.effects.close()
             self.outlet.close()
             self.store.close()
+            note_damage(self.settings, self.server.reason)
 
     def _start_node(self) -> int:
         """Have the node go on in the agreed topic where it was; returns up to where that was read."""

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.applied import Applied
+from quadlog.aside import ORIGIN, stores_set_aside
 from quadlog.damage import told_of
 from quadlog.errors import QuadlogError
 from quadlog.parcel import Label, Unpacker
 from quadlog.quaddir import FILES, new_reserved_graph
 from quadlog.quadstore import QuadStore
-from quadlog.worker.aside import ORIGIN, stores_set_aside
 from quadlog.worker.mend import QUADS, put_aside
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Coming:
         store = QuadStore.open(new)
         try:
             found = store.applied
-            if stores_set_aside(data_dir):
+            if stores_set_aside(data_dir / QUADS):
                 self._prove(store, new)
         finally:
             store.close()

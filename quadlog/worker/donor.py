@@ -61,8 +61,6 @@ PATIENCE_S: Final = 30.0
 """After which one that takes nothing any more is not waited for."""
 KEPT_S: Final = 600.0
 """How long a copy stays after its last byte was sent: it holds files that the store does not need any more."""
-GIVEN: Final = "copies-out"
-"""In a worker's data-dir."""
 _SAID: Final = "copy.json"
 _STORE: Final = "store"
 

@@ -12,12 +12,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from quadlog.answers import handle_error
+from quadlog.aside import told_set_aside
 from quadlog.clock import now
 from quadlog.core.model import Point
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.core.signature import as_bytes
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.worker.aside import told_set_aside
+from quadlog.worker.mend import QUADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +106,7 @@ class Early:
             store=self._store,
             epoch=applied.rewound,
             catching_up=look() if look is not None else None,
-            set_aside=told_set_aside(settings.data_dir),
+            set_aside=told_set_aside(settings.data_dir / QUADS),
         )
 
     async def _status(self, request: Request) -> Response:

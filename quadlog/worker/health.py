@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quadlog.worker.aside import stores_set_aside, told_set_aside
+from quadlog.aside import stores_set_aside, told_set_aside
+from quadlog.worker.mend import QUADS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,15 +32,15 @@ class Health:
     def __post_init__(self) -> None:
         """Look which stores are set aside; the process ends before there is another one."""
         if self.data_dir is not None:
-            self._kept = stores_set_aside(self.data_dir)
-            self._aside = told_set_aside(self.data_dir)
+            self._kept = stores_set_aside(self.data_dir / QUADS)
+            self._aside = told_set_aside(self.data_dir / QUADS)
 
     @property
     def set_aside(self) -> str:
         """Which damaged stores are set aside, and why; empty: none, or an operator removed them."""
         if self.data_dir is not None and not all(path.exists() for path in self._kept):
-            self._kept = stores_set_aside(self.data_dir)
-            self._aside = told_set_aside(self.data_dir)
+            self._kept = stores_set_aside(self.data_dir / QUADS)
+            self._aside = told_set_aside(self.data_dir / QUADS)
         return self._aside
 
     def scrub_behind(self, rewound: int) -> Scrub | None:

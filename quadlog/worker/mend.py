@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from quadlog.aside import set_aside
 from quadlog.broker import beginning_of
 from quadlog.clock import wall
 from quadlog.errors import Forbidden, Unavailable
@@ -29,6 +30,9 @@ log = structlog.get_logger()
 QUADS: Final = "quads"
 """The store, in a worker's data-dir."""
 
+GIVEN: Final = "copies-out"
+SCRUB: Final = "scrub"
+"""Copies that are given to another worker, and that are counted; in a worker's data-dir, too."""
 _WRONG: Final = "quads.wrong"
 _LAST: Final = "last-rebuild"
 
@@ -111,6 +115,13 @@ def put_aside(data_dir: Path) -> None:
     """Have no store; the next start removes the old one."""
     tidy(data_dir)
     (data_dir / QUADS).rename(data_dir / _WRONG)
+
+
+def set_damaged_aside(data_dir: Path, error: BaseException | str) -> None:
+    """Begin without a store at the next start, as `set_aside` has it; copies of the same files go."""
+    set_aside(data_dir / QUADS, error)
+    for copies in (GIVEN, SCRUB):
+        shutil.rmtree(data_dir / copies, ignore_errors=True)
 
 
 def empty(data_dir: Path) -> None:

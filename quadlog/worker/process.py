@@ -12,6 +12,7 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import failpoints
 from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, backwards, end_of, why_full
+from quadlog.damage import is_damage
 from quadlog.errors import StoreDamaged
 from quadlog.packing import Compression, speed_of
 from quadlog.quadstore import QuadStore
@@ -19,9 +20,8 @@ from quadlog.server import Server
 from quadlog.topics import Topics
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
-from quadlog.worker.aside import set_aside, set_aside_if_damaged
 from quadlog.worker.catching_up import CatchingUp
-from quadlog.worker.donor import GIVEN, Donor
+from quadlog.worker.donor import Donor
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.early import Early
 from quadlog.worker.fed import Fed
@@ -29,7 +29,7 @@ from quadlog.worker.feed import Feed
 from quadlog.worker.full import Full
 from quadlog.worker.health import Health
 from quadlog.worker.host import Host, Mouths
-from quadlog.worker.mend import QUADS, Mender, empty, tidy
+from quadlog.worker.mend import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
 from quadlog.worker.rates import RatesFile, Stretch
 from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
@@ -96,7 +96,7 @@ class WorkerProcess:
         )
         self._scrubber: Final = Scrubber(
             self._store,
-            settings.data_dir / "scrub",
+            settings.data_dir / SCRUB,
             self._health,
             period=settings.scrub_period,
             share=settings.scrub_share,
@@ -202,7 +202,7 @@ class WorkerProcess:
         if self._fed.wanted:
             self._fed.put_aside()
         elif damage := self._store.damage.reason:
-            set_aside(self._settings.data_dir, damage)
+            set_damaged_aside(self._settings.data_dir, damage)
         elif self._mender.wanted:
             empty(self._settings.data_dir)
         elif self._seedbed.wanted:
@@ -223,5 +223,7 @@ def run(settings: WorkerSettings) -> int:
     try:
         return WorkerProcess(settings).run()
     except (RuntimeError, StoreDamaged) as error:
-        set_aside_if_damaged(settings.data_dir, error)
+        if not is_damage(error):
+            raise
+        set_damaged_aside(settings.data_dir, error)
         begin_anew()

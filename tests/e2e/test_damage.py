@@ -43,7 +43,8 @@ def removed(cluster: Cluster, worker: str) -> None:
 
 def check_that_it_has_another_one(cluster: Cluster, worker: str, before: dict[str, Any]) -> None:
     [directory] = until(lambda: aside(cluster, worker))
-    alarm = until(lambda: raised(cluster, worker))
+    until(lambda: raised(cluster, worker) is not None)
+    alarm = raised(cluster, worker) or {}
     assert str(directory) in alarm["reason"]
     assert cluster.lab.states()[worker] == "running"
     assert cluster.update(f"INSERT DATA {{ <urn:{name()}> <urn:p> 1 }}", master=1).status_code == 204

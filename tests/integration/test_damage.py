@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog import aside
+from quadlog.aside import set_aside, stores_set_aside, told_set_aside
 from quadlog.backing_up import run_backup
 from quadlog.damage import Damage, is_damage
 from quadlog.errors import SetupError, StoreDamaged, Unavailable
+from quadlog.master import own
 from quadlog.quaddir import open_locked
 from quadlog.quadstore import QuadStore
-from quadlog.settings import MIB, WorkerSettings
-from quadlog.worker import aside, process, scrub
-from quadlog.worker.aside import set_aside, stores_set_aside, told_set_aside
+from quadlog.settings import MIB, MasterSettings, WorkerSettings
+from quadlog.store import MasterStore
+from quadlog.worker import process, scrub
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.health import Health
 from quadlog.worker.limits import Limits
@@ -178,13 +181,13 @@ def test_a_worker_sets_it_aside_and_begins_without_one(data: Path, monkeypatch: 
     found = sorted(path.name for path in (data / QUADS / "quads").iterdir())
     with pytest.raises(Anew):
         run_worker(data, monkeypatch)
-    [kept] = stores_set_aside(data)
+    [kept] = stores_set_aside(data / QUADS)
     assert sorted(path.name for path in data.iterdir()) == [kept.name]
     assert set(found) <= {path.name for path in (kept / "quads").iterdir()}  # nothing of it is lost
-    assert f"{kept} was set aside: " in told_set_aside(data)
-    assert tables(kept / "quads")[0].name in told_set_aside(data)
+    assert f"{kept} was set aside: " in told_set_aside(data / QUADS)
+    assert tables(kept / "quads")[0].name in told_set_aside(data / QUADS)
     run_worker(data, monkeypatch)  # and goes on with a new one
-    assert stores_set_aside(data) == [kept]
+    assert stores_set_aside(data / QUADS) == [kept]
 
 
 def test_what_is_no_damage_ends_the_process_and_touches_nothing(
@@ -202,27 +205,27 @@ def test_what_is_no_damage_ends_the_process_and_touches_nothing(
 def test_the_one_after_it_is_not_set_aside_within_minutes(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_aside(data, "Corruption: first")
+    set_aside(data / QUADS, "Corruption: first")
     filled(data / QUADS, 10).close()
     (data / QUADS / aside.ORIGIN).write_text("http://donor\n")
     with pytest.raises(StoreDamaged, match=r"disk of .* replaced, or http://donor gave a damaged copy"):
-        set_aside(data, "Corruption: second")
+        set_aside(data / QUADS, "Corruption: second")
     assert (data / QUADS).exists()
     monkeypatch.setattr(aside, "AGAIN_S", 0.0)
     monkeypatch.setattr(aside, "_TIME", "later")
-    set_aside(data, "Corruption: second")
+    set_aside(data / QUADS, "Corruption: second")
     filled(data / QUADS, 10).close()
     with pytest.raises(StoreDamaged, match=r"Look at the disk of .*, remove them"):
-        set_aside(data, "Corruption: third")
+        set_aside(data / QUADS, "Corruption: third")
     assert (data / QUADS).exists()
-    assert len(stores_set_aside(data)) == aside.KEPT
+    assert len(stores_set_aside(data / QUADS)) == aside.KEPT
 
 
 def test_an_alarm_tells_of_it_until_somebody_removes_it(data: Path) -> None:
-    set_aside(data, "Corruption: in 000014.sst")
+    set_aside(data / QUADS, "Corruption: in 000014.sst")
     health = Health(data)
     assert "000014.sst" in health.set_aside
-    shutil.rmtree(stores_set_aside(data)[0])
+    shutil.rmtree(stores_set_aside(data / QUADS)[0])
     assert health.set_aside == ""
     assert Health(data).set_aside == Health().set_aside == ""
 
@@ -416,3 +419,72 @@ def test_no_backup_of_a_damaged_store(tmp_path: Path) -> None:
     with giving(store, tmp_path / "out") as giver, pytest.raises(StoreDamaged, match="take another worker"):
         run_backup(tmp_path / "backups", giver.url, print)
     assert not list((tmp_path / "backups").glob("*dc1*"))
+
+
+# --- a master's ---------------------------------------------------------------------------------------------
+
+
+def master_settings(data: Path, *, others: bool = True) -> MasterSettings:
+    peer = {"id": "dc2-m1", "dc": "dc2", "url": "http://127.0.0.1:1", "kafka": "127.0.0.1:1"}
+    return MasterSettings.model_validate(
+        {
+            "node_id": "dc1-m1",
+            "dc": "dc1",
+            "kafka": "127.0.0.1:1",
+            "data_dir": data,
+            "port": 1,
+            "master_url": "http://127.0.0.1:1",
+            "peer": {"1": peer} if others else {},
+        }
+    )
+
+
+def master_store(data: Path) -> tuple[Path, bytes]:
+    """In files, and its incarnation."""
+    path = data / own.STORE
+    store = MasterStore(path)
+    incarnation = store.incarnation
+    store.close()
+    MasterStore(path).close()
+    return path, incarnation
+
+
+MASTER_HARMS: dict[str, Callable[[Path], object]] = {
+    "CURRENT written over": lambda path: (path / "CURRENT").write_text("xx"),
+    "the manifest": lambda path: harm_all(path, "MANIFEST-*"),
+    "the manifest gone": lambda path: remove_all(path, "MANIFEST-*"),
+    "tables gone": lambda path: remove_all(path, "*.sst"),
+    "met while it ran": lambda path: own.note_damage(
+        master_settings(path.parent), "Corruption: block checksum mismatch in 000014.sst"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MASTER_HARMS)
+def test_a_master_sets_it_aside_and_is_another_incarnation(tmp_path: Path, name: str) -> None:
+    path, incarnation = master_store(tmp_path)
+    MASTER_HARMS[name](path)
+    again = own._opened(master_settings(tmp_path), path, lambda: incarnation)
+    assert again.incarnation > incarnation
+    again.close()
+    [kept] = stores_set_aside(path)
+    assert (kept / aside.SAID).exists()
+    own._opened(master_settings(tmp_path), path, lambda: None).close()  # and is not set aside again
+    assert stores_set_aside(path) == [kept]
+
+
+def test_the_only_master_there_is_keeps_it(tmp_path: Path) -> None:
+    path, _ = master_store(tmp_path)
+    (path / "CURRENT").write_text("xx")
+    before = sorted(file.name for file in path.iterdir())
+    with pytest.raises(StoreDamaged, match="no other data centre knows what this master promised"):
+        own._opened(master_settings(tmp_path, others=False), path, lambda: None)
+    assert sorted(file.name for file in path.iterdir() if not file.name.startswith("LOG")) == [
+        name for name in before if not name.startswith("LOG")
+    ]
+
+
+def test_what_ended_a_master_otherwise_leaves_its_store(tmp_path: Path) -> None:
+    own.note_damage(master_settings(tmp_path), "no Kafka broker answers")
+    own.note_damage(master_settings(tmp_path), "")
+    assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Setting aside: a damaged store is renamed next to its place, and the worker gets another one.
+"""Setting aside: a damaged store is renamed next to its place, and its process gets another one.
 
     quads.damaged-20260301T040000Z/
         damaged.json     what was found
@@ -10,7 +10,6 @@ Nothing here deletes it: an operator does.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -18,10 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.clock import wall
-from quadlog.damage import is_damage
 from quadlog.errors import StoreDamaged
-from quadlog.worker.donor import GIVEN
-from quadlog.worker.mend import QUADS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,23 +34,20 @@ ORIGIN: Final = "copied-from"
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
-def set_aside(data_dir: Path, error: BaseException | str) -> Path:
-    """Rename the store, which no process has open.  A death between any two steps leaves the old name or the new one.
+def set_aside(store: Path, error: BaseException | str) -> Path:
+    """Rename a store, which no process has open.  A death between any two steps leaves the old name or the new one.
 
     Raises:
         StoreDamaged: it stays, because it would not be the only one; says what to do.
 
     """
-    store, kept, moment = data_dir / QUADS, stores_set_aside(data_dir), wall()
-    reason = str(error)
+    kept, moment, reason = stores_set_aside(store), wall(), str(error)
     if why := _obstacle(store, kept, moment):
         raise StoreDamaged(f"{store} is damaged ({reason}) and is not set aside: {why}")
-    directory = data_dir / f"{QUADS}.damaged-{time.strftime(_TIME, time.gmtime(moment / 1000))}"
+    directory = store.with_name(f"{store.name}.damaged-{time.strftime(_TIME, time.gmtime(moment / 1000))}")
     with suppress(OSError):  # the disk may be full
         (store / SAID).write_text(json.dumps({"at": moment, "reason": reason}) + "\n")
     store.rename(directory)
-    for copies in (GIVEN, "scrub"):  # of the same files
-        shutil.rmtree(data_dir / copies, ignore_errors=True)
     log.error("store_set_aside", directory=str(directory), error=reason, kept=len(kept) + 1)
     return directory
 
@@ -62,27 +55,27 @@ def set_aside(data_dir: Path, error: BaseException | str) -> Path:
 def _obstacle(store: Path, kept: list[Path], moment: int) -> str:
     names = " and ".join(map(str, kept))
     if len(kept) >= KEPT:
-        return f"{names} were set aside before. Look at the disk of {store}, remove them, and start this worker again"
+        return f"{names} were set aside before. Look at the disk of {store}, remove them, and start this process again"
     for newest in kept[-1:]:
         since = (moment - _reported(newest)[0]) / 1000
         if since < AGAIN_S:
             origin = _origin(store)
             return (
                 f"{newest} was set aside {since:.0f} s ago, and its successor is damaged, too. The disk of {store}"
-                f" is to be replaced{f', or {origin} gave a damaged copy' if origin else ''}. Give this worker another"
-                f" data-dir, or remove {newest} and {store}, and start it again"
+                f" is to be replaced{f', or {origin} gave a damaged copy' if origin else ''}. Set another data-dir,"
+                f" or remove {newest} and {store}, and start this process again"
             )
     return ""
 
 
-def stores_set_aside(data_dir: Path) -> list[Path]:
-    """The oldest first."""
-    return sorted(path for path in data_dir.glob(f"{QUADS}.damaged-*") if path.is_dir())
+def stores_set_aside(store: Path) -> list[Path]:
+    """Of the store in this place, the oldest first."""
+    return sorted(path for path in store.parent.glob(f"{store.name}.damaged-*") if path.is_dir())
 
 
-def told_set_aside(data_dir: Path) -> str:
+def told_set_aside(store: Path) -> str:
     """What an alarm says of them; empty: there are none."""
-    return "; ".join(f"{path} was set aside: {_reported(path)[1]}" for path in stores_set_aside(data_dir))
+    return "; ".join(f"{path} was set aside: {_reported(path)[1]}" for path in stores_set_aside(store))
 
 
 def _reported(directory: Path) -> tuple[int, str]:
@@ -99,16 +92,3 @@ def _origin(store: Path) -> str:
     with suppress(OSError):
         return (store / ORIGIN).read_text().strip()
     return ""
-
-
-def set_aside_if_damaged(data_dir: Path, error: Exception) -> None:
-    """What ends the process may be damage of the store.
-
-    Raises:
-        StoreDamaged: it is, and the store stays.
-        Exception: it is not.
-
-    """
-    if not is_damage(error):
-        raise error
-    set_aside(data_dir, error)
