@@ -152,15 +152,20 @@ class Chunks:
 
     UNFINISHED: Final = 64
     """Sets kept waiting; the oldest is forgotten first."""
+    ABANDONED: Final = 2
+    """Sets whose writer went on with something else, and that are kept all the same: that may have been a record of
+    before, repeated by a broker, a mirror or a tool."""
 
     def __init__(self) -> None:
         """Start with nothing half said."""
         self._sets: dict[Any, dict[int, tuple[Said, int]]] = {}
+        self._abandoned: dict[Any, None] = {}
+        """Names of sets that nobody counts on, the oldest first."""
 
     @property
     def unfinished(self) -> int:
-        """Sets that still miss a chunk."""
-        return len(self._sets)
+        """Sets that still miss a chunk which is to come."""
+        return len(self._sets) - len(self._abandoned)
 
     def join(
         self, value: bytes, *, part: Part | None = None, writer: bytes | None = None, at: int = -1
@@ -175,19 +180,27 @@ class Chunks:
         said, chunk, chunks = part or decode_chunk(value)
         name = (writer, _part_of(said), chunks) if chunks > 1 else None
         if writer is not None and self._sets:
-            self._sets = {
-                part: found for part, found in self._sets.items() if part[0] != writer or part == name
-            }
+            self._abandon([other for other in self._sets if other[0] == writer and other != name])
         if name is None:
             return self._whole([(said, at)])
+        self._abandoned.pop(name, None)
         parts = self._sets.setdefault(name, {})
         parts[chunk] = self._kept(said), at
         if len(parts) < chunks:
             if len(self._sets) > self.UNFINISHED:
-                del self._sets[next(iter(self._sets))]
+                self._forget(next(iter(self._sets)))
             return None
         del self._sets[name]
         return self._whole([parts[number] for number in range(chunks)])
+
+    def _abandon(self, names: Iterable[Any]) -> None:
+        self._abandoned |= dict.fromkeys(names)
+        while len(self._abandoned) > self.ABANDONED:
+            self._forget(next(iter(self._abandoned)))
+
+    def _forget(self, name: Any) -> None:  # noqa: ANN401 - any hashable name will do
+        del self._sets[name]
+        self._abandoned.pop(name, None)
 
     def _kept(self, said: Said) -> Said:
         """What is to be remembered of a chunk until the others are there."""
