@@ -53,6 +53,8 @@ class AlarmName(StrEnum):
     DELETED = "log-records-deleted"
     """Something else than a master deleted the oldest records of the agreed or the effects topic."""
 
+    LOST = "source-lost"
+    """Of a muted data centre: the one that it copies has other topics now, or they went back."""
     WENT_BACK = "peer-topic-went-back"
     """Topics of another data centre do not go on where they were read up to."""
 
@@ -74,6 +76,7 @@ WHAT_TO_DO: Final = {
         " max.message.bytes (1000000), its broker's disk, quotas and ACLs; another data centre evaluates meanwhile"
     ),
     AlarmName.UNFOLLOWED: "look at the way to that Kafka; it goes on by itself where it was",
+    AlarmName.LOST: "what the reason says: until then nothing is copied, and reads show the state of before",
     AlarmName.WENT_BACK: (
         "nothing here: what was read is kept. In that data centre: have that Kafka back as it was, or stop all masters"
         " and workers there and run `quadlog dc rebuild --config MASTER.toml` once"

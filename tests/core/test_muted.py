@@ -8,6 +8,7 @@ import pytest
 
 from consumers.agreed import AgreedConsumer
 from consumers.effects import epoch_of
+from quadlog.clock import now
 from quadlog.core.model import START, Point
 from quadlog.core.records import Rewind
 from quadlog.envelope import EPOCH, MIRRORED, MIRRORED_FROM
@@ -202,3 +203,22 @@ def test_the_keeper_follows_cuts_and_effects() -> None:
     assert keeper.ledger.index == 4
     assert keeper.chain_at(4) == effect(4).entry_chain
     assert keeper.chain_at(9) is None
+
+
+def test_when_the_source_is_lost_nothing_more_is_copied_and_that_is_told() -> None:
+    topic = Topic()
+    mirror = Mirror(topic, "own", source="dc1", at=0)
+    records = with_a_cut()
+    mirror.hear(records[:2])
+    mirror.stop()
+    mirror.hear(records[2:])
+    assert len(topic.records) == 2
+    hands = Hands(knock=lambda _: None, mend=lambda _, __: None, sow=lambda _: None)
+    keeper = Keeper(Topics("main", "dc3"), Crew(timeout_ms=1_000), hands, source="dc1", max_lag_ms=1_000)
+    keeper.source_says({})
+    keeper.source_lost("main.dc1.agreed, which is followed, is gone")
+    keeper.source_lost("and more")
+    keeper.look(now())
+    assert [(alarm.trouble.name, alarm.trouble.reason) for alarm in keeper.alarms()] == [
+        ("source-lost", "main.dc1.agreed, which is followed, is gone")
+    ]

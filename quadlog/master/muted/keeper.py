@@ -57,6 +57,9 @@ class Keeper:
         self.unheard_since: float | None = now().steady
         """Since when the source does not answer; None: it does.  Milliseconds of the steady clock."""
 
+        self._lost = ""
+        """Why nothing is copied any more."""
+
     @property
     def shown(self) -> int:
         """Reads of a session go on where the furthest worker is: nothing was acknowledged here."""
@@ -119,6 +122,10 @@ class Keeper:
         elif self.unheard_since is None:
             self.unheard_since = now().steady
 
+    def source_lost(self, reason: str) -> None:
+        """What is followed is not what was copied any more."""
+        self._lost = self._lost or reason
+
     def look(self, moment: Now, more: Iterable[Trouble] = ()) -> None:
         """See now and then what is wrong; `more`: what else is."""
         with self._lock:
@@ -129,5 +136,9 @@ class Keeper:
                 reason = f"{self._source} is followed, and its Kafka does not answer"
                 troubles.append(
                     Trouble(name=AlarmName.UNFOLLOWED, worker=None, index=self.agreed, reason=reason)
+                )
+            if self._lost:
+                troubles.append(
+                    Trouble(name=AlarmName.LOST, worker=None, index=self.agreed, reason=self._lost)
                 )
             self._own.set(troubles, moment.wall)

@@ -83,11 +83,16 @@ class Mirror:
         self._source: Final = source.encode()
         self.at = at
         """Offset in the source of the next record to be copied."""
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Copy nothing more, from any thread: what is read now is another history."""
+        self._is_stopped = True
 
     def hear(self, records: Sequence[Record]) -> None:
         """Copy what comes next; what was copied before is passed over."""
         for record in records:
-            if record.offset < self.at:
+            if record.offset < self.at or self._is_stopped:
                 continue
             copied = [(MIRRORED, str(record.offset).encode()), (MIRRORED_FROM, self._source)]
             self._outlet.produce(

@@ -132,13 +132,12 @@ class MutedProcess:
             try:
                 self._followed.recognise(topic, identity, is_other)
             except TopicLost as lost:
-                self._server.fail(f"TopicLost: {lost}")
-                raise
+                self._stop_copying(lost)
 
         def lacks(topic: str, gap: Gap) -> None:
-            self._server.fail(f"TopicLost: {TopicLost(f'{topic}, which is followed, {gap}')}")
+            self._stop_copying(TopicLost(f"{topic}, which is followed, {gap}"))
 
-        watched = Watched({topic: self._followed.known(topic)}, recognised, lacks)
+        watched = Watched({topic: self._followed.known(topic)}, recognised, lacks, is_vital=False)
         tail = KafkaTail(
             self._their_kafka,
             client=name,
@@ -148,6 +147,12 @@ class MutedProcess:
             watched=watched,
         )
         return tail.start({topic: mirror.at})
+
+    def _stop_copying(self, lost: TopicLost) -> None:
+        """The topics here are not the beginning of what is followed any more: they stay as they are, and are served."""
+        for mirror in self._mirrors.values():
+            mirror.stop()
+        self._keeper.source_lost(str(lost))
 
     def _keep(self, what: object) -> None:
         assert callable(what)
@@ -162,12 +167,7 @@ class MutedProcess:
             self._keeper.look(now(), self._monitor.troubles)
 
     def _ask(self) -> None:
-        """How far the source is.
-
-        Raises:
-            TopicLost: it is shorter than what was copied.
-
-        """
+        """How far the source is."""
         while not self._ended.wait(ASK_S):
             behind: dict[str, int] = {}
             for topic, mirror in self._mirrors.items():
@@ -177,8 +177,10 @@ class MutedProcess:
                 except Unavailable:
                     break
                 if end < at:
-                    raise TopicLost(
-                        f"{topic}, which is followed, ends at offset {end}, and was copied up to {at}"
+                    self._stop_copying(
+                        TopicLost(
+                            f"{topic}, which is followed, ends at offset {end}, and was copied up to {at}"
+                        )
                     )
                 behind[topic] = max(0, end - mirror.at)
             self._keeper.source_says(behind if len(behind) == len(self._mirrors) else None)
