@@ -25,19 +25,11 @@ VIA: Final = "Quadlog-Via"
 """What a master tells a worker: whose read it passes on, and its own id."""
 
 CUT: Final = b"\n<this-answer-is-incomplete"
-"""An IRI that does not end: an error to every parser of these formats, wherever it stands."""
+"""What ends an answer that failed: an error to every parser, wherever it stands.  It begins a tag of XML or an IRI, and
+ends neither; without it a parser may take statements up to the end of a line, or of an element, for a document."""
 
-CUTS: Final = {
-    "application/n-triples": CUT,
-    "application/n-quads": CUT,
-    "text/plain": CUT,
-    "text/turtle": CUT,
-    "application/trig": CUT,
-    "text/tab-separated-values": CUT,
-    "text/csv": b'\r\n"this answer is incomplete',
-}
-"""What ends an answer that failed, where a part of a document may be a document.  Of CSV it is a quoted field without
-its end.  JSON and XML are unterminated by themselves."""
+CUT_OF_CSV: Final = b'\r\n"this answer is incomplete'
+"""A quoted field without its end: all that CSV has for an error."""
 
 FINAL: Final = "Quadlog-Final"
 """Of an error that another worker would answer with, too."""
@@ -99,8 +91,8 @@ class Streamed(StreamingResponse):
         except QuadlogError as error:
             log.warning("an answer was broken off", reason=str(error))
             if "content-length" not in self.headers:
-                media_type = self.headers.get("content-type", "").partition(";")[0]
-                cut = CUTS.get(media_type, b"")
+                is_csv = self.headers.get("content-type", "").startswith("text/csv")
+                cut = CUT_OF_CSV if is_csv else CUT
                 await send({"type": "http.response.body", "body": cut, "more_body": True})
 
 

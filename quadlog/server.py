@@ -60,7 +60,7 @@ class Server:
 
     def run(self, app: Any, *, beside: Sequence[Beside] = ()) -> int:  # noqa: ANN401 - any ASGI application
         """Serve `app`, and run what is `beside` it until then.  0 when told to stop, 1 when failed."""
-        config = _config(app, shutdown_s=2)
+        config = config_of(app, shutdown_s=2)
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.should_exit = self._is_left
         # Until uvicorn listens to signals; and it raises the one that ended it once more, where nothing is to happen.
@@ -74,7 +74,7 @@ class Server:
     @contextmanager
     def early(self, app: Any) -> Generator[None]:  # noqa: ANN401 - any ASGI application
         """Have a thread serve something else, before `run`."""
-        server = uvicorn.Server(_config(app, shutdown_s=1))
+        server = uvicorn.Server(config_of(app, shutdown_s=1))
         taken = self._socket.dup()  # it is closed with that server
         thread = threading.Thread(target=server.run, args=([taken],), name="early", daemon=True)
         thread.start()
@@ -153,7 +153,8 @@ class Server:
             log.error("what another thread asked for failed", exc_info=error)
 
 
-def _config(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application
+def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application
+    """How every door is served; `shutdown_s`: what requests under way have when it stops."""
     return uvicorn.Config(
         HttpRules(app),
         http=Http1Protocol,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
-import os
 import socket
 import statistics
 import subprocess
@@ -45,7 +44,6 @@ REQUESTS: Final = {
     % (HEADERS, len(BODY), BODY),
     "GET": b"GET /sparql?query=ASK%%20%%7B%%7D HTTP/1.1\r\n%b\r\n" % HEADERS,
 }
-TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 async def _update(request: Request) -> Response:
@@ -94,9 +92,11 @@ NEEDS: Final = {"hypercorn": "hypercorn", "granian": "granian"}
 
 def _cpu_s(pid: int) -> float:
     """Of a process and all below it."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return (int(fields[11]) + int(fields[12])) * TICK_S + sum(_cpu_s(int(child)) for child in children)
+    used = 0.0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        used += int((task / "schedstat").read_text().split()[0]) / 1e9
+        used += sum(_cpu_s(int(child)) for child in (task / "children").read_text().split())
+    return used
 
 
 def _connected(port: int) -> list[socket.socket]:
