@@ -65,25 +65,18 @@ async def _answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send)
 
 
 def _check_url(raw_path: bytes, query: bytes) -> None:
-    """Escapes of other bytes than UTF-8 would be read as U+FFFD, or as Latin-1.
+    """Escapes of other bytes than UTF-8 would be read as U+FFFD; bytes beyond ASCII are refused by the parser.
 
     Raises:
         UserError: there are some.
 
     """
-    for name, part in (("path", raw_path), ("parameters", query)):
-        if b"%" in part or not part.isascii():
+    for name, part in (("path", raw_path), ("query", query)):
+        if b"%" in part:
             try:
                 unquote_to_bytes(part).decode()
             except UnicodeDecodeError as error:
-                raise UserError(
-                    f"the {name} in the URL are not UTF-8 after percent-decoding: {error}; nothing was done"
-                ) from None
-            if not part.isascii():
-                raise UserError(
-                    f"the {name} in the URL have characters beyond ASCII: percent-encode them as UTF-8;"
-                    " nothing was done"
-                )
+                raise UserError(f"the URL's {name} is not UTF-8: {error}; nothing was done") from None
 
 
 def _check_framing(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
