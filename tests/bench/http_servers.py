@@ -71,6 +71,7 @@ def _uvicorn(port: int, parser: str) -> None:
 def _hypercorn(port: int) -> None:
     serve = importlib.import_module("hypercorn.asyncio").serve
     config = importlib.import_module("hypercorn.config").Config()
+    config.keep_alive_max_requests = 10**9
     config.bind = [f"127.0.0.1:{port}"]
     asyncio.run(serve(APP, config))
 
@@ -110,15 +111,20 @@ def _connected(port: int) -> list[socket.socket]:
             time.sleep(0.1)
 
 
-def _ask(sockets: list[socket.socket], request: bytes, rounds: int) -> None:
+def _ask(port: int, request: bytes, rounds: int) -> None:
+    sockets = _connected(port)
     for _ in range(rounds):
         for one in sockets:
             one.sendall(request)
         for one in sockets:
             answer = one.recv(65536)
             while b"\r\n\r\n" not in answer or (answer.startswith(b"HTTP/1.1 200") and answer[-2:] != b"{}"):
-                answer += one.recv(65536)
+                piece = one.recv(65536)
+                assert piece, "the server closed the connection"
+                answer += piece
             assert answer[9:12] in {b"200", b"204"}, answer
+    for one in sockets:
+        one.close()
 
 
 def main() -> None:
@@ -139,13 +145,14 @@ def main() -> None:
     }
     found: dict[tuple[str, str], list[float]] = {}
     try:
-        sockets = {name: _connected(port) for name, port in zip(names, ports, strict=True)}
+        for port in ports:
+            _ask(port, REQUESTS["GET"], 1)
         for turn in range(asked.turns + 1):
             for method, request in REQUESTS.items():
-                for name in names:
+                for name, port in zip(names, ports, strict=True):
                     before = _cpu_s(running[name].pid)
                     rounds = (asked.requests if turn else 2000) // CONNECTIONS
-                    _ask(sockets[name], request, rounds)
+                    _ask(port, request, rounds)
                     used = (_cpu_s(running[name].pid) - before) / (rounds * CONNECTIONS)
                     if turn:  # the first one only warms up
                         found.setdefault((name, method), []).append(used * 1e6)
