@@ -46,7 +46,7 @@ def only(given: Parameters, name: str) -> str:
     """
     values = given.get(name, ())
     if len(values) != 1:
-        raise UserError(f"exactly one '{name}' is needed, there are {len(values)}")
+        raise UserError(f"exactly one '{name}' is needed, this request has {len(values)}")
     return values[0]
 
 
