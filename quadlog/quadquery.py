@@ -25,7 +25,7 @@ from quadlog.core.sparql.tokens import tokens
 from quadlog.core.sparql.typed import refuse_ill_formed, with_checked_strdt
 from quadlog.csv_answers import write_csv
 from quadlog.damage import refuse_damage
-from quadlog.errors import Forbidden, NotAcceptable, QueryStopped, Unsupported, UserError
+from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
 from quadlog.hiding import View, hidden, seen_by
 from quadlog.xml_answers import XmlOutput, for_rdf_xml
 
@@ -100,8 +100,8 @@ class Answer:
         What `output` raises ends it.
 
         Raises:
-            UserError: the query fails on what it met, maybe after some of it was written; or the format cannot
-                express it.
+            UserError: the query fails on what it met, maybe after some of it was written.
+            NotAcceptable: the format cannot express the answer.
 
         """
         if self.media_type.endswith("xml"):
@@ -112,10 +112,8 @@ class Answer:
             refuse_damage(error)
             raise UserError(f"the query failed: {error}") from None
         except OSError as error:
-            if error.errno is not None:  # of the output
-                raise
             refuse_damage(error)
-            raise NotAcceptable(f"{self.media_type} cannot express this answer: {error}") from None
+            raise
 
 
 def run_query(

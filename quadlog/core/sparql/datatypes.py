@@ -36,6 +36,7 @@ _RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
 }
 """Types derived from xsd:integer, with their bounds; the store makes an xsd:integer of each."""
 
+_INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,30}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?INF|NaN")
 _ZONED: Final = re.compile(r".*(?:Z|[+-][0-9]{2}:[0-9]{2})")
 _DAYS: Final = r"-?P(?=.)(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?"
@@ -57,6 +58,21 @@ class IllFormedLiteral(ValueError):
     """A literal that would be stored as another term, or is none."""
 
 
+def is_valid(value: str, datatype: str) -> bool:
+    """Whether it is a value of a datatype that is `ALTERED`; of all others it is taken for one.
+
+    >>> [is_valid(value, f"{_XSD}byte") for value in ("+03", "300", "x")], is_valid("x", f"{_XSD}integer")
+    ([True, False, False], True)
+    """
+    bounds = _RANGES.get(datatype)
+    if bounds is not None:
+        low, high = bounds
+        number = int(value) if _INTEGER.fullmatch(value) else None
+        return number is not None and (low is None or low <= number) and (high is None or number <= high)
+    form = _FORMS.get(datatype)
+    return datatype not in UNTAGGED if form is None else form.fullmatch(value) is not None
+
+
 def refuse_untagged(value: str, datatype: str) -> None:
     """Raise `IllFormedLiteral` for a language-tagged string without a tag."""
     if datatype in UNTAGGED:
@@ -69,14 +85,7 @@ def refuse_untagged(value: str, datatype: str) -> None:
 def refuse_ill_typed(literal: Literal, stored: Literal) -> None:
     """Raise `IllFormedLiteral` where the store has another value in the place of a literal."""
     name, value = literal.datatype.value, literal.value
-    bounds, form = _RANGES.get(name), _FORMS.get(name)
-    if bounds is not None:
-        low, high = bounds
-        number = int(value)  # the store has read it as one
-        valid = (low is None or low <= number) and (high is None or number <= high)
-    else:
-        valid = form is None or form.fullmatch(value) is not None
-    if not valid:
+    if not is_valid(value, name):
         raise IllFormedLiteral(
             f'"{value[:100]}" is no value of xsd:{name.removeprefix(_XSD)}, and would be stored as another term,'
             f" {str(stored)[:200]}: correct it, or give it another datatype"

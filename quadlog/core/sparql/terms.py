@@ -9,7 +9,7 @@ from typing import Final
 import pyoxigraph as ox
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
-from quadlog.core.sparql.datatypes import refuse_ill_typed, refuse_untagged
+from quadlog.core.sparql.datatypes import is_valid, refuse_ill_typed, refuse_untagged
 
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -155,8 +155,12 @@ class Literals:
         """Raise IllFormedLiteral for a literal, or a triple term with one, that cannot be stored as what it is."""
         while isinstance(term, Triple):
             term = term.object
-        if isinstance(term, Literal) and term.language is None:
-            self.typed(term.value, term.datatype)
+        if (
+            isinstance(term, Literal)
+            and term.language is None
+            and not is_valid(term.value, term.datatype.value)
+        ):
+            self.typed(term.value, term.datatype)  # the store may keep it as it is
 
     def number(self, token: str) -> Literal:
         """A bare number."""
