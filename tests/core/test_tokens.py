@@ -132,8 +132,8 @@ def answer(store: Store, text: str) -> object:
         return sorted(tuple(map(str, solution)) for solution in found)
     except SyntaxError:
         return None
-    except (RuntimeError, ValueError) as error:
-        return str(error)
+    except (RuntimeError, ValueError):  # of several errors any one is named
+        return "failed"
 
 
 def test_pyoxigraph_reads_the_same_tokens() -> None:

@@ -62,6 +62,9 @@ TOKEN: Final = _pattern(
 _OPERATOR: Final = _pattern("(?!)", "")
 """As `TOKEN`, where ``<`` starts neither an IRI nor a triple."""
 
+_WITH_EXPRESSIONS: Final = re.compile("(?i)FILTER|BIND|SELECT|HAVING|BY")
+"""Without one of these words a text has no expression: data have not, and are long."""
+
 TERMS: Final = frozenset(("iri", "string", "bnode", "pname", "var", "number", "lang", "nil", "anon"))
 OPENING: Final = frozenset(("{", "(", "[", "<<", "<<(", "{|"))
 CLOSING: Final = frozenset(("}", ")", "]", ">>", ")>>", "|}"))
@@ -75,20 +78,18 @@ def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
     >>> [t[t.lastgroup] for t in tokens("ASK { ?s <urn:p> ?x FILTER(?x<3&&?x>1) }")][6:-3]
     ['(', '?x', '<', '3', '&&', '?x', '>', '1']
     """
-    frames = _Frames() if "(" in text and "<" in text else None
+    frames = _Frames() if "<" in text and _WITH_EXPRESSIONS.search(text) else None
     while True:
         for token in TOKEN.finditer(text, start):
             kind = token.lastgroup or ""
-            if frames is None:
-                pass
-            elif frames.after_operand and (kind == "iri" or (kind == "mark" and token[kind][:2] == "<<")):
-                operator = _OPERATOR.match(text, token.start())
-                assert operator is not None, "the pattern matches anywhere"
-                yield operator
-                frames.after_operand = False
-                start = operator.end()
-                break
-            else:
+            if frames is not None:
+                if frames.after_operand and (kind == "iri" or token[kind][:2] == "<<"):
+                    operator = _OPERATOR.match(text, token.start())
+                    assert operator is not None, "the pattern matches anywhere"
+                    frames.after_operand = False
+                    yield operator
+                    start = operator.end()
+                    break
                 frames.take(kind, token[kind])
             yield token
             if kind == "end":
