@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
+import threading
 import uuid
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +19,7 @@ from consumers import rounds
 from consumers.agreed import AgreedConsumer
 from producers.agreed import AgreedProducer
 from producers.status import StatusProducer
+from quadlog.anchors import Anchor
 from quadlog.broker import Admin, Hole, KafkaOutlet, end_of
 from quadlog.clock import wall
 from quadlog.core.messages import Save
@@ -25,6 +31,7 @@ from quadlog.kafka.ports import free_ports
 from quadlog.master import rebuild
 from quadlog.master.own import STORE, open_store, prepare_topics
 from quadlog.master.rebuild import Rebuild
+from quadlog.master.superseded import Superseded
 from quadlog.settings import MasterSettings, Peer, WorkerSettings
 from quadlog.store import MasterStore, Taken
 from quadlog.topics import Topics
@@ -427,3 +434,101 @@ def test_a_worker_takes_only_topics_of_a_rebuild_for_its_own(centre: Centre, tmp
     fed.put_aside()
     assert not (tmp_path / "quads").exists()
     assert Fed(settings, centre.own, host.leave).known == {centre.own.agreed: None, topic: None}
+
+
+def test_what_went_back_is_lost_also_where_it_has_grown(centre: Centre) -> None:
+    """The last record that was read shows it, by another one in its place, or by none."""
+    centre.has_run()
+    posts = centre.own.rounds
+    for number in range(5):
+        centre.outlet.produce(posts, key=b"k", values=[b"%d" % number], headers=[])
+    centre.outlet.flush()
+    [third] = centre.records(posts)[2:3]
+    for anchor, why in (
+        (Anchor.of(third), ""),
+        (replace(Anchor.of(third), digest=bytes(8)), "has another record at 2 than the one that was read"),
+        (replace(Anchor.of(third), offset=8), "was read up to offset 9, and ends at 5"),
+    ):
+        store = MasterStore(centre.settings.data_dir / STORE)
+        taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, anchors={posts: anchor})
+        store.save(NOTHING, payloads={}, taken=taken, unneeded=())
+        store.close()
+        if why:
+            with pytest.raises(TopicLost, match=rf"rounds went back: .*{why}.*quadlog dc rebuild"):
+                open_store(centre.settings)
+            assert re.match(
+                rf"SetupError, nothing is changed: .*{why}.*Say --yes", centre.refusal(is_meant=False)
+            )
+        else:
+            open_store(centre.settings).close()
+    said = centre.rebuild()
+    assert any(re.match(r".*payloads: kept as it is, 0 records", line) for line in said)
+    store = open_store(centre.settings)
+    assert store.durable().blank
+    store.close()
+
+
+def test_a_master_that_its_peers_do_not_count_begins_anew_once(centre: Centre) -> None:
+    """Its disk and its topics are older copies of one moment: nothing here tells."""
+    before = centre.has_run()
+    known, asked, failures = bytes([255]) * 16, list[object](), list[str]()
+    superseded = Superseded(
+        "dc1-m1", before, {}, data_dir=centre.settings.data_dir, soon=asked.append, failed=failures.append
+    )
+    superseded.tend(0.0, is_outside=False)
+    assert asked == []
+    superseded.tend(1.0, is_outside=True)
+    superseded.tend(2.0, is_outside=True)
+    assert len(asked) == 1
+    superseded._end("dc2-m1", known)
+    assert "dc2-m1 does not count what dc1-m1 said" in failures[0]
+    store = open_store(centre.settings)
+    assert store.durable().blank
+    assert store.incarnation > known
+    incarnation = store.incarnation
+    store.close()
+    store = open_store(centre.settings)
+    assert store.incarnation == incarnation, "the mark is used once"
+    store.close()
+
+
+def test_a_master_without_knowledge_of_the_loss_asks_its_peers(centre: Centre) -> None:
+    """An older disk knows of nothing; the alarm of a peer tells the command what is lost."""
+    centre.has_run()
+    centre.outlet.produce(centre.own.rounds, key=b"k", values=[b"any"], headers=[])
+    centre.outlet.flush()
+    reason = f"{centre.own.rounds} went back: it was read up to offset 9, and ends at 1"
+    alarms = [{"name": "peer-topic-went-back", "reason": reason}]
+    with answering(centre.peers[1]["url"], {"alarms": alarms}):
+        assert re.match(
+            r"SetupError, nothing is changed: dc2-m1 says: .*went back.*Say --yes",
+            centre.refusal(is_meant=False),
+        )
+    with answering(centre.peers[1]["url"], ["not a status"]):
+        assert re.match("SetupError, nothing is changed: .*nothing of dc1's topics is lost", centre.refusal())
+
+
+@contextmanager
+def answering(url: object, said: object) -> Iterator[None]:
+    """A peer whose doors all say the same."""
+
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(said).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", int(str(url).rsplit(":", 1)[-1])), Door)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
