@@ -41,6 +41,11 @@ def new_incarnation(after: bytes | None, wall: int, chance: bytes) -> bytes:
     return number.to_bytes(CLOCK_BYTES, "big") + chance
 
 
+def just_after(incarnation: bytes) -> bytes:
+    """What is above this one and all before it, and below every later one."""
+    return (int.from_bytes(incarnation, "big") + 1).to_bytes(CLOCK_BYTES + CHANCE_BYTES, "big")
+
+
 def first_standing(
     node: str, incarnation: bytes, masters: Mapping[str, str], witnesses: frozenset[str], *, blank: bool
 ) -> Standing:
@@ -95,8 +100,7 @@ class Incarnations:
         """
         if not self.is_current(name, incarnation):
             return False
-        number = int.from_bytes(incarnation, "big") + 1
-        self._newest[name] = number.to_bytes(CLOCK_BYTES + CHANCE_BYTES, "big")
+        self._newest[name] = just_after(incarnation)
         return True
 
     def is_current(self, name: str, incarnation: bytes) -> bool:

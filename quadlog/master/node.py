@@ -234,8 +234,11 @@ class Node:
             self._tend(now().steady)
             while self._turn():
                 pass
-        except (DuplicateNode, TopicLost) as error:
-            self._failed(f"{type(error).__name__}: {error}")
+        except DuplicateNode as error:
+            self._superseded.note()  # as the error says: an older copy of its topics may not tell at the next start
+            self._failed(f"DuplicateNode: {error}")
+        except TopicLost as error:
+            self._failed(f"TopicLost: {error}")
         except Exception as error:
             log.exception("the node cannot go on")
             self._failed(str(error))

@@ -2,8 +2,9 @@
 
 Where the disk of a data centre's Kafka and that of its master are older copies of one moment, they agree with each
 other, and nothing there tells of the loss.  The peers saw the topic of posts go back, and have voided the incarnation
-(`remade`).  A master that is not let in asks them; what it learns is noted beside its store, and at its next start it
-begins as one that lost its disk (`own.open_store`, decision 47).
+(`remade`).  A master that is not let in asks them; or it meets own posts that it does not remember, passed on by them
+(`twins`).  That is noted beside its store, and at its next start it begins as one that lost its disk
+(`own.open_store`, decision 47).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import structlog
 
+from quadlog.core.incarnations import CHANCE_BYTES, CLOCK_BYTES, just_after
 from quadlog.http_client import new_client
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ MARK: Final = "superseded"
 EVERY_MS: Final = 5_000.0
 """Between two questions, while it is not let in."""
 TIMEOUT_S: Final = 2.0
+LAST: Final = 0xFF
+"""An incarnation that begins so is none: of the year 10889 at the earliest, and nothing comes after it."""
 
 
 def marked(data_dir: Path) -> bytes | None:
@@ -87,10 +91,14 @@ class Superseded:
                     self._end(peer, known)
                     return
 
-    def _end(self, peer: str, known: bytes) -> None:
+    def note(self, known: bytes | None = None) -> None:
+        """Have the next start begin anew; `known`: the incarnation that is known elsewhere, if it is a later one."""
         making = self._data_dir / f"{MARK}.new"
-        making.write_text(known.hex())
+        making.write_text((known or just_after(self._incarnation)).hex())
         making.replace(self._data_dir / MARK)
+
+    def _end(self, peer: str, known: bytes) -> None:
+        self.note(known)
         self._failed(
             f"{peer} does not count what {self._node} said as {self._incarnation.hex()}: its disk and its topics are an"
             " older copy, or another process was this master. Nothing more is said under this incarnation. Start it"
@@ -99,15 +107,17 @@ class Superseded:
 
 
 def known_to(status: Any, node: str) -> bytes | None:  # noqa: ANN401 - JSON
-    r"""The newest incarnation of a master that a peer's `/cluster/status` tells; None: it tells none.
+    """The newest incarnation of a master that a peer's `/cluster/status` tells; None: it tells none.
 
-    >>> known_to({"peers": [{"id": "m2"}, {"id": "m1", "incarnation": "0a"}]}, "m1")
-    b"\n"
-    >>> known_to([], "m1"), known_to({"peers": [{"id": "m1", "incarnation": 7}]}, "m1")
+    >>> known_to({"peers": [{"id": "m2"}, {"id": "m1", "incarnation": "01" * 16}]}, "m1") == bytes([1]) * 16
+    True
+    >>> known_to([], "m1"), known_to({"peers": [{"id": "m1", "incarnation": "ff" * 16}]}, "m1")
     (None, None)
     """
     try:
         [found] = [peer["incarnation"] for peer in status["peers"] if peer["id"] == node]
-        return bytes.fromhex(found)
+        known = bytes.fromhex(found)
     except (KeyError, TypeError, ValueError):
         return None
+    is_one = len(known) == CLOCK_BYTES + CHANCE_BYTES and known[0] < LAST
+    return known if is_one else None

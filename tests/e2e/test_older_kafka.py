@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,10 +93,12 @@ def come_back(cluster: Cluster, directories: str) -> None:
         code, said = rebuild(lab, "dc1", "--yes")
         assert (code, "main.dc1.payloads: kept as it is" in said) == (0, True)
     for node in reversed(nodes):
-        lab.start(node)
+        with suppress(SetupError) if directories == "old" else nullcontext():  # it may end before it is ready
+            lab.start(node)
     if directories == "old":
         until(lambda: lab.states()["dc1-m1"] == "exited(1)", BACK_S)
-        assert logged(cluster, "begins as one that lost its disk", "dc1-m1")
+        told = ("begins as one that lost its disk", "comes back as one without its disk")
+        assert any(logged(cluster, text, "dc1-m1") for text in told)
         lab.start("dc1-m1")
 
 

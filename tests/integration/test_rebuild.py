@@ -471,7 +471,7 @@ def test_what_went_back_is_lost_also_where_it_has_grown(centre: Centre) -> None:
 def test_a_master_that_its_peers_do_not_count_begins_anew_once(centre: Centre) -> None:
     """Its disk and its topics are older copies of one moment: nothing here tells."""
     before = centre.has_run()
-    known, asked, failures = bytes([255]) * 16, list[object](), list[str]()
+    known, asked, failures = bytes([200]) * 16, list[object](), list[str]()
     superseded = Superseded(
         "dc1-m1", before, {}, data_dir=centre.settings.data_dir, soon=asked.append, failed=failures.append
     )
@@ -489,6 +489,17 @@ def test_a_master_that_its_peers_do_not_count_begins_anew_once(centre: Centre) -
     store.close()
     store = open_store(centre.settings)
     assert store.incarnation == incarnation, "the mark is used once"
+    store.close()
+    Superseded(
+        "dc1-m1",
+        incarnation,
+        {},
+        data_dir=centre.settings.data_dir,
+        soon=asked.append,
+        failed=failures.append,
+    ).note()
+    store = open_store(centre.settings)
+    assert store.incarnation > incarnation, "a twin, or an older copy, was met"
     store.close()
 
 

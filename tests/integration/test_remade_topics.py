@@ -222,6 +222,7 @@ def test_what_was_deleted_before_it_was_read_is_told(reader: Reader) -> None:
     assert [at for at in reader.heard if at[0] == one] == [(one, 3), (one, 4)]
 
 
+@pytest.mark.soak
 def test_a_broker_that_comes_back_with_an_older_copy(tmp_path: Path) -> None:
     """While it is read, and where the topic has grown past its old end before anybody looked; what is new is heard."""
     directory, copy = tmp_path / "broker", tmp_path / "copy"
