@@ -49,13 +49,19 @@ def run_backup(directory: Path, worker: str, say: Callable[[str], None]) -> Back
     phases, worker = Phases(), worker.rstrip("/")
     with _room(directory, worker) as room:
         stream = CopyStream(room / "copy", compression=Compression.AUTO, window=WINDOW)
-        coming = _taken(stream, worker, phases)
         try:
-            backup = _proven(coming, room / "copy", phases)
-        except BaseException:
-            stream.forget()  # nobody knows what of it is wrong
-            raise
-        there = _named(backup, directory)
+            coming = _taken(stream, worker, phases)
+            try:
+                backup = _proven(coming, room / "copy", phases)
+            except BaseException:
+                stream.forget()  # nobody knows what of it is wrong
+                raise
+            there = _named(backup, directory)
+        except OSError as error:
+            raise SetupError(
+                f"{directory} cannot have this backup: {error}. There is no new backup: make room, or give another"
+                " directory. Given again within ten minutes it goes on where it was"
+            ) from error
     say(
         f"{there.path}: up to entry {there.applied.index}, {there.label.quads} quads, {there.label.size} bytes"
     )

@@ -81,13 +81,8 @@ class Coming:
             OSError: it cannot be written.
 
         """
+        refuse_without_room(directory.parent, announced.label.size)
         (directory / _STORE / FILES).mkdir(parents=True)
-        free, size = shutil.disk_usage(directory).free, announced.label.size
-        if free < size * SPARE:
-            shutil.rmtree(directory)
-            raise QuadlogError(
-                f"{free} bytes are free on the disk of {directory.parent}, the copy has {size}"
-            )
         (directory / _SAID).write_text(json.dumps(asdict(announced)))
         return Coming(directory, announced)
 
@@ -159,6 +154,20 @@ class Coming:
             raise QuadlogError(
                 f"the {quads} quads of the copy have the signature {found:064x}, {applied.signature:064x} was applied"
             )
+
+
+def refuse_without_room(directory: Path, size: int) -> None:
+    """Before a copy of so many bytes comes into a directory.
+
+    Raises:
+        QuadlogError: its disk has no room for it.
+
+    """
+    free = shutil.disk_usage(directory).free
+    if free < size * SPARE:
+        raise QuadlogError(
+            f"{free} bytes are free on the disk of {directory}, the copy has {size}: make room for {SPARE} times that"
+        )
 
 
 def sync_store(store: Path) -> None:

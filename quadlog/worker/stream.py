@@ -14,7 +14,7 @@ from quadlog.errors import QuadlogError, Unavailable
 from quadlog.packing import DamagedChunk, Unpacked
 from quadlog.parcel import SLOW, Label
 from quadlog.quaddir import STORE_HERE
-from quadlog.worker.coming import Announced, Coming
+from quadlog.worker.coming import Announced, Coming, refuse_without_room
 from quadlog.worker.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW, NoSuchCopy
 
 if TYPE_CHECKING:
@@ -105,8 +105,13 @@ class CopyStream:
     def _begin(self, donor: str) -> Coming:
         """Have it make one: it reads all its files for that."""
         patience = SILENCE_S + UNKNOWN_S
+        self.forget()
         with suppress(Unavailable):
-            patience = SILENCE_S + size_at(donor) / SLOW
+            size = size_at(donor)
+            refuse_without_room(
+                self._directory.parent, size
+            )  # before the donor is kept from giving another one
+            patience = SILENCE_S + size / SLOW
         answer = httpx.post(f"{donor}/copy", headers={STORE: STORE_HERE}, timeout=patience, trust_env=False)
         _check(answer)
         announced = Announced(
@@ -116,7 +121,6 @@ class CopyStream:
             reserved=answer.headers[RESERVED],
             fed_from=answer.headers.get(FED_FROM, ""),
         )
-        self.forget()
         return Coming.begin(self._directory, announced)
 
     def _ask(self, donor: str, coming: Coming) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from quadlog.parcel import label_of
 from quadlog.quaddir import STORE_HERE
 from quadlog.quadstore import QuadStore
 from quadlog.worker import stream
+from quadlog.worker.coming import Coming
 from tests.e2e.cluster import until
 from tests.integration.copies import FED, SMALL, Giver, dying, filled, giving
 
@@ -228,3 +230,25 @@ def test_a_directory_that_is_of_no_use(
         pytest.raises(SetupError, match=r"another `quadlog backup` of .* wait until it is done"),
     ):
         run_backup(directory, giver.url, print)
+
+
+def test_a_disk_that_fills_up_while_it_comes(
+    store: QuadStore, giver: Giver, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what to do, and goes on where it was when there is room."""
+    feed, taken = Coming.feed, 0
+
+    def full(self: Coming, piece: bytes) -> None:
+        nonlocal taken
+        if taken == 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken += 1
+        feed(self, piece)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Coming, "feed", full)
+        with pytest.raises(SetupError, match=r"No space left on device.*There is no new backup: make room"):
+            run_backup(directory, giver.url, print)
+    check(directory, run_backup(directory, giver.url, print), store)
+    assert giver.made == 1
+    assert giver.asked[-1] > 0

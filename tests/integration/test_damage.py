@@ -190,14 +190,18 @@ def test_a_worker_sets_it_aside_and_begins_without_one(data: Path, monkeypatch: 
     assert stores_set_aside(data / QUADS) == [kept]
 
 
+@pytest.mark.parametrize("error", [
+    OSError("IO error: No space left on device: While appending to file: /d/000008.log"),
+    RuntimeError("Invalid argument: IO error: While open a file for random read: /d/CURRENT: Permission denied"),
+])  # fmt: skip
 def test_what_is_no_damage_ends_the_process_and_touches_nothing(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def full(_: Path) -> QuadStore:
-        raise OSError("IO error: No space left on device: While appending to file: /d/000008.log")
+    def fail(_: Path) -> QuadStore:
+        raise error
 
-    monkeypatch.setattr(QuadStore, "open", full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr(QuadStore, "open", fail)
+    with pytest.raises(type(error), match=r"No space|Permission denied"):
         run_worker(data, monkeypatch)
     assert [path.name for path in data.iterdir()] == [QUADS]
 
