@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.clock import wall
-from quadlog.errors import StoreDamaged
+from quadlog.errors import SetupError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,12 +38,12 @@ def set_aside(store: Path, error: BaseException | str) -> Path:
     """Rename a store, which no process has open.  A death between any two steps leaves the old name or the new one.
 
     Raises:
-        StoreDamaged: it stays, because it would not be the only one; says what to do.
+        SetupError: it stays, because it would not be the only one; says what to do.
 
     """
     kept, moment, reason = stores_set_aside(store), wall(), str(error)
     if why := _obstacle(store, kept, moment):
-        raise StoreDamaged(f"{store} is damaged ({reason}) and is not set aside: {why}")
+        raise SetupError(f"{store} is damaged ({reason}) and is not set aside: {why}")
     directory = store.with_name(f"{store.name}.damaged-{time.strftime(_TIME, time.gmtime(moment / 1000))}")
     with suppress(OSError):  # the disk may be full
         (store / SAID).write_text(json.dumps({"at": moment, "reason": reason}) + "\n")

@@ -212,17 +212,29 @@ def test_the_one_after_it_is_not_set_aside_within_minutes(
     set_aside(data / QUADS, "Corruption: first")
     filled(data / QUADS, 10).close()
     (data / QUADS / aside.ORIGIN).write_text("http://donor\n")
-    with pytest.raises(StoreDamaged, match=r"disk of .* replaced, or http://donor gave a damaged copy"):
+    with pytest.raises(SetupError, match=r"disk of .* replaced, or http://donor gave a damaged copy"):
         set_aside(data / QUADS, "Corruption: second")
     assert (data / QUADS).exists()
     monkeypatch.setattr(aside, "AGAIN_S", 0.0)
     monkeypatch.setattr(aside, "_TIME", "later")
     set_aside(data / QUADS, "Corruption: second")
     filled(data / QUADS, 10).close()
-    with pytest.raises(StoreDamaged, match=r"Look at the disk of .*, remove them"):
+    with pytest.raises(SetupError, match=r"Look at the disk of .*, remove them"):
         set_aside(data / QUADS, "Corruption: third")
     assert (data / QUADS).exists()
     assert len(stores_set_aside(data / QUADS)) == aside.KEPT
+
+
+def test_a_worker_whose_store_stays_says_so_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    HARMS["a table cut"](data / QUADS / "quads")
+    with pytest.raises(Anew):
+        run_worker(data, monkeypatch)
+    large_store(data / QUADS).close()
+    HARMS["a table cut"](data / QUADS / "quads")
+    with pytest.raises(SetupError, match="its successor is damaged, too") as refused:
+        run_worker(data, monkeypatch)
+    assert str(refused.value).count("is not set aside") == 1
+    assert (data / QUADS).exists()
 
 
 def test_an_alarm_tells_of_it_until_somebody_removes_it(data: Path) -> None:
