@@ -77,6 +77,7 @@ def victim(cluster: Cluster) -> str:
     return victim
 
 
+@pytest.mark.soak
 def test_found_at_a_start(cluster: Cluster, victim: str) -> None:
     before = HTTP.get(f"{cluster.workers[victim]}/status").json()
     cluster.lab.kill(victim, "TERM")
