@@ -14,9 +14,10 @@ from tests.lab_helpers import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import httpx
+
+    from tests.lab_helpers import RunningLab
 
 pytestmark = pytest.mark.alone
 
@@ -36,12 +37,24 @@ class Full(Cluster):
         return [master["url"] for master in self.lab.masters if master["id"] in FULL]
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """Two full data centres and a witness, that give each other up soon."""
-    lag = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
-    with running_lab(tmp_path / "lab", dcs=3, workers=1, read_only=1, environment=lag) as running:
-        yield Cluster(running)
+    directory, lag = tmp_path_factory.mktemp("witness") / "lab", {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    with running_lab(directory, dcs=3, workers=1, read_only=1, environment=lag) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(running: RunningLab) -> Iterator[Cluster]:
+    """In one view; a test that fails leaves no link cut and no process dead."""
+    cluster = Cluster(running)
+    until(lambda: one_view(cluster, members=3))
+    cluster.wait_until_equal()
+    yield cluster
+    running.links("heal")
+    for node in [one for one in LOST if running.states()[one] != "running"]:
+        running.start(node)
 
 
 def is_refused(answer: httpx.Response, cluster: Cluster) -> bool:
