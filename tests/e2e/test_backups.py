@@ -8,8 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import pytest
-
 from quadlog.backups import Backup, backups_in
 from tests.e2e.cluster import Cluster, counted, until
 from tests.e2e.test_catching_up import delete_records, told_of
@@ -20,8 +18,6 @@ from tests.lab_helpers import quadlog, running_lab
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-pytestmark = pytest.mark.alone
 
 
 def back_up(directory: Path, url: str) -> Backup:
@@ -60,7 +56,7 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
         older = back_up(shelf, cluster.workers[other])
         assert older.applied.index == 501
         write(cluster, 501, 1800)
-        until(lambda: min(beginnings(lab)) > 200, 30)
+        until(lambda: min(beginnings(lab)) > 200)
         time.sleep(3)  # looks at the limits go on
         assert 0 < max(beginnings(lab)) <= older.applied.agreed_offset
         newer = back_up(shelf, cluster.workers[one])
