@@ -304,11 +304,17 @@ def test_too_much_is_413_and_says_what_takes_it(cluster: Cluster) -> None:
         assert b"quadlog import" in told
 
 
-def test_twenty_megabytes(tmp_path: Path) -> None:
-    """In a smaller cluster: every worker takes seconds of CPU for it, and more of them would show nothing more."""
+@pytest.mark.parametrize(
+    ("quads", "width"), [(60_000, 280), pytest.param(180_000, 60, marks=pytest.mark.soak)]
+)
+def test_twenty_megabytes(tmp_path: Path, quads: int, width: int) -> None:
+    """In a smaller cluster: every worker takes seconds of CPU for it, and more of them would show nothing more.
+
+    So many quads that an effect is applied in pieces.
+    """
     with running_lab(tmp_path / "lab", dcs=2, workers=1) as lab:
-        cluster, graph, quads = Cluster(lab), name(), 180_000
-        lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>60} and more" .\n' for n in range(quads))
+        cluster, graph = Cluster(lab), name()
+        lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>{width}} and more" .\n' for n in range(quads))
         assert len(lines) > 18_000_000
         key = f"large/{uuid.uuid4()}"
         answer = send(cluster, "PUT", lines, TURTLE, given={"context": graph}, master=1, Idempotency_Key=key)
