@@ -138,28 +138,32 @@ def _until_open(url: str, process: subprocess.Popen[bytes]) -> None:
             return
 
 
-def _killed(door: str, mark: str) -> None:
-    """Kill the process that reads for the query of this mark, once it has begun to answer."""
+def _kill(door: str, mark: str, answered: threading.Event) -> None:
+    """Kill the process that reads for the query of this mark, once it has begun to answer.
+
+    It never does where no process was free for it: that is an error to the client, too.
+    """
     deadline = time.monotonic() + 60
     with httpx.Client(base_url=door, timeout=10) as client:
-        while time.monotonic() < deadline:
+        while not answered.is_set():
+            assert time.monotonic() < deadline, "the query was not seen under way"
             for read in client.get("/queries").json()["queries"]:
                 if mark in read["text"] and read["sent"] > 0:
                     os.kill(read["pid"], signal.SIGKILL)
                     return
             time.sleep(0.003)
-    raise AssertionError("the query was not seen under way")
 
 
 @contextmanager
 def killing(door: str, form: Format) -> Iterator[str]:
     """A query whose process is killed in the middle of its answer, while the block asks it."""
-    mark = uuid.uuid4().hex
-    killer = threading.Thread(target=_killed, args=(door, mark))
+    mark, answered = uuid.uuid4().hex, threading.Event()
+    killer = threading.Thread(target=_kill, args=(door, mark, answered))
     killer.start()
     try:
         yield f"{form.query} # {mark}"
     finally:
+        answered.set()
         killer.join()
 
 
