@@ -135,6 +135,13 @@ def test_the_rest_is_limited_as_ever(rest: str) -> None:
         parse_update(f"INSERT {{ ?s ?p ?o }} WHERE {{ {ground(250)} {rest} }}", tx_id=b"tx")
 
 
+def test_beside_a_service_they_count() -> None:
+    service = "SERVICE <urn:x> { ?s ?p ?o }"
+    parse_update(f"INSERT {{ ?s ?p ?o }} WHERE {{ {ground(50)} {service} }}", tx_id=b"tx")
+    with pytest.raises(Unsupported, match="with SERVICE joins too much"):
+        parse_update(f"INSERT {{ ?s ?p ?o }} WHERE {{ {ground(250)} {service} }}", tx_id=b"tx")
+
+
 def test_a_pattern_without_ground_triples_stays() -> None:
     for text in (
         "{ ?s ?p ?o }",

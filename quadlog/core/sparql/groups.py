@@ -49,7 +49,9 @@ class Groups:
         group = "".join(reader.text[one:other] for one, other in zip(starts, ends, strict=True))
         tamed = self.tamed(reader.text[start:end], group)
         if services and tamed != group:
-            raise Unsupported("a WHERE with SERVICE joins too much")
+            raise Unsupported(
+                "a WHERE with SERVICE joins too much: give the ground triples an operation of their own"
+            )
         return tamed, tuple(services)
 
     def _service(self, number: int, at: int) -> tuple[Service, int]:
