@@ -31,7 +31,6 @@ from quadlog.kafka.ports import free_ports
 from quadlog.master import rebuild
 from quadlog.master.own import STORE, open_store, prepare_topics
 from quadlog.master.rebuild import Rebuild
-from quadlog.master.superseded import Superseded
 from quadlog.settings import MasterSettings, Peer, WorkerSettings
 from quadlog.store import MasterStore, Taken
 from quadlog.topics import Topics
@@ -465,41 +464,6 @@ def test_what_went_back_is_lost_also_where_it_has_grown(centre: Centre) -> None:
     assert any(re.match(r".*payloads: kept as it is, 0 records", line) for line in said)
     store = open_store(centre.settings)
     assert store.durable().blank
-    store.close()
-
-
-def test_a_master_that_its_peers_do_not_count_begins_anew_once(centre: Centre) -> None:
-    """Its disk and its topics are older copies of one moment: nothing here tells."""
-    before = centre.has_run()
-    known, asked, failures = bytes([200]) * 16, list[object](), list[str]()
-    superseded = Superseded(
-        "dc1-m1", before, {}, data_dir=centre.settings.data_dir, soon=asked.append, failed=failures.append
-    )
-    superseded.tend(0.0, is_outside=False)
-    assert asked == []
-    superseded.tend(1.0, is_outside=True)
-    superseded.tend(2.0, is_outside=True)
-    assert len(asked) == 1
-    superseded._end("dc2-m1", known)
-    assert "dc2-m1 does not count what dc1-m1 said" in failures[0]
-    store = open_store(centre.settings)
-    assert store.durable().blank
-    assert store.incarnation > known
-    incarnation = store.incarnation
-    store.close()
-    store = open_store(centre.settings)
-    assert store.incarnation == incarnation, "the mark is used once"
-    store.close()
-    Superseded(
-        "dc1-m1",
-        incarnation,
-        {},
-        data_dir=centre.settings.data_dir,
-        soon=asked.append,
-        failed=failures.append,
-    ).note()
-    store = open_store(centre.settings)
-    assert store.incarnation > incarnation, "a twin, or an older copy, was met"
     store.close()
 
 
