@@ -47,7 +47,7 @@ def check_that_it_has_another_one(cluster: Cluster, worker: str, before: dict[st
     alarm = raised(cluster, worker) or {}
     assert str(directory) in alarm["reason"]
     assert cluster.lab.states()[worker] == "running"
-    assert cluster.update(f"INSERT DATA {{ <urn:{name()}> <urn:p> 1 }}", master=1).status_code == 204
+    assert cluster.update(f"INSERT DATA {{ {name()} <urn:p> 1 }}", master=1).status_code == 204
     cluster.wait_until_equal()
     after = HTTP.get(f"{cluster.workers[worker]}/status").json()
     assert after["store"] != before["store"]
@@ -59,8 +59,8 @@ def check_that_it_has_another_one(cluster: Cluster, worker: str, before: dict[st
 
 
 def write(cluster: Cluster) -> None:
-    subject = name()
-    data = " ".join(f"<urn:{subject}-{n}> <urn:p> 'value {n:0100}' ." for n in range(SIZE))
+    subject = name()[:-1]
+    data = " ".join(f"{subject}-{n}> <urn:p> 'value {n:0100}' ." for n in range(SIZE))
     answer = cluster.update(f"INSERT DATA {{ {data} }}", master=1)
     assert answer.status_code == 204, answer.text
     applied_at(cluster, index_of(answer))
