@@ -152,6 +152,9 @@ class Decided:
             record: the next one.
             agreed: index of the last entry of the log.
 
+        Raises:
+            ForeignRecord: another program wrote it.
+
         """
         ledger = self.ledger
         if self.is_held:
@@ -161,8 +164,10 @@ class Decided:
             if record.offset != self._awaited:
                 return False
             self._awaited = None
+        self.heard = (
+            record.offset + 1
+        )  # of another program's record, too: what copies effects waits for the end
         if self._is_floored and epoch_of(record) < self.floor:
-            self.heard = record.offset + 1
             return False
         before = ledger.rewound, ledger.duty
         if rejection := ledger.hear(record):
@@ -173,7 +178,6 @@ class Decided:
         self._tell_the_crew()
         if has_turned:
             self._desk.go_back(max(ledger.index, self._foreseen() or 0))
-        self.heard = record.offset + 1
         return has_turned
 
     def _tell_the_crew(self) -> None:

@@ -115,11 +115,12 @@ class Remade:
 
         """
         topic, gap, ears = seen.topic, seen.gap, self._ears
-        if topic in ears.needed or (topic in ears.own and not gap.is_front):
+        is_own = topic in ears.own or topic == ears.status
+        if topic in ears.needed or (is_own and not gap.is_front):
             raise TopicLost(f"{topic} {gap}")
         event = "records_deleted" if gap.is_front else "peer_topic_went_back"
         log.error(event, topic=topic, read=gap.read, begins=gap.begins, ends=gap.ends)
-        if topic in ears.own:
+        if is_own:
             return
         self._saving.forget(topic)
         self._begin_again(topic)

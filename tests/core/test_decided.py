@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +13,7 @@ from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS, Held, Standing, View, first_view
 from quadlog.core.records import Handover, Rewind
+from quadlog.errors import ForeignRecord
 from quadlog.master.crew import Crew
 from quadlog.master.decided import Decided
 from tests.core.test_watch import beat
@@ -128,6 +130,16 @@ def test_all_others_hear_on(dc: str, ballot: View) -> None:
     rig.hear(*RECORDS[:4])
     rig.decided.stand(Standing(view=ballot))
     assert rig.hear(*RECORDS[4:]) == 6
+
+
+@pytest.mark.parametrize("floor", [0, 2])
+def test_what_another_program_wrote_at_the_end_was_heard(floor: int) -> None:
+    """Else the copying of effects would wait for the end of this topic for ever."""
+    rig = Rig(floor=floor)
+    rig.hear(*RECORDS)
+    with suppress(ForeignRecord):
+        rig.hear(replace(RECORDS[-1], offset=len(RECORDS), value=b"another program's", headers=[]))
+    assert rig.decided.heard == len(RECORDS) + 1
 
 
 def test_what_was_acknowledged_by_what_is_foreseen_is_not_taken_back() -> None:

@@ -148,7 +148,7 @@ def test_what_a_peer_deleted_before_it_was_read_is_no_reason_to_void_anybody() -
     assert list(rig.remade.troubles()) == []
 
 
-@pytest.mark.parametrize("topic", EARS.own)
+@pytest.mark.parametrize("topic", [*EARS.own, EARS.status])
 def test_an_own_topic_that_went_back_stops_the_master(topic: str) -> None:
     rig = Rig()
     with pytest.raises(TopicLost, match=r"went back: .*quadlog dc rebuild"):
@@ -158,5 +158,6 @@ def test_an_own_topic_that_went_back_stops_the_master(topic: str) -> None:
 def test_deleted_records_of_its_own_log_stop_a_master_that_needs_them() -> None:
     rig = Rig()
     assert rig.lack("main.dc1.payloads", FRONT) == [], "what it had not saved it had not promised"
+    assert rig.lack("main.dc1.status", FRONT) == []
     with pytest.raises(TopicLost, match="effects begins at offset 9, and was read up to 7 only"):
         rig.lack("main.dc1.effects", FRONT)

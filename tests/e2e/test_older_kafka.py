@@ -88,7 +88,9 @@ def come_back(cluster: Cluster, directories: str) -> None:
         until(lambda: all(lab.states()[node] == "exited(1)" for node in nodes), BACK_S)
         for node in nodes:
             assert logged(cluster, "quadlog dc rebuild", node), node
-        with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
+        with pytest.raises(
+            SetupError, match="TopicLost: "
+        ):  # the last lines of its log, of which the ends are cut
             lab.start("dc1-m1")
         code, said = rebuild(lab, "dc1", "--yes")
         assert (code, "main.dc1.payloads: kept as it is" in said) == (0, True)

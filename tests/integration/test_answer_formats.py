@@ -42,6 +42,10 @@ DATATYPES = st.sampled_from(["http://www.w3.org/2001/XMLSchema#anyURI", "urn:d?x
 TAGS = st.sampled_from(["en", "de-ch-1996", "x-private"])
 
 
+NAMED = re.compile(r"[!-~]*?[A-Za-z_][A-Za-z0-9_]*")
+"""IRIs that RDF/XML can surely write as the name of an element."""
+
+
 def is_iri(text: str) -> bool:
     try:
         NamedNode(text)
@@ -157,7 +161,7 @@ def test_triples(
         answer = body(store.query(query, accept=media_type))
     except NotAcceptable:
         assert media_type.endswith("xml")
-        assert not re.search(r"[^\W\d]\w*$", predicate.value) or any(has_no_xml(term.value) for term in terms)
+        assert not NAMED.fullmatch(predicate.value) or any(has_no_xml(term.value) for term in terms)
         return
     wanted = {Triple(NamedNode("urn:s"), predicate, term) for term in terms}
     found = {
