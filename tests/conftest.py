@@ -48,8 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> int:
         if item.path in shared:
-            return 1
-        return 0 if item.nodeid.startswith("tests/e2e/") else 2
+            return 2 if item.get_closest_marker("spoils") else 1
+        return 0 if item.nodeid.startswith("tests/e2e/") else 3
 
     items.sort(key=place)
 

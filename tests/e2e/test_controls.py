@@ -149,7 +149,6 @@ def test_a_key_never_sets_twice(cluster: Cluster) -> None:
         ("a", "SELECT * {}", ASK, (400, "is an ASK")),
         ("a", "ASK {", ASK, (400, "line 1")),
         ("a", "ASK { SERVICE <urn:x> {} }", ASK, (501, "SERVICE")),
-        ("a", "ASK { FILTER('!'<'>') }", ASK, (501, "less-than")),
         ("a", "ASK { GRAPH <urn:quadlog:state:1> { ?s ?p ?o } }", ASK, (403, "reserved")),
         ("a", "ASK { ?s ?p '\xff' }".encode("latin-1"), ASK, (400, "UTF-8")),
         ("a", "foo bar", TURTLE, (400, "not Turtle")),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from confluent_kafka import Producer
 
 from tests.e2e.cluster import TOPICS, all_equal, name, objects, records, until
 
 if TYPE_CHECKING:
     from tests.e2e.cluster import Cluster
+
+pytestmark = pytest.mark.spoils
 
 NEWEST, OLDEST = 20, 5
 

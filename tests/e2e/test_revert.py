@@ -129,4 +129,4 @@ def test_where_there_is_nothing_to_revert(cluster: Cluster) -> None:
         assert "nothing to revert" in revert(cluster, nothing.headers["Quadlog-Tx"])
         assert "was rejected, nothing to revert" in revert(cluster, key)
         assert "knows no transaction" in revert(cluster, "never-used", status=1)
-        assert "does not answer" in revert(cluster, key, "--at", "http://127.0.0.1:1", status=1)
+        assert "cannot be reached" in revert(cluster, key, "--at", "http://127.0.0.1:1", status=1)
