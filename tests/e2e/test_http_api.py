@@ -116,6 +116,14 @@ def malformed(cluster: Cluster) -> list[httpx.Response]:
         at(cluster, "DELETE", STATEMENTS, params={"subject": "<urn:a>"}),
         at(cluster, "PUT", "/controls/c", content="ASK {", headers=QUERY),
         at(cluster, "GET", "/sparql", params={"query": "SELECT"}),
+        at(cluster, "GET", "/sparql", params={"query": "ASK {}", "inference": "true"}),
+        at(cluster, "GET", "/sparql?query=ASK%20%7B%7D%23%ff"),
+        at(
+            cluster,
+            "POST",
+            "/update?using-graph-uri=urn:a",
+            data={"update": "CLEAR ALL", "using-graph-uri": "urn:b"},
+        ),
         at(cluster, "GET", "/sparql", params={"query": "ASK {}"}, headers={"Quadlog-Consistency": "fresh"}),
         at(cluster, "POST", "/cluster/peers", content=b"{}"),
         cluster.update("CLEAR ALL", Idempotency_Key="x" * 256),
@@ -193,11 +201,19 @@ def not_executed(cluster: Cluster) -> list[httpx.Response]:
     return [answered(cluster, query=service)]
 
 
-def answered(cluster: Cluster, **parameters: str) -> httpx.Response:
+def not_expressible(cluster: Cluster) -> list[httpx.Response]:
+    results, graph = ({"Accept": f"application/{kind}+xml"} for kind in ("sparql-results", "rdf"))
+    return [
+        answered(cluster, results, query='SELECT ("\\u0001" AS ?x) {}'),
+        answered(cluster, graph, query="CONSTRUCT { <urn:s> <urn:2024/1> 1 } {}"),
+    ]
+
+
+def answered(cluster: Cluster, headers: dict[str, str] | None = None, **parameters: str) -> httpx.Response:
     """On a busy machine a worker says for a while that no process that reads is there yet."""
 
     def tried() -> list[httpx.Response]:
-        answer = at(cluster, "GET", "/sparql", params=parameters)
+        answer = at(cluster, "GET", "/sparql", params=parameters, headers=headers)
         return [] if answer.json()["error"] == "Unavailable" else [answer]
 
     return until(tried)[0]
@@ -233,6 +249,7 @@ ON_A_CLUSTER: dict[str, Callable[[Cluster], list[httpx.Response]]] = {
     "a write at a worker, an update at `/sparql`": at_the_wrong_door,
     "no such repository, control, query, worker, peer": nothing_there,
     "rejected by a control or by its evaluation": rejected,
+    "the format that was asked for cannot express the answer": not_expressible,
     "a conflict with what is there": conflict,
     "too large": too_large,
     "a media type that is not taken": other_media_type,
