@@ -21,6 +21,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MasterSettings:
     monkeypatch.setattr(own, "last_said", lambda *_: None)
     monkeypatch.setattr(own, "lost_topics", lambda *_: [])
     monkeypatch.setattr(own, "_before", lambda *_: None)
+    monkeypatch.setattr(own, "refuse_taken_topics", lambda *_: None)
     return MasterSettings(
         node_id="m1", dc="dc1", data_dir=tmp_path, port=1, kafka="none", master_url="http://m1"
     )
