@@ -59,32 +59,42 @@ def test_a_disk_from_a_backup(tmp_path: Path) -> None:
 
 
 @contextmanager
-def twin(settings: Path, directory: Path) -> Iterator[None]:
-    """Another process with these settings, but for its directory and its port."""
+def twin(settings: Path, directory: Path, disk: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process with these settings, but for its directory and its port; `disk`: a copy of the store."""
     [port] = free_ports(1)
     text = re.sub(r"(?m)^data-dir = .*$", f'data-dir = "{directory}"', settings.read_text())
     text = re.sub(r"(?m)^port = .*$", f"port = {port}", text)
     assert str(directory) in text
     assert f"port = {port}" in text
     directory.mkdir()
+    if disk is not None:
+        shutil.copytree(disk, directory / "rocksdb")
     (directory / "master.toml").write_text(text)
     command = [sys.executable, "-m", "quadlog", "master", "--config", str(directory / "master.toml")]
     with (directory / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            yield
+            yield process
         finally:
             process.kill()
 
 
 def test_two_processes_with_one_id(tmp_path: Path) -> None:
-    """The older one ends and says why; started again, without the other, it is one of them again."""
+    """One without a disk is refused.  With a copy of the disk the older process ends, and comes back later."""
     with running_lab(tmp_path / "lab", dcs=3, workers=1) as lab:
         cluster, settings = Cluster(lab), lab.directory / "nodes" / MASTER / "master.toml"
+        lab.kill(MASTER)
+        shutil.copytree(settings.parent / "data" / "rocksdb", tmp_path / "disk")
+        lab.start(MASTER)
         with appending(cluster) as appends:
-            with twin(settings, tmp_path / "twin"):
+            with twin(settings, tmp_path / "refused") as process:
+                assert process.wait(30) == 1
+            assert "another process posts as dc3-m1" in (tmp_path / "refused" / "log").read_text()
+            assert lab.states()[MASTER] == "running"
+            with twin(settings, tmp_path / "twin", tmp_path / "disk"):
                 began = time.monotonic()
                 until(lambda: lab.states()[MASTER] == "exited(1)", 30)
                 print(f"the older one ended {time.monotonic() - began:.1f} s after the other one was begun")
-                assert logged(cluster, f"DuplicateNode: {MASTER} runs twice", MASTER) >= 1
+                told = (f"DuplicateNode: {MASTER} runs twice", f"does not count what {MASTER} said")
+                assert sum(logged(cluster, text, MASTER) for text in told) >= 1
             lab.start(MASTER)
             together_again(cluster, appends)
