@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 import xml.etree.ElementTree as ET
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlencode
@@ -149,7 +149,8 @@ def _kill(door: str, mark: str, answered: threading.Event) -> None:
             assert time.monotonic() < deadline, "the query was not seen under way"
             for read in client.get("/queries").json()["queries"]:
                 if mark in read["text"] and read["sent"] > 0:
-                    os.kill(read["pid"], signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # its client has left meanwhile, which ends it as well
+                        os.kill(read["pid"], signal.SIGKILL)
                     return
             time.sleep(0.003)
 
