@@ -38,7 +38,7 @@ def gaps(consumer: Consumer, nexts: Mapping[str, int], anchors: Mapping[str, Anc
     for topic, at in nexts.items():
         anchor = anchors.get(topic)
         read = max(at, 0 if anchor is None else anchor.offset + 1)
-        if read <= 0:
+        if read < 0:
             continue
         begins, end = ends[topic] = _ends(consumer, topic)
         if end < read:
