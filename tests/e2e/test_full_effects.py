@@ -97,7 +97,7 @@ def goes_on(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "full",
     [
-        pytest.param(too_few_in_sync, id="too few in sync", marks=pytest.mark.soak),
+        pytest.param(too_few_in_sync, id="too few in sync"),
         pytest.param(too_small, id="too small", marks=pytest.mark.soak),
     ],
 )
@@ -141,7 +141,6 @@ def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
     assert pids == [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)], "nobody died"
 
 
-@pytest.mark.soak
 def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_the_next(
     filling: Cluster,
 ) -> None:
