@@ -132,6 +132,6 @@ def test_a_peer_that_lacks_what_was_deleted_goes_on(lab: Cluster) -> None:
     subjects += insert(lab, 5, master=1)
     lab.wait_until_equal()
     assert pids == {master["id"]: master["pid"] for master in lab.lab.masters}
-    assert logged(lab, f"records_deleted topic={OWN.payloads}", "dc2-m1")
+    until(lambda: logged(lab, f"records_deleted topic={OWN.payloads}", "dc2-m1"))
     for subject in subjects:
         assert objects(lab.masters[1], subject) == ["there"]
