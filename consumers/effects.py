@@ -60,8 +60,8 @@ class EffectsConsumer:
     The log begins with the first seed, if that stands before all effects and handovers; else with nothing.
 
     The first complete effect of the next index wins, if it is of the newest handover's term and the
-    newest attempt in it, and stands on the effects before it.  All else is void: an old evaluator that
-    woke up, here or in another data centre, a copy, a branch.
+    newest attempt in it, and stands on the effects before it.  Attempts are counted in each term anew.
+    All else is void: an old evaluator that woke up, here or in another data centre, a copy, a branch.
 
     A rewind of a greater epoch than any before goes back to an index.  Behind it records of smaller epochs are void.
     """
@@ -84,7 +84,7 @@ class EffectsConsumer:
             index: of the last effect taken.
             signature: signature after it.
             term: of the newest fence heard.
-            attempt: of the newest fence heard.
+            attempt: of the newest fence heard in that term; 0: there was none.
             order: of the newest handover heard: epoch and index.
             rewound: epoch of the newest rewind heard; 1: there was none.
             cut: epoch of the cut that belongs to it.
@@ -96,6 +96,9 @@ class EffectsConsumer:
         """After that effect; None behind a rewind, until `stand` tells: no effect counts then."""
         self.term: bytes = term
         self.attempt: int = attempt
+        self.highest: int = attempt
+        """Attempt that was heard in any term.  Who takes over says the next one: numbers that rise from term to term
+        tell a late record also to whoever did not hear of its term."""
         self.order, self.rewound = order, rewound
         self.cut = cut
         """Epoch of the cut behind which no entry is of the branch that the newest rewind left."""
@@ -175,7 +178,7 @@ class EffectsConsumer:
         """Two masters may say one, and either may say it twice."""
         if handover.order <= self.order:
             return False
-        self.term, self.order = handover.term, handover.order
+        self.term, self.order, self.attempt = handover.term, handover.order, 0
         return True
 
     def _goes_back(self, rewind: Rewind, record: Record) -> bool:
@@ -191,6 +194,7 @@ class EffectsConsumer:
         self._is_seeded = self._is_seeded and rewind.index > 0
         self.index, self.signature = rewind.index, None
         self.term, self.attempt = rewind.term, rewind.attempt
+        self.highest = max(self.highest, rewind.attempt)
         self.order, self.rewound = REWOUND, rewind.epoch
         self.cut = rewind.epoch if rewind.cut is None else rewind.cut
         return True
@@ -207,12 +211,13 @@ class EffectsConsumer:
         return True
 
     def _begins(self, fence: Fence) -> bool:
-        """Attempts rise, from term to term; the first view's term is that of its first fence."""
+        """Attempts rise within a term; the first view's term is that of its first fence."""
         is_first = self.term == GENESIS
         if fence.attempt <= self.attempt or not (is_first or fence.term == self.term):
             self.void["old fence"] += 1
             return False
         self.term, self.attempt = fence.term, fence.attempt
+        self.highest = max(self.highest, fence.attempt)
         return True
 
     def _counts(self, effect: Effect, epoch: int) -> bool:

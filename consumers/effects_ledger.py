@@ -49,7 +49,7 @@ class EffectsLedger:
 
         Args:
             index: of its last effect.
-            attempt: of its newest record.
+            attempt: of its newest record in the newest term.
             duty: the newest handover heard; the first view's before that.
             rewound: epoch of the newest rewind heard; 0: none.
             seed: what the log begins with, if it was heard.
@@ -94,7 +94,8 @@ class EffectsLedger:
     def _counts(self, record: Record) -> bool:
         """Is an effect whole with this record, the next one of this term and attempt?"""
         attempt, index = record.number(ATTEMPT), record.number(INDEX)
-        if self.duty.order != FIRST_VIEW and record.header(TERM) != self.duty.term.hex().encode():
+        is_of_first_view = self.duty.order == FIRST_VIEW or self.duty.term == GENESIS
+        if not is_of_first_view and record.header(TERM) != self.duty.term.hex().encode():
             return False
         if attempt is None or attempt < self.attempt:
             return False
@@ -113,6 +114,12 @@ class EffectsLedger:
         said = codec.decode(record.value)
         if isinstance(said, Handover) and said.order > self.duty.order:
             self.duty, self.duty_at = said, record.offset
+            self._begin(attempt=0)
+
+    def _begin(self, attempt: int) -> None:
+        """Attempts of another term follow: the first one that says something new is judged."""
+        self.attempt = self._judged = attempt
+        self._void = False
 
     def _rewind(self, record: Record) -> None:
         """What was decided behind that index is of another history; what follows comes from another data centre."""
@@ -120,10 +127,10 @@ class EffectsLedger:
         if not isinstance(said, Rewind) or said.epoch <= self.rewound:
             return
         self.rewound, self.stays = said.epoch, said.index
-        self.index, self.attempt = min(self.index, said.index), said.attempt
+        self.index = min(self.index, said.index)
         stay = tuple(term for term in self.duty.terms if term.after <= said.index)
         self.duty = Handover(index=-1, term=said.term, dc="", epoch=1, terms=stay)
-        self._judged, self._void = said.attempt, False
+        self._begin(said.attempt)
         self._after = {index: after for index, after in self._after.items() if index <= said.index}
         if not said.index:
             self.seed = None

@@ -14,7 +14,7 @@ from quadlog import codec
 from quadlog.broker import backwards, end_of, last_records
 from quadlog.core.model import START
 from quadlog.core.records import Handover, LoggedEntry
-from quadlog.envelope import ATTEMPT, HANDOVER, INDEX, REWIND
+from quadlog.envelope import ATTEMPT, HANDOVER, INDEX, REWIND, TERM
 from quadlog.errors import ForeignRecord, Unavailable
 from quadlog.master.copying import Found, Part
 from quadlog.master.foreign import understood
@@ -59,7 +59,8 @@ class Mark:
     rewind: int | None = None
     """Of a rewind: the last effect that stays."""
     attempt: int = 0
-    """Of an effect."""
+    """Of an effect or a fence, in its term."""
+    term: bytes | None = None
 
 
 class Sources:
@@ -284,7 +285,7 @@ def _mark(record: Record) -> Mark:
     if codec.is_ours(record.value):
         with suppress(ForeignRecord):
             index, rewind = record.number(INDEX), record.number(REWIND)
-            return Mark(record.offset, index, rewind, record.number(ATTEMPT) or 0)
+            return Mark(record.offset, index, rewind, record.number(ATTEMPT) or 0, record.header(TERM))
     return Mark(record.offset)
 
 
@@ -363,7 +364,7 @@ def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:
 def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
     """What rewinds take back behind a place, each with the rewind itself: first and last offset.
 
-    Of the effects of one index that stand before a rewind the one of the highest attempt counted.
+    Of the effects of one index that stand before a rewind the one of the highest attempt in the newest term counted.
 
     >>> effects = [Mark(7, 3), Mark(8, 4), Mark(9), Mark(10, 5), Mark(11, rewind=4), Mark(12), Mark(13, 5)]
     >>> voids(effects, 8), voids(effects, 12)
@@ -371,21 +372,30 @@ def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
     >>> taken_over = [Mark(1, 1, None, 4), Mark(2, 2, None, 4), Mark(3, 1, None, 5), Mark(4, 2, None, 5)]
     >>> voids([*taken_over, Mark(5, rewind=1)], 1), voids([*taken_over[:2], Mark(3, 1, None, 4), Mark(5, rewind=1)], 1)
     (((4, 5),), ((2, 5),))
+    >>> x, y = (4, b"x"), (2, b"y")  # attempts in two terms
+    >>> late = [Mark(1, 1, None, *x), Mark(2, None, None, *y), Mark(3, 2, None, *x), Mark(4, 2, None, *y)]
+    >>> voids([*late, Mark(5, rewind=2)], 1), voids([*late, Mark(5, rewind=2)], 3)
+    (((5, 5),), ((5, 5),))
     """
+    terms = {term: number for number, term in enumerate(dict.fromkeys(mark.term for mark in marks))}
     behind = [mark for mark in marks if mark.offset >= start]
     return tuple(
-        (_end_of(mark.rewind, behind[:number], start), mark.offset)
+        (_end_of(mark.rewind, behind[:number], start, terms), mark.offset)
         for number, mark in enumerate(behind)
         if mark.rewind is not None
     )
 
 
-def _end_of(index: int, marks: Iterable[Mark], start: int) -> int:
-    """Offset behind the effect of this index that counted among these, or where they start."""
-    end, attempt, is_open = start, -1, False
+def _end_of(index: int, marks: Iterable[Mark], start: int, terms: Mapping[bytes | None, int]) -> int:
+    """Offset behind the effect of this index that counted among these, or where they start.
+
+    `terms`: each term to its place in the order in which they began.
+    """
+    end, newest, is_open = start, (-1, -1), False
     for mark in marks:
-        if mark.index == index and (mark.attempt > attempt or (is_open and mark.attempt == attempt)):
-            end, attempt, is_open = mark.offset + 1, mark.attempt, True
+        attempt = (terms[mark.term], mark.attempt)
+        if mark.index == index and (attempt > newest or (is_open and attempt == newest)):
+            end, newest, is_open = mark.offset + 1, attempt, True
         elif mark.index is not None and mark.index > index:
             is_open = False  # what follows of that attempt is said again
     return end

@@ -136,7 +136,7 @@ class Tenure:
         if voice is not None and not voice.clear(now().steady):
             return
         self._epoch = asked.epoch
-        self._fence = Fence(term=asked.term, attempt=self._heard.attempt + 1, worker=self._settings.node_id)
+        self._fence = Fence(term=asked.term, attempt=self._heard.highest + 1, worker=self._settings.node_id)
         self._mouths.effects.fence(self._fence, at=now().wall, epoch=self._epoch)
 
     def hand_over(self, handover: Handover) -> None:

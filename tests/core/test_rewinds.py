@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from consumers.effects import FIRST_VIEW, EffectsConsumer
-from producers.effects import EffectsProducer
+from consumers.effects_ledger import EffectsLedger
+from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.core.model import GENESIS, hash_of
 from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
 from quadlog.envelope import EPOCH
 from quadlog.errors import StateError
 from tests.core.topics import (
+    FIRST,
     MOVED,
     TERM,
     Topic,
@@ -26,6 +29,9 @@ from tests.core.topics import (
     signature,
     standing,
 )
+
+if TYPE_CHECKING:
+    from quadlog.ports import Record
 
 
 def to(index: int, *, epoch: int = 2, term: bytes = TERM, attempt: int = 1) -> Rewind:
@@ -128,6 +134,53 @@ def test_what_follows_a_rewind_is_of_its_term_until_it_is_said_otherwise() -> No
         to(1, term=MOVED.term, attempt=5), elsewhere, replace(fence(6), term=MOVED.term),
     ]  # fmt: skip
     assert consumer.void == {"old attempt": 1, "old fence": 1}
+
+
+def said_in(*said: tuple[int, Effect | Fence | Handover | Rewind | Seed]) -> list[Record]:
+    """As producers write it, each in the view of an epoch."""
+    topic = Topic()
+    worker, mirror = EffectsProducer(topic, "effects", "w1", "dc1"), EffectsMirror(topic, "effects", "m1")
+    for epoch, one in said:
+        match one:
+            case Effect():
+                worker.say(one, at=0, epoch=epoch)
+            case Fence():
+                worker.fence(one, at=0, epoch=epoch)
+            case Handover():
+                mirror.hand_over(one, at=0)
+            case Rewind():
+                mirror.rewind(one, at=0)
+            case Seed():
+                mirror.sow(one, epoch=epoch)
+    return topic.records
+
+
+def test_attempts_of_a_new_term_count_whatever_was_heard_before() -> None:
+    """Two data centres copy one topic from different places on: behind a rewind only one has its third attempt."""
+    home = Handover(index=0, term=hash_of(b"view 2"), dc="dc2", epoch=2)
+    here = (2, home), (2, replace(fence(1), term=home.term)), (2, replace(effect(3), term=home.term))
+    begun: list[tuple[int, Effect | Fence | Handover | Rewind | Seed]] = [(1, fence(1)), (1, effect(1))]
+    behind_all = [*begun, (1, effect(2)), (2, to(2, term=GENESIS, attempt=0)), *here]
+    behind_one = [*begun, (2, to(1, attempt=3)), (2, effect(2, attempt=3)), *here]
+    for said in (behind_all, behind_one, [*begun, (1, fence(3)), (1, effect(2, attempt=3)), *here]):
+        consumer, ledger = new_consumer(), EffectsLedger(duty=FIRST)
+        records = said_in(*said)
+        standing(consumer, records)
+        for record in records:
+            ledger.hear(record)
+        assert (consumer.index, consumer.term, consumer.attempt) == (3, home.term, 1)
+        assert (ledger.index, ledger.duty.term, ledger.attempt) == (3, home.term, 1)
+        assert consumer.highest == (1 if said is behind_all else 3), "the next fence is above all"
+
+
+def test_behind_a_rewind_to_the_beginning_effects_of_the_first_view_count_for_a_master_too() -> None:
+    begin = to(0, term=GENESIS, attempt=0)
+    on_seed = replace(effect(1), signature_before=seed("b").signature)
+    said = said_in((1, fence(1)), (1, effect(1)), (2, begin), (2, seed("b")), (2, fence(1)), (2, on_seed))
+    ledger = EffectsLedger(duty=FIRST)
+    for record in said:
+        ledger.hear(record)
+    assert (ledger.index, ledger.seed) == (1, seed("b"))
 
 
 def test_before_the_first_fence_the_next_one_tells_the_term() -> None:
