@@ -26,7 +26,11 @@ GONE_S: Final = 60.0
 """How long a topic may stay that was deleted: a loaded broker has taken more than 15 s."""
 MADE_S: Final = 60.0
 """How long a topic is tried to be made."""
-_TIMED_OUT: Final = {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 - librdkafka's own code
+_MADE_OR_UNKNOWN: Final = {
+    KafkaError.TOPIC_ALREADY_EXISTS,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - librdkafka's own code
+}
 
 
 class Admin:
@@ -58,30 +62,26 @@ class Admin:
         ]
 
     def _make_all(self, missing: Sequence[str], replication: int, config: Mapping[str, str]) -> None:
+        """Returns when the broker tells of all: it knows of them some time after the controller has made them."""
         deadline = time.monotonic() + MADE_S
         while missing:
-            late = self._make([NewTopic(topic, 1, replication, config=dict(config)) for topic in missing])
-            known = self._topics() if late else {}  # they may be made, and the answer lost
-            missing = [topic for topic in late if topic not in known]
+            self._make([NewTopic(topic, 1, replication, config=dict(config)) for topic in missing])
+            known = self._topics()
+            missing = [topic for topic in missing if topic not in known]
             if missing and time.monotonic() > deadline:
                 message = f"{', '.join(missing)} could not be made at {self._bootstrap} within {MADE_S:.0f} s"
                 raise Unavailable(f"{message}: see whether that cluster is in order, and try again")
 
-    def _make(self, topics: Sequence[NewTopic]) -> list[str]:
-        """Make topics.  Returns those of which the broker did not tell in time whether it did."""
+    def _make(self, topics: Sequence[NewTopic]) -> None:
+        """Make topics that may be there; the broker may not tell in time whether it did."""
         client = cast("Any", self._client)  # futures without a type
-        late: list[str] = []
         for topic, future in client.create_topics(topics, operation_timeout=10).items():
             try:
                 answer_of(future)
             except KafkaException as error:
-                code = error.args[0].code()
-                if code in _TIMED_OUT:
-                    late.append(topic)
-                elif code != KafkaError.TOPIC_ALREADY_EXISTS:
+                if error.args[0].code() not in _MADE_OR_UNKNOWN:
                     message = f"topic {topic} could not be made at {self._bootstrap}: {error}"
                     raise SetupError(message) from error
-        return late
 
     def ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Of those of these topics that are there, the ids that Kafka gave them when they were made.
@@ -107,15 +107,16 @@ class Admin:
             Unavailable: no broker answers, or it is there for too long.
 
         """
-        there = list(self.ids(topics))
+        self._topics()
         client = cast("Any", self._client)  # futures without a type
-        futures: dict[str, Any] = client.delete_topics(there, operation_timeout=10) if there else {}
-        try:
-            for future in futures.values():
+        # Without a look at what is there: a broker knows some time after the controller what was made.
+        for topic, future in client.delete_topics(list(topics), operation_timeout=10).items():
+            try:
                 answer_of(future)
-        except KafkaException as error:
-            message = f"{', '.join(there)} could not be deleted at {self._bootstrap}: {error}; try again"
-            raise Unavailable(message) from error
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    message = f"{topic} could not be deleted at {self._bootstrap}: {error}; try again"
+                    raise Unavailable(message) from error
         deadline = time.monotonic() + GONE_S
         while left := self.ids(topics):
             if time.monotonic() > deadline:

@@ -50,6 +50,45 @@ def test_topics_are_described_as_they_are(kafka: str) -> None:
     assert admin.beginnings([name, f"{name}.missing"]) == {name: 0}
 
 
+class Lagging:
+    """A client of a real broker whose first looks at topics show those of before."""
+
+    def __init__(self, client: AdminClient, *, looks: int) -> None:
+        self.client, self.looks = client, looks
+        self.before = client.list_topics(timeout=10)
+
+    def list_topics(self, **rest: Any) -> Any:  # noqa: ANN401
+        self.looks -= 1
+        return self.before if self.looks >= 0 else self.client.list_topics(**rest)
+
+    def describe_topics(self, *args: Any, **rest: Any) -> Any:  # noqa: ANN401
+        assert self.looks < 0, "nobody asks for ids of what the broker does not know yet"
+        return self.client.describe_topics(*args, **rest)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401, D105
+        return getattr(self.client, name)
+
+
+def test_what_was_just_made_is_found_by_whoever_asks_next(kafka: str, names: list[str]) -> None:
+    """The controller makes topics, and the broker that is asked learns of it later."""
+    there = Admin(kafka)
+    there._client = Lagging(there._client, looks=3)  # type: ignore[assignment]
+    there.ensure(names, replication=1, config={})
+    assert set(there.ids(names)) == set(names)
+
+
+def test_what_was_just_made_is_deleted(kafka: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the broker does not know of it yet."""
+    there = Admin(kafka)
+    there.ensure(names, replication=1, config={})
+    ids, late = there.ids, [dict[str, str]()]
+    monkeypatch.setattr(admin, "GONE_S", 5.0)
+    monkeypatch.setattr(there, "ids", lambda topics: late.pop() if late else ids(topics))
+    there.delete([*names, f"{names[0]}.missing"])
+    there.delete(names)
+    assert partitions(kafka, names) == []
+
+
 class Losing:
     """A client of a real broker whose first requests, or the answers to them, are lost."""
 
