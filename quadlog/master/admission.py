@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quadlog.errors import Unavailable
-from quadlog.settings import MIB
+from quadlog.units import MIB
 
 RETRY_AFTER: Final = 5
 """Seconds after which a client that was refused may try again: what waits goes in seconds, or in hours."""

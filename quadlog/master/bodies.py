@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.settings import MIB
+from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from quadlog.core.model import Payload

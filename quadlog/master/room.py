@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quadlog.errors import Unavailable
-from quadlog.settings import MIB
+from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Generator

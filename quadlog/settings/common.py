@@ -12,11 +12,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from quadlog import failpoints
 from quadlog.errors import SetupError
+from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-MIB = 1024 * 1024
 
 
 def kebab(name: str) -> str:

@@ -10,8 +10,8 @@ from typing import Annotated, Final, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from quadlog.core.consistency import Consistency
-from quadlog.settings.common import MIB
 from quadlog.settings.company import CompanySettings, Role
+from quadlog.units import MIB
 
 
 def _unless_off(value: object) -> object:

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from quadlog.core.catchup import FACTOR, MIN_S, SPEED
-from quadlog.settings.common import MIB, NodeSettings
+from quadlog.settings.common import NodeSettings
+from quadlog.units import MIB
 
 
 def _listed(value: object) -> object:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from quadlog.core.signature import as_bytes
-from quadlog.settings import MIB
+from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

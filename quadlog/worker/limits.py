@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import structlog
 
-from quadlog.settings import MIB
+from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

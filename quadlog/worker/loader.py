@@ -20,7 +20,7 @@ from pyoxigraph import Quad
 from quadlog.core.operations import Load, Service
 from quadlog.document_reader import read
 from quadlog.documents import DocumentError
-from quadlog.settings import MIB
+from quadlog.units import MIB
 from quadlog.worker.answers import asked
 from quadlog.worker.fetch import LoadLimits, fetch, url_of
 

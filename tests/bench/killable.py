@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.requests import Request
 
-from quadlog.settings import MIB
+from quadlog.units import MIB
 from quadlog.worker.readers import Readers
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits, Reads

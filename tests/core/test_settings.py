@@ -10,7 +10,8 @@ import pytest
 from quadlog.errors import SetupError, UserError
 from quadlog.lab.node_files import variables
 from quadlog.master.sites import Sites
-from quadlog.settings import MIB, NO_LONGER, MasterSettings, Role, WorkerSettings
+from quadlog.settings import NO_LONGER, MasterSettings, Role, WorkerSettings
+from quadlog.units import MIB
 
 MASTER = """
 node-id = "dc1-m1"

@@ -25,8 +25,9 @@ from quadlog.master.events import Left, Offered, Recognised, Told
 from quadlog.master.inbox import BATCHES
 from quadlog.master.listening import SLICE
 from quadlog.ports import Record
-from quadlog.settings import MIB, MasterSettings
+from quadlog.settings import MasterSettings
 from quadlog.store import MasterStore, Taken
+from quadlog.units import MIB
 from tests.integration.test_master_store import payload_of
 from tests.lone_node import lone_node
 

@@ -15,8 +15,8 @@ from producers.status import StatusProducer
 from quadlog.broker import Admin, KafkaOutlet, KafkaTail, backwards
 from quadlog.envelope import ATTEMPT
 from quadlog.quadstore import QuadStore
-from quadlog.settings import MIB
 from quadlog.topics import Topics
+from quadlog.units import MIB
 from quadlog.worker.feed import Feed
 from quadlog.worker.host import Host, Mouths
 from quadlog.worker.replica import Replica

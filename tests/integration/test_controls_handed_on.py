@@ -15,7 +15,7 @@ import pytest
 from producers.effects import EffectsProducer
 from quadlog.core.records import Fence, Outcome
 from quadlog.quadstore import QuadStore
-from quadlog.settings import MIB
+from quadlog.units import MIB
 from quadlog.worker.limits import Limits
 from tests.integration.controlled import (
     BOTH,

@@ -18,8 +18,9 @@ from quadlog.errors import SetupError, StoreDamaged, Unavailable
 from quadlog.master import own
 from quadlog.quaddir import open_locked
 from quadlog.quadstore import QuadStore
-from quadlog.settings import MIB, MasterSettings, WorkerSettings
+from quadlog.settings import MasterSettings, WorkerSettings
 from quadlog.store import MasterStore
+from quadlog.units import MIB
 from quadlog.worker import process, scrub
 from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.health import Health

@@ -25,7 +25,7 @@ from quadlog.master.known import OfNode
 from quadlog.master.passage import Passage
 from quadlog.master.reads import Reads
 from quadlog.master.room import Room
-from quadlog.settings import MIB
+from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from quadlog.settings import MIB
+from quadlog.units import MIB
 from tests.integration.served import ENDLESS, gone, lives, served
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.answers import FINAL
-from quadlog.settings import MIB
+from quadlog.units import MIB
 from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker.feed import Feed

@@ -16,7 +16,7 @@ import pytest
 from quadlog import codec
 from quadlog.core.records import Fence, Outcome
 from quadlog.errors import StateError
-from quadlog.settings import MIB
+from quadlog.units import MIB
 from quadlog.worker import tenure
 from quadlog.worker.fetch import LoadLimits
 from quadlog.worker.limits import Limits, Watch
