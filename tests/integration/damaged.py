@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal, NamedNode, Quad
@@ -45,8 +46,12 @@ def zero(file: Path, at: int, size: int = 16) -> None:
 
 
 def tables(files: Path) -> list[Path]:
-    """The largest first."""
-    return sorted(files.glob("*.sst"), key=lambda file: -file.stat().st_size)
+    """The largest first, once the store no longer replaces any by others."""
+    before: list[Path] = []
+    while (found := sorted(files.glob("*.sst"))) != before:
+        before = found
+        time.sleep(0.3)
+    return sorted(found, key=lambda file: -file.stat().st_size)
 
 
 def harm_blocks(files: Path) -> None:

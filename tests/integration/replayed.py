@@ -7,11 +7,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from consumers.replay import Compaction
 from consumers.survey import Surveyor
 from quadlog import codec
+from quadlog.broker import Admin
 from quadlog.bundle import Manifest, Word, lines_of
 from quadlog.compact import source
 from quadlog.core.model import START, Kind, Point
@@ -32,9 +32,7 @@ _numbers = count()
 def produced(kafka: str, records: Iterable[Record], name: str = "") -> str:
     """A topic with these records."""
     name = name or f"replayed-{next(_numbers)}"
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for made in admin.create_topics([NewTopic(name, 1, 1)]).values():
-        made.result()
+    Admin(kafka).ensure([name], replication=1, config={})
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 20})
     for record in records:
         producer.produce(name, key=record.key, value=record.value, headers=list(record.headers))

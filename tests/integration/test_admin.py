@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from quadlog.broker import Admin, admin, identity
 from quadlog.errors import Unavailable
+from tests.e2e.cluster import until
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_topics_are_described_as_they_are(kafka: str) -> None:
     made = NewTopic(name, 2, 1, config={"max.message.bytes": "5000", "min.insync.replicas": "2"})
     client.create_topics([made])[name].result(timeout=20)
     admin = Admin(kafka)
-    [state] = admin.describe([name, f"{name}.missing"])
+    [state] = until(lambda: admin.describe([name, f"{name}.missing"]))
     assert (state.topic, state.partitions, state.replicas, state.in_sync) == (name, 2, 1, 1)
     assert (state.config["max.message.bytes"], state.config["cleanup.policy"]) == ("5000", "delete")
     assert admin.obstacles(name) == [

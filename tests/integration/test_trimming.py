@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from structlog.testing import capture_logs
 
 from consumers import places
@@ -373,9 +372,7 @@ def test_where_backups_cannot_be_read_the_log_is_kept(shortening: Shortening, tm
 
 
 def test_records_go_up_to_an_offset(kafka: str) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for made in admin.create_topics([NewTopic("trimmed", 1, 1)]).values():
-        made.result()
+    Admin(kafka).ensure(["trimmed"], replication=1, config={})
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(10):
         producer.produce("trimmed", value=str(number).encode(), timestamp=1_000_000 + number)
