@@ -53,7 +53,7 @@ MAX_PATTERNS: Final = 10_000
 _NODES: Final = 10_000
 """Labels whose nodes are remembered; others are derived again."""
 
-_SPECIAL: Final = re.compile(rb'_:|<<|"\^\^|\\[uU]|' + RESERVED_PREFIX.encode())
+_SPECIAL: Final = re.compile(rb"_:|<<|\^\^|\\[uU]|" + RESERVED_PREFIX.encode())
 """In lines of which more has to be known than that they are N-Quads."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _NODE: Final = re.compile(rf"{_STRING.pattern}|<_:(?P<stored>[^<>]*+)>|<[^<>]*+>|(?P<new>{BLANK_NODE})")

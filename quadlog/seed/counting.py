@@ -48,7 +48,7 @@ PLAIN: Final = re.compile(rb"^(%b %b (?:%b|%b)(?: %b)? \.)\n" % (_IRI, _IRI, _IR
 """A line that is written as it stands."""
 
 _ALTERED: Final = "|".join(re.escape(name) for name in sorted(ALTERED)).encode()
-_DOUBTFUL: Final = re.compile(rb'"\^\^<(?:(?:%b)>|[^>]*\\)' % _ALTERED)
+_DOUBTFUL: Final = re.compile(rb'"[ \t]*\^\^[ \t]*<(?:(?:%b)>|[^>]*\\)' % _ALTERED)
 """In lines with a literal that may be refused: of one of these datatypes, or of one that is written with an escape."""
 
 

@@ -84,6 +84,9 @@ WAYS: dict[str, Callable[[str, str], object]] = {
     "patch": lambda value, name: list(
         parse_patch(f"A <urn:s> <urn:p> {typed(value, name)} .".encode(), tx_id=b"1")
     ),
+    "patch with blanks": lambda value, name: list(
+        parse_patch(f"A <urn:s> <urn:p> {typed(value, name).replace('^^', ' ^^ ')} .".encode(), tx_id=b"1")
+    ),
     "pattern": lambda value, name: list(parse_patch(f"DP * * {typed(value, name)} * .".encode(), tx_id=b"1")),
     "answer of a SERVICE": answered,
     "Turtle": document(RdfFormat.TURTLE, LINE),
@@ -116,6 +119,13 @@ def test_the_line_of_a_patch_is_named() -> None:
     lines = ['A <urn:s> <urn:p> "1"^^<urn:d> .'] * 7 + [f"A <urn:s> <urn:p> {typed('300', f'{XSD}byte')} ."]
     with pytest.raises(UserError, match="line 8: "):
         list(parse_patch("\n".join(lines).encode(), tx_id=b"1"))
+
+
+def test_a_patch_has_literals_as_the_store_keeps_them_however_they_are_written() -> None:
+    for blank in ("", " ", "\t"):
+        [added] = parse_patch(f'A <urn:s> <urn:p> "01"{blank}^^{blank}<{XSD}integer> .'.encode(), tx_id=b"1")
+        assert isinstance(added, InsertData)
+        assert [quad.object for quad in added.quads] == [Literal("1", datatype=NamedNode(f"{XSD}integer"))]
 
 
 def stored(literal: Literal) -> Literal:

@@ -63,12 +63,17 @@ def is_valid(value: str, datatype: str) -> bool:
 
     >>> [is_valid(value, f"{_XSD}byte") for value in ("+03", "300", "x")], is_valid("x", f"{_XSD}integer")
     ([True, False, False], True)
+    >>> is_valid("0" * 5000 + "3", f"{_XSD}byte"), is_valid("-" + "0" * 5000 + "129", f"{_XSD}byte")
+    (True, False)
     """
     bounds = _RANGES.get(datatype)
     if bounds is not None:
         low, high = bounds
-        number = int(value) if _INTEGER.fullmatch(value) else None
-        return number is not None and (low is None or low <= number) and (high is None or number <= high)
+        if not _INTEGER.fullmatch(value):
+            return False
+        digits = value.lstrip("+-").lstrip("0") or "0"  # Python reads 4,300 digits, zeros with them
+        number = -int(digits) if value.startswith("-") else int(digits)
+        return (low is None or low <= number) and (high is None or number <= high)
     form = _FORMS.get(datatype)
     return datatype not in UNTAGGED if form is None else form.fullmatch(value) is not None
 
