@@ -33,21 +33,30 @@ _AROUND: Final = (
     "unsupported format_version",
 )
 """What may stand in a Corruption, as its cause, and says nothing about the files."""
+_BEGINNINGS: Final = ("Corruption:", "IO error:")
+"""Of what RocksDB says."""
 _MISSING: Final = re.compile(r"IO error: No such file or directory: .*(?:\.sst|MANIFEST-\d+|CURRENT)\b")
 _TABLE: Final = re.compile(r"([^/\s]+\.sst)\b")
 
 
 def is_damage(error: BaseException | str) -> bool:
-    """Whether it says that files of a store are damaged or missing.
+    """Whether it says that files of a store are damaged or missing.  A text is one of a process of ours that knows.
 
     >>> is_damage("Corruption: block checksum mismatch: stored = 1, computed = 2 in /d/000014.sst")
     True
     >>> is_damage("IO error: No space left on device: While appending to file: /d/000016.sst")
     False
+    >>> is_damage(RuntimeError("the function <urn:Corruption:> is not supported")), is_damage(ValueError("Corruption:"))
+    (False, False)
     """
     if isinstance(error, StoreDamaged):
         return True
     text = str(error)
+    if isinstance(error, BaseException):
+        # Others, and other beginnings, may quote a client.
+        is_a_stores = isinstance(error, OSError) or type(error) in {Exception, RuntimeError}
+        if not is_a_stores or not text.startswith(_BEGINNINGS):
+            return False
     return ("Corruption:" in text or bool(_MISSING.search(text))) and not any(why in text for why in _AROUND)
 
 

@@ -12,6 +12,7 @@ from pyoxigraph import QueryBoolean
 from quadlog.core.control import refuse_wild
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
+from quadlog.core.sparql.typed import with_checked_strdt
 from quadlog.damage import refuse_damage
 from quadlog.errors import UserError
 from quadlog.hiding import seen_by
@@ -73,12 +74,13 @@ class Visible:
         check_query(query)
         refuse_reserved_names(query, names_of_query(query, None))
         text, functions = self._settle(query)
+        text, checked = with_checked_strdt(text)
         text, named = seen_by(self._store, text, reserved=self._reserved)
         try:
             return self._store.query(
                 text,
                 named_graphs=named,
-                custom_functions=dict(functions) or None,
+                custom_functions={**functions, **checked} or None,
                 substitutions=dict(substitutions or {}) or None,
             )
         except (SyntaxError, ValueError, RuntimeError) as error:

@@ -21,6 +21,7 @@ from quadlog.core.sparql.caution import MAX_NESTING, weigh
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.syntax import check_query
 from quadlog.core.sparql.tokens import tokens
+from quadlog.core.sparql.typed import refuse_ill_formed
 from quadlog.errors import SyntaxRefused, TooLarge, Unsupported, UserError
 
 if TYPE_CHECKING:
@@ -180,7 +181,9 @@ def _check_ask(text: str) -> None:
     form = next((word for word in words if word in _QUERIES), "")
     if form != "ASK":
         raise UserError(f"a control is an ASK query, this is a {form}")
-    refuse_reserved_names(text, names_of_query(text, None))
+    names = names_of_query(text, None)
+    refuse_reserved_names(text, names)
+    refuse_ill_formed(text, names)
 
 
 def refuse_wild(text: str) -> None:

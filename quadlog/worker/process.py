@@ -78,6 +78,8 @@ class WorkerProcess:
             catching_up = CatchingUp(settings, self._topics, store, self._rates, early.tell)
             self._store: Final = catching_up.run()
         self._store.damage.leave = self._server.leave
+        if self._store.damage.reason:
+            self._server.leave()
         self._newest: Final = catching_up.newest
         self._health: Final = Health(settings.data_dir)
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)

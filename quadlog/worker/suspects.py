@@ -166,7 +166,7 @@ class Trial:
         self._is_ready = False
         self._memory = 0
         self._entries: queue.SimpleQueue[LoggedEntry | None] = queue.SimpleQueue()
-        self._outcomes: queue.SimpleQueue[Effect | StoreDamaged | None] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Effect | StateError | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="trial", daemon=True)
         self._thread.start()
 
@@ -189,7 +189,7 @@ class Trial:
             effect = self._outcomes.get_nowait()
         except queue.Empty:
             return self._exceeded(limits)
-        if isinstance(effect, StoreDamaged):
+        if isinstance(effect, StateError):
             raise effect
         if effect is None and not self._is_ready:
             message = "the process for a trial ended before it began; its own words are in this worker's log"
@@ -231,7 +231,7 @@ class Trial:
         try:
             with source, out:
                 self._converse(source, out)
-        except StoreDamaged as error:
+        except StateError as error:
             self._outcomes.put(error)
         except (OSError, EOFError):  # it ended
             self._outcomes.put(None)
@@ -266,10 +266,12 @@ class Trial:
         raise EOFError("the trial ended")
 
     def _refuse_damage(self, value: bytes | None) -> None:
-        if value is not None and value.startswith(DAMAGED):
-            message = value.removeprefix(DAMAGED).decode()
-            self._store.damage.note(message, self._directory / FILES)
+        if value is None or not value.startswith(DAMAGED):
+            return
+        message = value.removeprefix(DAMAGED).decode()
+        if self._store.damage.note(message, self._directory / FILES):
             raise StoreDamaged(message)
+        raise StateError(f"a trial's copy of the store is damaged, and the store is not: {message}")
 
     def _goes_on_with(self, control: str) -> None:
         """With the first one their time begins."""

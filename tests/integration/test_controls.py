@@ -190,6 +190,20 @@ def test_entries_of_kinds_to_come_are_rejected(worker: Worker, log: Log) -> None
     assert after_control(worker, "none", None) == "control none: there is none of this name"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        SHAPES.replace("minCount 1", "minCount 'Corruption: none'"),
+        "ASK { FILTER(<urn:Corruption:>(1)) }",
+        "ASK { FILTER(<Corruption:>(1)) }",
+    ],
+)
+def test_no_text_of_a_client_is_taken_for_damage_of_the_store(worker: Worker, text: str) -> None:
+    after_control(worker, "wrong", text)
+    after_update(worker, BOTH)
+    assert not worker.store.damage.reason
+
+
 def test_what_cannot_be_evaluated_breaks_the_control(worker: Worker) -> None:
     broken = SPARQL_SHAPES.replace("$this a u:Person", "$this a nobody:Person")
     assert after_control(worker, "wrong", broken) is None, "nothing is there that it concerns"

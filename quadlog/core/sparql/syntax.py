@@ -14,7 +14,7 @@ from functools import cache
 from pyoxigraph import Store
 
 from quadlog.core.sparql.tokens import place, tokens
-from quadlog.errors import SyntaxRefused
+from quadlog.errors import SyntaxRefused, UserError
 
 # Named graphs of a worker's own book-keeping: no client may name one.
 RESERVED_PREFIX = "urn:quadlog:state:"
@@ -47,11 +47,18 @@ def check_update(text: str) -> None:
 
 
 def check_query(text: str, *, base_iri: str | None = None) -> None:
-    """Raise ``SyntaxRefused`` with line and column unless ``text`` is a SPARQL query."""
+    """Raise ``SyntaxRefused`` with line and column unless ``text`` is a SPARQL query.
+
+    Raises:
+        UserError: it can be evaluated nowhere: it calls a function that there is not.
+
+    """
     try:
         _empty_store().query(text, base_iri=base_iri)
     except SyntaxError as error:
         raise SyntaxRefused(explain(text, str(error))) from None
+    except RuntimeError as error:
+        raise UserError(f"the query cannot be evaluated: {error}") from None
 
 
 def explain(text: str, error: str, *, first_line: int = 1) -> str:
