@@ -58,6 +58,10 @@ async def handle_error(request: Request, error: Exception) -> Response:
     return error_response(error)
 
 
+FAILED: Final = "quadlog.failed"
+"""In a request's scope: why its answer was broken off."""
+
+
 class Streamed(StreamingResponse):
     """A body that is sent while it is made.
 
@@ -76,9 +80,11 @@ class Streamed(StreamingResponse):
         """`rest` has given `first` already; it is closed at the end, whoever ends it."""
         super().__init__(_joined(first, rest), status_code, headers)
         self._rest = rest
+        self._scope: Scope = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, or as much as the client takes."""
+        self._scope = scope
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -90,6 +96,7 @@ class Streamed(StreamingResponse):
             await super().stream_response(send)
         except QuadlogError as error:
             log.warning("an answer was broken off", reason=str(error))
+            self._scope[FAILED] = error
             if "content-length" not in self.headers:
                 is_csv = self.headers.get("content-type", "").startswith("text/csv")
                 cut = CUT_OF_CSV if is_csv else CUT

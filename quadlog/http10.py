@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import structlog
 
-from quadlog.answers import error_response
+from quadlog.answers import FAILED, error_response
 from quadlog.errors import QueryStopped, Unavailable
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _Gathered:
             return  # the server says that there was no answer
         if not self._is_whole:
             failed = "the answer failed before its end, see the log of this node: ask again"
-            error = self._error or Unavailable(failed, retry_after=2)
+            error = self._error or scope.get(FAILED) or Unavailable(failed, retry_after=2)
             log.warning("http10_answer_failed", reason=str(error), size=self._size)
             await error_response(error)(scope, receive, self._send)
             return

@@ -90,7 +90,7 @@ async def _read(
 
 def _check_size(request: Request, size: int, length: str) -> None:
     """A body that is not there must not be taken for an empty one, whatever the server and the proxies before it do."""
-    if length and length != str(size):
+    if length and int(length) != size:
         raise UserError(
             f"the body has {size} bytes, and Content-Length says {length}: send it again; nothing was done"
         )

@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from uvicorn._types import ASGI3Application
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 HEAD_LIMIT: Final = 1024 * 1024
@@ -33,6 +34,19 @@ class Http1Protocol(HttpToolsProtocol):
     _head_size = 0
     """Bytes that were received since the last request ended, until the headers of the next one are complete."""
     _is_in_head = True
+    _served: RequestResponseCycle | None = None
+    """The request that is being answered; others that came behind it wait."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that is being answered, also where another one waits behind it."""
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True
+            self._served.message_event.set()
+        super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         """Parse what was received."""
@@ -70,6 +84,10 @@ class Http1Protocol(HttpToolsProtocol):
                 yield b"%b: %b\r\n" % (name, value)
         yield b"\r\n"
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Blanks around a value are none of it (RFC 9110, section 5.5)."""
+        super().on_header(name, value.strip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """Serve the request, unless it has to be parsed again."""
         if self.parser.should_upgrade():
@@ -91,6 +109,9 @@ class Http1Protocol(HttpToolsProtocol):
         Behind a complete request whose answer is not complete, 400 would be taken for that answer, or for a part of it:
         the connection ends without one.
         """
+        if self.pipeline:  # one before this is being answered
+            self.transport.abort()
+            return
         cycle = cast("RequestResponseCycle | None", self.cycle)
         is_asked = cycle is not None and (cycle.response_started or not cycle.more_body)
         if cycle is not None and is_asked and not cycle.response_complete:

@@ -95,6 +95,8 @@ def _check_framing(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool
             lengths += 1
         elif name == b"transfer-encoding":
             codings.append(value.strip().lower())
+        elif name == b"content-encoding" and value.lower() not in {b"", b"identity"}:
+            raise UserError("a body with a Content-Encoding is not taken: send it as it is; nothing was done")
         elif name == b"expect":
             is_waiting = value.lower() == b"100-continue" and version != "1.0"
     if lengths > 1 or (lengths and codings):

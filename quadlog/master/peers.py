@@ -21,7 +21,8 @@ from quadlog.clock import now
 from quadlog.core.electorate import options_of
 from quadlog.core.model import Kind
 from quadlog.errors import NoSuchPeer, PeersStay, Unavailable, UserError
-from quadlog.http_body import read_query
+from quadlog.http_body import parameters_of, read_query
+from quadlog.http_parameters import refuse_others
 from quadlog.master.outside import refuse_writes, role_of, roles_of, urls_of, voting_of
 from quadlog.master.status import is_silent
 from quadlog.master.updates import Asked
@@ -112,6 +113,7 @@ class Peers:
             Unavailable: definite; nothing was logged: a peer, or the new one, cannot be asked.
 
         """
+        refuse_others(parameters_of(request), ())
         name, dc = _named_in(await read_query(request))
         transaction_id = self._updates.id_of(request)
         if not self._node.knows(transaction_id):
@@ -129,6 +131,7 @@ class Peers:
             Unavailable: definite; nothing was logged.
 
         """
+        refuse_others(parameters_of(request), ("survivor",))
         if await read_query(request):
             raise UserError(
                 "a peer is removed by its id in the path: the request has no body; nothing was logged"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import httpx
 from starlette.responses import JSONResponse, Response
@@ -63,7 +64,7 @@ class Queries:
         if worker is None:
             raise NoSuchQuery(f"no worker of this data centre has given the id {query_id}")
         try:
-            answer = await self._passage.call(worker, "DELETE", f"/queries/{query_id}")
+            answer = await self._passage.call(worker, "DELETE", f"/queries/{quote(query_id, safe='')}")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             message = f"{name} could not be asked to end {query_id}: {type(error).__name__} {error}".strip()
             raise Unavailable(message, retry_after=2) from error
@@ -74,4 +75,7 @@ class Queries:
             raise OutcomeUnknown(f"{message}; see /queries", ask="/queries", retry_after=2) from error
         if answer.status_code == HTTPStatus.NOT_FOUND:
             raise NoSuchQuery(f"no query {query_id} is under way at {name}: it ended, or the id is wrong")
-        return Response(answer.content, answer.status_code)
+        kept = {
+            name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers
+        }
+        return Response(answer.content, answer.status_code, kept)

@@ -99,7 +99,8 @@ class Reads:
             OtherHistory: it was to show what is not in the log.
 
         """
-        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        given = ((name, request.headers.get(name, "")) for name in PASSED_ON)
+        headers = {name: value for name, value in given if value and value.isascii()}
         headers |= {} if media_type is None else {"content-type": media_type}
         headers |= {CLIENT: request.client.host if request.client else "unknown", VIA: self._settings.node_id}
         question = Question(

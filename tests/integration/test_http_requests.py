@@ -12,18 +12,19 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
-from quadlog.errors import QuadlogError
+from quadlog.answers import Streamed, handle_error, unless_left
+from quadlog.errors import QuadlogError, QueryStopped
 from quadlog.http10 import Gathering
 from quadlog.http_body import read_body
 from quadlog.http_protocol import HEAD_LIMIT
 from quadlog.http_rules import HttpRules
 from quadlog.kafka.ports import free_ports
 from quadlog.server import Server
+from tests.e2e.cluster import until
 from tests.raw_http import H2C, connected, exchange, parts_of, request, status_of, until_closed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
     from starlette.requests import Request
 
@@ -37,12 +38,14 @@ class Door:
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
-        self.pieces = 0
+        self.pieces = self.waiting = 0
         self.url = ""
         self.app = Starlette(
             routes=[
                 Route("/body", self.body, methods=["GET", "POST", "PUT"]),
                 Route("/long", self.long, methods=["GET"]),
+                Route("/stopped", self.stopped, methods=["GET"]),
+                Route("/waits", self.waits, methods=["GET"]),
                 Route("/none", self.nothing, methods=["POST"]),
             ],
             exception_handlers={QuadlogError: handle_error},
@@ -52,6 +55,23 @@ class Door:
         self.bodies.append(await read_body(request, 10**6))
         headers = [(name, value) for name, value in request.headers.items() if name != "host"]
         return JSONResponse({"size": len(self.bodies[-1]), "headers": headers})
+
+    async def stopped(self, request: Request) -> Response:
+        del request
+
+        async def rest() -> AsyncGenerator[bytes]:
+            yield b"a part"
+            raise QueryStopped("it took too long")
+
+        return Streamed(b"", rest())
+
+    async def waits(self, request: Request) -> Response:
+        self.waiting += 1
+        try:
+            await unless_left(request, asyncio.Event().wait())
+        finally:
+            self.waiting -= 1
+        return Response()
 
     async def nothing(self, request: Request) -> Response:
         del request
@@ -160,11 +180,41 @@ def test_what_is_no_whole_request_is_refused(door: Door, sent: bytes) -> None:
     assert door.bodies == []
 
 
-def test_a_refusal_is_never_the_answer_to_another_request(door: Door) -> None:
+@pytest.mark.parametrize(
+    "behind",
+    [
+        b"no request\r\n\r\n",
+        b"POST /body HTTP/1.1\r\nHost: quadlog\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    ],
+    ids=["no request", "a bad chunk"],
+)
+def test_a_refusal_is_never_the_answer_to_another_request(door: Door, behind: bytes) -> None:
     sent = request("POST", "/body", {}, b"done")
-    answer = exchange(door.url, sent + b"no request\r\n\r\n")
-    assert status_of(answer) == 0
-    assert door.bodies == [b"done"]
+    assert status_of(exchange(door.url, sent + behind)) == 0
+    until(lambda: door.bodies == [b"done"])
+
+
+def test_blanks_around_a_header_are_none_of_it(door: Door) -> None:
+    sent = request("POST", "/body", CLOSE | {"Content-Length": "05 \t", "Idempotency-Key": " k "}) + b"hello"
+    answer = exchange(door.url, sent)
+    assert status_of(answer) == 200, answer
+    assert dict(json.loads(parts_of(answer)[1])["headers"])["idempotency-key"] == "k"
+    assert door.bodies == [b"hello"]
+
+
+def test_a_coded_body_is_refused(door: Door) -> None:
+    sent = request("POST", "/body", CLOSE | {"Content-Encoding": "gzip"}, b"hello")
+    assert status_of(exchange(door.url, sent)) == 400
+    assert door.bodies == []
+    sent = request("POST", "/body", CLOSE | {"Content-Encoding": "identity"}, b"hello")
+    assert status_of(exchange(door.url, sent)) == 200
+
+
+def test_an_answer_ends_when_its_client_leaves_though_another_request_waits(door: Door) -> None:
+    with connected(door.url) as one:
+        one.sendall(request("GET", "/waits", {}) + request("GET", "/body", {}))
+        until(lambda: door.waiting == 1)
+    until(lambda: door.waiting == 0, 5)
 
 
 @pytest.mark.parametrize(
@@ -257,6 +307,14 @@ def test_http_1_0_gets_an_error_where_an_answer_fails(door: Door, fails_at: int)
     answer = exchange(door.url, request("GET", f"/long?fails-at={fails_at}", {}, version="1.0"))
     assert status_of(answer) in {500, 503}, answer[:200]
     assert len(parts_of(answer)[1]) == int(parts_of(answer)[0]["content-length"])
+
+
+def test_http_1_0_gets_the_error_that_broke_the_answer_off(door: Door) -> None:
+    """One that no other node answers better says so."""
+    answer = exchange(door.url, request("GET", "/stopped", {}, version="1.0"))
+    assert status_of(answer) == 503
+    assert b"QueryStopped" in parts_of(answer)[1]
+    assert "retry-after" not in parts_of(answer)[0]
 
 
 def test_answers_to_http_1_0_have_a_limit_together() -> None:

@@ -328,6 +328,7 @@ BLANK = replace(HALF, returned=(Returned("m1", bytes(16), blank=True),))
 @pytest.mark.parametrize(
     ("view", "path", "error", "words"),
     [
+        (HALF, f"{LEFT}&dry-run=true", "400 UserError", "dry-run"),
         (HALF, "/cluster/peers/m4?survivor=m1", "404 NoSuchPeer", "m4: no peer"),
         (HALF, "/cluster/peers/m2?survivor=m1&survivor=m3", "404 NoSuchPeer", "m3: no peer"),
         (HALF, "/cluster/peers/m1?survivor=m1", "409 PeersStay", "name all who are, and nobody else"),
@@ -336,7 +337,16 @@ BLANK = replace(HALF, returned=(Returned("m1", bytes(16), blank=True),))
         (replace(HALF, members=("m1", "m2")), LEFT, "409 PeersStay", "is a majority: remove m2 without"),
         (HALF, LEFT, "503 Unavailable", "no worker"),
     ],
-    ids=["no peer", "a survivor is no peer", "itself", "another one", "blank", "a majority", "in order"],
+    ids=[
+        "a parameter",
+        "no peer",
+        "a survivor is no peer",
+        "itself",
+        "another one",
+        "blank",
+        "a majority",
+        "in order",
+    ],
 )
 def test_who_is_left_is_named_where_no_majority_is(
     store: MasterStore,
