@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from consumers.effects import FIRST_VIEW, epoch_of
+from consumers.effects import FIRST_VIEW, epoch_of, term_of
 from quadlog import codec
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Effect, Handover, Outcome, Rewind, Seed, StateAfter
-from quadlog.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED, TERM
+from quadlog.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class EffectsLedger:
         self.rewound = rewound
         self.stays = 0
         """Index of the last effect that the newest rewind left; 0 after a start."""
-        self._judged, self._void = attempt, False
+        self._judged, self._void = -1, False
         """The last attempt that said something new, and whether it stands on another state than the log's."""
         self.duty_at = -1
         """Offset of the newest handover, if it was heard since the start."""
@@ -94,9 +95,14 @@ class EffectsLedger:
     def _counts(self, record: Record) -> bool:
         """Is an effect whole with this record, the next one of this term and attempt?"""
         attempt, index = record.number(ATTEMPT), record.number(INDEX)
-        is_of_first_view = self.duty.order == FIRST_VIEW or self.duty.term == GENESIS
-        if not is_of_first_view and record.header(TERM) != self.duty.term.hex().encode():
-            return False
+        if self.duty.order != FIRST_VIEW:
+            term = term_of(record)
+            if index is None and term and self.duty.term == GENESIS:
+                self.duty = replace(
+                    self.duty, term=term
+                )  # behind a rewind to the beginning its first fence tells it
+            if term != self.duty.term:
+                return False
         if attempt is None or attempt < self.attempt:
             return False
         self.attempt = attempt
@@ -118,8 +124,7 @@ class EffectsLedger:
 
     def _begin(self, attempt: int) -> None:
         """Attempts of another term follow: the first one that says something new is judged."""
-        self.attempt = self._judged = attempt
-        self._void = False
+        self.attempt, self._judged, self._void = attempt, -1, False
 
     def _rewind(self, record: Record) -> None:
         """What was decided behind that index is of another history; what follows comes from another data centre."""
@@ -164,7 +169,7 @@ class EffectsLedger:
 
     def recall(self, records: Sequence[Record]) -> None:
         """What the last records of the own topic say of states up to `index`, after a start."""
-        earlier = EffectsLedger(attempt=self.attempt, is_whole=False)
+        earlier = EffectsLedger(attempt=self.attempt, duty=self.duty, rewound=self.rewound, is_whole=False)
         for record in records:
             with suppress(ForeignRecord):  # another program writes there
                 earlier.hear(record)

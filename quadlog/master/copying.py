@@ -319,11 +319,6 @@ def _rewind(index: int, following: Record, *, epoch: int, cut: int) -> Rewind:
     if following.header(HANDOVER) is not None:
         return Rewind(epoch=epoch, index=index, term=GENESIS, attempt=0, cut=cut)
     attempt = following.number(ATTEMPT) or 0
-    begins = following.header(INDEX) is None  # a fence begins its attempt
-    return Rewind(
-        epoch=epoch,
-        index=index,
-        term=term_of(following) or GENESIS,
-        attempt=attempt - begins,
-        cut=cut,
-    )
+    if attempt and following.header(INDEX) is None:
+        attempt -= 1  # a fence begins its attempt
+    return Rewind(epoch=epoch, index=index, term=term_of(following) or GENESIS, attempt=attempt, cut=cut)

@@ -342,16 +342,18 @@ def lacks_before(marks: Sequence[Mark], last: int) -> int | None:
 def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:
     """Offset of the first record behind the effect of index `last`; None if it stands before these records.
 
-    A rewind takes back what stands before it.  Of the effects that stand twice the first one is taken: copies of
-    what is void do no harm.
+    A rewind takes back what stands before it.  Of the effects that stand twice the first one is taken that is not of an
+    evaluator that was superseded.
 
     >>> effects = [Mark(7, 3), Mark(8, 4), Mark(9), Mark(10, 5), Mark(11, rewind=4), Mark(12), Mark(13, 5)]
     >>> [begins(effects, last, is_all=False) for last in (2, 3, 4, 5)], begins(effects, 0, is_all=True)
     ([None, 8, 12, 14], 7)
+    >>> begins([Mark(1, 4, None, 2), Mark(2, None, None, 3), Mark(3, 5, None, 2), Mark(4, 5, None, 3)], 5, is_all=False)
+    5
     """
     start = marks[0].offset if is_all and marks else 0 if is_all else None
     is_past = False
-    for mark in marks:
+    for mark in _in_order(marks):
         if mark.rewind is not None and mark.rewind <= last:
             start, is_past = mark.offset + 1, False
         elif mark.index is not None and mark.index > last:
@@ -376,25 +378,45 @@ def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
     >>> late = [Mark(1, 1, None, *x), Mark(2, None, None, *y), Mark(3, 2, None, *x), Mark(4, 2, None, *y)]
     >>> voids([*late, Mark(5, rewind=2)], 1), voids([*late, Mark(5, rewind=2)], 3)
     (((5, 5),), ((5, 5),))
+    >>> twice = [Mark(1, 5), Mark(2, 6), Mark(3, rewind=5), Mark(4, 6), Mark(5, 7), Mark(6, 8), Mark(7, rewind=7)]
+    >>> voids(twice, 1)
+    ((2, 3), (6, 7))
     """
-    terms = {term: number for number, term in enumerate(dict.fromkeys(mark.term for mark in marks))}
-    behind = [mark for mark in marks if mark.offset >= start]
-    return tuple(
-        (_end_of(mark.rewind, behind[:number], start, terms), mark.offset)
-        for number, mark in enumerate(behind)
-        if mark.rewind is not None
-    )
+    found: list[tuple[int, int]] = []
+    left: list[Mark] = []
+    for mark in _in_order(marks):
+        if mark.offset < start:
+            continue
+        if mark.rewind is None:
+            left.append(mark)
+        else:
+            end = _end_of(mark.rewind, left, start)
+            found.append((end, mark.offset))
+            left = [one for one in left if one.offset < end]
+    return tuple(found)
 
 
-def _end_of(index: int, marks: Iterable[Mark], start: int, terms: Mapping[bytes | None, int]) -> int:
-    """Offset behind the effect of this index that counted among these, or where they start.
-
-    `terms`: each term to its place in the order in which they began.
-    """
-    end, newest, is_open = start, (-1, -1), False
+def _in_order(marks: Iterable[Mark]) -> Iterator[Mark]:
+    """All but those of an evaluator behind the word of a newer one: of an earlier term, or of a lower attempt."""
+    terms: dict[bytes | None, int] = {}
+    newest = (-1, -1)
     for mark in marks:
-        attempt = (terms[mark.term], mark.attempt)
-        if mark.index == index and (attempt > newest or (is_open and attempt == newest)):
+        if mark.rewind is not None:  # what follows is of another history
+            terms, newest = {}, (-1, -1)
+        elif mark.attempt:
+            attempt = (terms.setdefault(mark.term, len(terms)), mark.attempt)
+            if attempt < newest:
+                continue
+            newest = attempt
+        yield mark
+
+
+def _end_of(index: int, marks: Iterable[Mark], start: int) -> int:
+    """Offset behind the effect of this index that counted among these, or where they start."""
+    end, newest, is_open = start, None, False
+    for mark in marks:
+        attempt = (mark.term, mark.attempt)
+        if mark.index == index and (attempt != newest or is_open):
             end, newest, is_open = mark.offset + 1, attempt, True
         elif mark.index is not None and mark.index > index:
             is_open = False  # what follows of that attempt is said again

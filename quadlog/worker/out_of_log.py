@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from consumers.effects import epoch_of
+from consumers.effects import epoch_of, term_of
 from quadlog.broker import Hole, beginning_of
 from quadlog.envelope import ATTEMPT, INDEX
 from quadlog.errors import ForeignRecord
@@ -112,6 +112,8 @@ class Gaps:
         self._hearing, self._agreed, self._lacks = hearing, topics.agreed, lacks
         self._next: Final = {topics.agreed: applied.agreed_offset, topics.effects: applied.effects_offset}
         self._voids = 0
+        self._terms: Final = {hearing.effects.term}
+        """Of effects, that were heard."""
         self._open: Final[dict[str, Hole]] = {}
         self.is_hole = False
         """Whether anything was found missing that is needed: nothing behind it may be applied."""
@@ -130,6 +132,7 @@ class Gaps:
 
     def heard(self, record: Record, *, counts: bool) -> None:
         """After a record was heard; whether it counts."""
+        self._terms.add(self._hearing.effects.term)
         if record.topic not in self._open:
             return
         if counts:
@@ -151,8 +154,10 @@ class Gaps:
             is_void = agreed.void.total() > self._voids
             return is_void and record.key.isdigit() and int(record.key) > agreed.last.index + 1
         try:
-            index, attempt = record.number(INDEX) or 0, record.number(ATTEMPT) or 0
-            is_ahead = index > effects.index + 1 or (index > effects.index and attempt > effects.attempt)
-            return is_ahead and epoch_of(record) >= max(effects.rewound, effects.floor[0])
+            index, attempt, term = record.number(INDEX) or 0, record.number(ATTEMPT) or 0, term_of(record)
+            is_ahead = index > effects.index + 1 or (index > effects.index and attempt > effects.highest)
+            # An evaluator that was superseded wakes up: what it said proves nothing.
+            is_late = attempt < effects.attempt if term == effects.term else term in self._terms
+            return is_ahead and not is_late and epoch_of(record) >= max(effects.rewound, effects.floor[0])
         except ForeignRecord:
             return False

@@ -60,6 +60,22 @@ def test_an_attempt_on_another_state_does_not_count_for_the_ledger_either() -> N
     assert after.signature == right.signature_after
 
 
+def test_a_master_that_starts_behind_a_fence_believes_no_attempt_on_another_state() -> None:
+    other = replace(effect(2, attempt=2), signature_before=hash_of(b"other"), signature_after=hash_of(b"x"))
+    begun = effects_topic(fence(1), effect(1), fence(2))
+    ledger = EffectsLedger(duty=FIRST)
+    for record in begun:
+        ledger.hear(record)
+    again = EffectsLedger(duty=FIRST, index=ledger.index, attempt=ledger.attempt)
+    again._after = ledger._after
+    for record in effects_topic(other, effect(3, attempt=2), fence(3), effect(2, attempt=3)):
+        again.hear(record)
+    assert again.index == 2
+    after = again.state_after(2)
+    assert after is not None
+    assert after.signature == effect(2).signature_after
+
+
 def test_the_ledger_tells_of_rejections_once() -> None:
     rejected = effect(1, outcome=Outcome.REJECTED, lines=0)
     ledger = EffectsLedger(duty=FIRST)

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from producers.effects import EffectsProducer
 from quadlog.applied import Applied
 from quadlog.broker import Hole
+from quadlog.core.model import hash_of
 from quadlog.core.records import Rewind
 from quadlog.errors import ForeignRecord, StateError
 from quadlog.ports import Record
@@ -15,13 +17,16 @@ from quadlog.topics import Topics
 from quadlog.worker.backlog import Hearing
 from quadlog.worker.out_of_log import Gaps
 from tests.core.topics import (
+    MOVED,
     TERM,
+    Topic,
     cut_behind,
     effect,
     effects_topic,
     entries,
     fence,
     forked,
+    handed_over,
     rewinding,
     topic_of,
 )
@@ -106,6 +111,23 @@ def test_what_a_cut_made_void_proves_nothing() -> None:
 def test_a_chunk_that_is_missing_is_found_with_the_next_entry() -> None:
     assert LARGE[0].key == LARGE[1].key
     assert len(heard(without(LARGE, 0))) == 1
+
+
+def test_what_a_superseded_evaluator_says_late_proves_nothing() -> None:
+    """Behind a marker of another program's transaction, which leaves a gap."""
+    late = effects_topic(fence(1), effect(1), fence(2), effect(5), effect(2), effect(3))
+    assert heard(in_topic(without(late, 3), TOPICS.effects)) == []
+    topic = Topic()
+    worker = EffectsProducer(topic, TOPICS.effects, "w1", "dc1")
+    worker.fence(fence(1), at=0)
+    worker.say(effect(1), at=0)
+    handed_over(topic, MOVED)
+    for index in (7, 2, 3, 4):
+        worker.say(effect(index), at=0)
+    assert heard(in_topic(without(topic.records, 3), TOPICS.effects)) == []
+    worker.say(replace(effect(3), term=hash_of(b"a term of which nothing was heard")), at=0)
+    [hole] = heard(in_topic(without(topic.records, 3), TOPICS.effects))
+    assert (hole.first, hole.end) == (3, 4)
 
 
 def test_what_nothing_stands_on_is_no_hole() -> None:

@@ -183,6 +183,20 @@ def test_behind_a_rewind_to_the_beginning_effects_of_the_first_view_count_for_a_
     assert (ledger.index, ledger.seed) == (1, seed("b"))
 
 
+def test_behind_a_rewind_a_master_counts_no_effect_without_its_fence() -> None:
+    """Two masters lead for a moment, and the copies of one come behind the rewind of the other."""
+    home = Handover(index=0, term=hash_of(b"view 2"), dc="dc2", epoch=2)
+    said = said_in(
+        (1, fence(1)), (1, effect(1)), (1, effect(2)), (2, to(1, term=GENESIS, attempt=0)), (2, effect(2, attempt=4)),
+        (2, home), (2, replace(fence(1), term=home.term)), (2, replace(effect(2), term=home.term)),
+    )  # fmt: skip
+    consumer, ledger = new_consumer(), EffectsLedger(duty=FIRST)
+    for record in said:
+        standing(consumer, [record])
+        ledger.hear(record)
+        assert ledger.index == consumer.index
+
+
 def test_before_the_first_fence_the_next_one_tells_the_term() -> None:
     consumer = new_consumer()
     said = rewinding((2, to(0, term=GENESIS, attempt=0)), (2, fence(4)), (2, effect(1, attempt=4)))
