@@ -71,6 +71,8 @@ class Admin:
             if missing and time.monotonic() > deadline:
                 message = f"{', '.join(missing)} could not be made at {self._bootstrap} within {MADE_S:.0f} s"
                 raise Unavailable(f"{message}: see whether that cluster is in order, and try again")
+            if missing:
+                time.sleep(0.05)
 
     def _make(self, topics: Sequence[NewTopic]) -> None:
         """Make topics that may be there; the broker may not tell in time whether it did."""

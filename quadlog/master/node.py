@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -235,7 +236,8 @@ class Node:
             while self._turn():
                 pass
         except DuplicateNode as error:
-            self._superseded.note()  # as the error says: an older copy of its topics may not tell at the next start
+            with suppress(OSError):  # a full disk
+                self._superseded.note()  # as the error says: an older copy of its topics may not tell at the next start
             self._failed(f"DuplicateNode: {error}")
         except TopicLost as error:
             self._failed(f"TopicLost: {error}")

@@ -101,7 +101,10 @@ class CatchingUp:
         while lacking := self._missing():
             log.warning(words, reason=lacking)
             try:
+                before = self._store.applied.effects_offset
                 self._copy()
+                if self._store.applied.effects_offset == before:
+                    time.sleep(AGAIN_S)  # nobody here is further yet
                 words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
             except StoreDamaged:
                 raise

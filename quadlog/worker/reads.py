@@ -186,8 +186,10 @@ class Reads:
         while True:
             for read in list(self._under_way.values()):
                 if why := _excess(read):
+                    is_at_work = read.is_awaited  # else its client is slow
                     self._stop(read, why)
-                    self._readers.doubt()
+                    if is_at_work:
+                        self._readers.doubt()
             await asyncio.sleep(LOOK_S)
 
     def _stop(self, read: Read, why: str) -> None:

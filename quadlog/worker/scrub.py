@@ -80,7 +80,7 @@ class Scrubber:
             self._thread.join(timeout=5)
 
     def soon(self) -> None:
-        """Scrub now, unless the last one ended not long ago.  From any thread."""
+        """Scrub now, unless one is under way, or ended not long ago.  From any thread."""
         if time.monotonic() - self._ended > AGAIN_S:
             self._woken.set()
 
@@ -91,7 +91,7 @@ class Scrubber:
             try:
                 self._health.scrub = self.scrub()
                 self._health.scrub_failure = ""
-                pause, self._ended = self._period, time.monotonic()
+                pause = self._period
             except (OSError, RuntimeError, ValueError, QuadlogError) as error:
                 if self._store.damage.note(error):
                     return
@@ -100,6 +100,8 @@ class Scrubber:
                     return
                 self._health.scrub_failure = f"what is stored could not be recounted: {error}"
                 log.warning("a scrub came to nothing", reason=str(error), again_in_s=pause)
+            self._ended = time.monotonic()
+            self._woken.clear()  # what was doubted meanwhile was counted
 
     def _is_stopped_within(self, pause: float) -> bool:
         self._woken.wait(pause)
