@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from quadlog.broker.connection import COMMON
-from quadlog.errors import RecordsGone, Unavailable
+from quadlog.errors import RecordsGone, StateError, Unavailable
 from quadlog.ports import Record
 
 if TYPE_CHECKING:
@@ -94,11 +94,22 @@ _PASSING: Final = frozenset(
 )
 
 
+_GONE: Final = frozenset(
+    {
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - librdkafka's own code
+        KafkaError._LOG_TRUNCATION,  # noqa: SLF001
+    }
+)
+"""An offset is not there."""
+
+
 def batch(consumer: Consumer, timeout: float) -> list[Record]:
     """Wait for one record, then take all that are there already.
 
     Raises:
         RecordsGone: an offset that was asked for is not there.
+        StateError: the broker does not let it be read.
 
     """
     first = consumer.poll(timeout)
@@ -114,8 +125,11 @@ def _record(message: Message) -> Record | None:
     if error is not None:
         if error.code() in _PASSING or error.retriable():
             return None
-        offset = message.offset()
-        raise RecordsGone(message.topic() or "a topic", -1 if offset is None else offset, str(error))
+        topic, offset = message.topic() or "a topic", message.offset()
+        if error.code() in _GONE:
+            raise RecordsGone(topic, -1 if offset is None else offset, str(error))
+        why = f"{topic} cannot be read: {error}; see whether this user may read it, and the log of its broker"
+        raise StateError(why)
     headers: Any = message.headers() or []
     offset = message.offset()
     return Record(
