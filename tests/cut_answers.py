@@ -16,6 +16,7 @@ import uuid
 import xml.etree.ElementTree as ET
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlencode
 
@@ -31,7 +32,6 @@ from tests.raw_http import connected, parts_of, request, status_of, until_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -225,6 +225,42 @@ def by_sparqlwrapper(way: str, query: str, form: Format) -> None:
     client.addCustomHttpHeader("Accept", form.media_type)
     client.setQuery(query)
     client.query().response.read()
+
+
+class Rdf4j:
+    """RDF4J's parsers, in a process of their own; its jars come through Maven."""
+
+    PLACE: Final = Path(__file__).with_name("rdf4j")
+
+    def __init__(self, jars: Path) -> None:
+        """Fetch the jars into a directory, and start the process."""
+        fetch = ["mvn", "-q", "-B", "-f", str(self.PLACE / "pom.xml"), "dependency:copy-dependencies"]
+        subprocess.run([*fetch, f"-DoutputDirectory={jars}"], check=True, timeout=600)
+        command = ["java", "-cp", f"{jars}/*", str(self.PLACE / "ReadAnswers.java")]
+        self._process = subprocess.Popen(
+            leashed(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._turn = threading.Lock()
+
+    def __call__(self, way: str, query: str, form: Format) -> None:
+        """As RDF4J's users ask; raises where an answer is not read as a whole one."""
+        source, out = self._process.stdout, self._process.stdin
+        assert source is not None, "a pipe"
+        assert out is not None, "a pipe"
+        with self._turn:
+            out.write(f"{form.media_type}\t{way}/sparql?{urlencode({'query': query})}\n")
+            out.flush()
+            said = source.readline().strip()
+        if said != "whole":
+            raise ValueError(said)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 Client: TypeAlias = "Callable[[str, str, Format], None]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import cycle, islice
@@ -19,6 +20,7 @@ from tests.cut_answers import (
     FORMATS,
     NGINX,
     Doors,
+    Rdf4j,
     behind_nginx,
     by_hand,
     document,
@@ -28,7 +30,7 @@ from tests.integration.served import served
 from tests.raw_http import status_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from pathlib import Path
 
     from tests.cut_answers import Client, Format
@@ -96,6 +98,30 @@ async def test_a_part_of_an_answer_is_not_taken_for_the_whole(tmp_path: Path) ->
         await in_turns(partial(check_by_hand, found, way, form, version) for form, way, version in tries)
     if NGINX is None:
         pytest.skip("nginx is not installed: only the direct way was tried")
+
+
+@pytest.fixture(scope="module")
+def rdf4j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rdf4j]:
+    if not (shutil.which("mvn") and shutil.which("java")):
+        pytest.skip("Maven is not installed: RDF4J's parsers were not tried")
+    client = Rdf4j(tmp_path_factory.mktemp("rdf4j"))
+    yield client
+    client.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", FORMATS)
+async def test_of_a_hundred_answers_that_fail_rdf4j_takes_none_for_whole(
+    tmp_path: Path, rdf4j: Rdf4j, name: str
+) -> None:
+    form = FORMATS[name]
+    async with doors(tmp_path) as found:
+        small = "CONSTRUCT WHERE" if form.query.startswith("CONSTRUCT") else "SELECT *"
+        for way in found.ways():
+            rdf4j(way, f"{small} {{ ?a ?b ?c }}", form)
+        checks = [partial(check_by_library, found, way, rdf4j, form) for way in found.ways()]
+        await in_turns(islice(cycle(checks), KILLS * len(found.ways())))
 
 
 @pytest.mark.soak
