@@ -24,12 +24,13 @@ CLIENT: Final = "Quadlog-Client"
 VIA: Final = "Quadlog-Via"
 """What a master tells a worker: whose read it passes on, and its own id."""
 
-CUT: Final = b"\n<this-answer-is-incomplete"
+CUT: Final = b"\n<this-answer-is-incomplete\n"
 """What ends an answer that failed: an error to every parser, wherever it stands.  It begins a tag of XML or an IRI, and
-ends neither; without it a parser may take statements up to the end of a line, or of an element, for a document."""
+ends neither; without it a parser may take statements up to the end of a line, or of an element, for a document.  The
+line is complete: a parser that reads by lines may take the failure behind it for the end (RDF4J's, of CSV and TSV)."""
 
-CUT_OF_CSV: Final = b'\r\n"this answer is incomplete'
-"""A quoted field without its end: all that CSV has for an error."""
+CUT_OF_TABLE: Final = b'\n"this answer is incomplete\n'
+"""A quoted field without its end: all that CSV has for an error, and of TSV RDF4J takes a tag without an end."""
 
 FINAL: Final = "Quadlog-Final"
 """Of an error that another worker would answer with, too."""
@@ -98,8 +99,8 @@ class Streamed(StreamingResponse):
             log.warning("an answer was broken off", reason=str(error))
             self._scope[FAILED] = error
             if "content-length" not in self.headers:
-                is_csv = self.headers.get("content-type", "").startswith("text/csv")
-                cut = CUT_OF_CSV if is_csv else CUT
+                is_table = self.headers.get("content-type", "").startswith(("text/csv", "text/tab-separated"))
+                cut = CUT_OF_TABLE if is_table else CUT
                 await send({"type": "http.response.body", "body": cut, "more_body": True})
 
 
