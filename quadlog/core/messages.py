@@ -163,6 +163,13 @@ class Ready:
     post: Post | None
 
 
+class ForgottenPayloadError(AssertionError):
+    """An entry was agreed whose payload is not here, and this master had promised to have it: a bug, or it forgot.
+
+    Its disk and its topics may be older copies of one moment.  What it promised since, others know.
+    """
+
+
 class TwoOrdersError(AssertionError):
     """Two masters of one view agreed on different orders: a bug, or somebody changed a log.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.company import common_head
-from quadlog.core.messages import TwoOrdersError
+from quadlog.core.messages import ForgottenPayloadError, TwoOrdersError
 from quadlog.core.model import START, Kind, Pair
 
 if TYPE_CHECKING:
@@ -104,6 +104,11 @@ class Rounds:
         behind = post.base.index - log.last.index
         if 0 < behind <= len(post.added):  # else what is missing comes with a snapshot
             for pair in post.added[-behind:]:
+                if (
+                    self._holdings.queue.transaction(pair) is None
+                ):  # nothing is agreed that not all members have
+                    message = f"{self._node}: {post.node} says what was agreed, and its payload is not here"
+                    raise ForgottenPayloadError(message)
                 self._append(pair)
         chain = log.chain_at(post.base.index)
         if chain is not None and chain != post.base.chain:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import structlog
 
 from quadlog.clock import Turns, now
-from quadlog.core.messages import Tick
+from quadlog.core.messages import ForgottenPayloadError, Tick
 from quadlog.errors import DuplicateNode, TopicLost
 from quadlog.master.chores import LOOK_MS, Scene
 from quadlog.master.copying import Found
@@ -239,6 +239,12 @@ class Node:
             with suppress(OSError):  # a full disk
                 self._superseded.note()  # as the error says: an older copy of its topics may not tell at the next start
             self._failed(f"DuplicateNode: {error}")
+        except ForgottenPayloadError as error:
+            log.exception("the node cannot go on")
+            with suppress(OSError):
+                self._superseded.note()
+            what_to_do = "Start this master again: it comes back as one without its disk"
+            self._failed(f"{error}: its disk and its topics are older copies. {what_to_do}")
         except TopicLost as error:
             self._failed(f"TopicLost: {error}")
         except Exception as error:
