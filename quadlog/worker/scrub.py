@@ -104,7 +104,8 @@ class Scrubber:
             self._woken.clear()  # what was doubted meanwhile was counted
 
     def _is_stopped_within(self, pause: float) -> bool:
-        self._woken.wait(pause)
+        if not self._stopping.is_set():  # the scrub before may have taken the wake of its end for a doubt
+            self._woken.wait(pause)
         self._woken.clear()
         return self._stopping.is_set()
 

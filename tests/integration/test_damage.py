@@ -399,6 +399,33 @@ def test_a_query_that_takes_too_long_has_what_is_stored_counted(
     scrubber.stop()
 
 
+def test_a_doubt_during_a_scrub_begins_no_other_one_and_its_end_is_heeded(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrub, "FIRST_S", 0.01)
+    store = QuadStore.open(data / QUADS)
+    scrubber, began = Scrubber(store, data / "scrub", Health(), period=1e6, share=1), list[float]()
+    ends = Event()
+
+    def one() -> None:
+        began.append(time.monotonic())
+        scrubber.soon()
+        if ends.is_set():
+            scrubber._stopping.set()
+            scrubber._woken.set()
+
+    monkeypatch.setattr(scrubber, "scrub", one)
+    scrubber.start()
+    until(lambda: began)
+    time.sleep(0.5)
+    assert len(began) == 1
+    ends.set()
+    scrubber._ended = float("-inf")
+    scrubber.soon()
+    until(lambda: not scrubber._thread.is_alive(), 5)
+    store.close()
+
+
 def test_a_dry_run_that_meets_it(tmp_path: Path) -> None:
     store = large_store(tmp_path / QUADS)
     runs = DryRuns(store, settings_of(tmp_path))
