@@ -98,9 +98,8 @@ class EffectsLedger:
         if self.duty.order != FIRST_VIEW:
             term = term_of(record)
             if index is None and term and self.duty.term == GENESIS:
-                self.duty = replace(
-                    self.duty, term=term
-                )  # behind a rewind to the beginning its first fence tells it
+                # Behind a rewind to the beginning the first fence tells the term.
+                self.duty = replace(self.duty, term=term)
             if term != self.duty.term:
                 return False
         if attempt is None or attempt < self.attempt:

@@ -32,6 +32,9 @@ line is complete: a parser that reads by lines may take the failure behind it fo
 CUT_OF_TABLE: Final = b'\n"this answer is incomplete\n'
 """A quoted field without its end: all that CSV has for an error, and of TSV RDF4J takes a tag without an end."""
 
+FAILED: Final = "quadlog.failed"
+"""In a request's scope: why its answer was broken off."""
+
 FINAL: Final = "Quadlog-Final"
 """Of an error that another worker would answer with, too."""
 
@@ -57,10 +60,6 @@ async def handle_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, QuadlogError):
         raise error
     return error_response(error)
-
-
-FAILED: Final = "quadlog.failed"
-"""In a request's scope: why its answer was broken off."""
 
 
 class Streamed(StreamingResponse):

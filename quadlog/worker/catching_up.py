@@ -101,9 +101,9 @@ class CatchingUp:
         while lacking := self._missing():
             log.warning(words, reason=lacking)
             try:
-                before = self._store.applied.effects_offset
+                before = self._store.applied
                 self._copy()
-                if self._store.applied.effects_offset == before:
+                if self._store.applied == before:
                     time.sleep(AGAIN_S)  # nobody here is further yet
                 words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
             except StoreDamaged:
