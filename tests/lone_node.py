@@ -75,6 +75,7 @@ def lone_node(
     admission: Admission,
     *,
     failed: Callable[[str], None],
+    data_dir: Path | None = None,
 ) -> Node:
     """The node of `agreement`'s master; topics are `payloads`, `agreed` and `<master>.rounds`."""
     master, bodies, inbox = agreement.node, Bodies(store), Inbox()
@@ -117,7 +118,12 @@ def lone_node(
                 read=lambda *_: None,
             ),
             superseded=Superseded(
-                master, store.incarnation, {}, data_dir=Path(), soon=lambda _: None, failed=failed
+                master,
+                store.incarnation,
+                {},
+                data_dir=data_dir or Path(),
+                soon=lambda _: None,
+                failed=failed,
             ),
             together=apart,
             acquiring=acquiring,

@@ -67,7 +67,8 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
     Where `quadlog dc rebuild` made them anew since, a later incarnation of it has spoken there, and what it remembers
     is void: it begins as a new one.  So does one that has said more there than it remembers: its disk is an older
-    copy, restored from a backup, and knows not of what it voted for and promised since.
+    copy, restored from a backup, and knows not of what it voted for and promised since.  And so does one that its peers
+    do not count any more (`superseded`), unless its topics went back and its disk did not: they are rebuilt first.
 
     Raises:
         TopicLost: they are not, and nobody rebuilt them.
@@ -81,21 +82,22 @@ def open_store(settings: MasterSettings) -> MasterStore:
     said, mark = last_said(settings.kafka, topics, settings.node_id), marked(settings.data_dir)
     if not path.exists() and mark is None:
         refuse_taken_topics(settings, topics)
-    if mark is not None:
-        said = Said(mark, 0) if said is None else max(said, Said(mark, 0))
-    newest = None if said is None else said.incarnation
+    known = said if mark is None else max(said or Said(mark, 0), Said(mark, 0))
+    newest = None if known is None else known.incarnation
     store = _opened(settings, path, lambda: _before(settings, topics, newest))
-    if said is None or said <= Said(store.incarnation, store.sequence):
-        if losses := lost_topics(settings, store):
-            store.close()
-            raise TopicLost("; ".join(losses))
+    remembered = Said(store.incarnation, store.sequence)
+    # What spoke here later than this store knew of these topics as they are now: a rebuild, or an older disk's owner.
+    if (said is None or said <= remembered) and (losses := lost_topics(settings, store)):
+        store.close()
+        raise TopicLost("; ".join(losses))
+    if known is None or known <= remembered:
         unmark(settings.data_dir)
         return store
     store.close()
     log.warning(
         "this master has said more than its disk remembers: it is void, and it begins as one that lost its disk",
         kept=_VOID,
-        sequence=said.sequence,
+        sequence=known.sequence,
     )
     void = path.with_name(_VOID)
     shutil.rmtree(void, ignore_errors=True)

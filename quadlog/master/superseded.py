@@ -102,7 +102,7 @@ class Superseded:
         self._failed(
             f"{peer} does not count what {self._node} said as {self._incarnation.hex()}: its disk and its topics are an"
             " older copy, or another process was this master. Nothing more is said under this incarnation. Start it"
-            " again: it begins as one that lost its disk"
+            " again: it begins as one that lost its disk, or names the topics that have to be rebuilt first"
         )
 
 

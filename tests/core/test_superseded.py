@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.incarnations import just_after
+from quadlog.errors import TopicLost
 from quadlog.master import own
 from quadlog.master.superseded import MARK, Superseded, marked
 from quadlog.settings import MasterSettings
@@ -51,6 +52,25 @@ def test_it_begins_as_one_that_lost_its_disk(settings: MasterSettings) -> None:
     last = own.open_store(settings)
     assert last.incarnation == second, "the mark is used once"
     last.close()
+
+
+def test_topics_that_went_back_are_rebuilt_first(
+    settings: MasterSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer may tell of it sooner than the own tails see it: what is to be done is the same."""
+    store = own.open_store(settings)
+    store.close()
+    later = just_after(store.incarnation)
+    (settings.data_dir / MARK).write_text(later.hex())
+    monkeypatch.setattr(own, "lost_topics", lambda *_: ["rounds went back"])
+    with pytest.raises(TopicLost, match="rounds went back"):
+        own.open_store(settings)
+    assert marked(settings.data_dir) == later
+    monkeypatch.setattr(own, "last_said", lambda *_: own.Said(just_after(later), 1))  # as a rebuild leaves it
+    monkeypatch.setattr(own, "lost_topics", lambda *_: ["rounds is another topic than the one that was read"])
+    again = own.open_store(settings)
+    assert again.durable().blank
+    again.close()
 
 
 def test_a_mark_of_an_earlier_incarnation_means_nothing(settings: MasterSettings) -> None:
