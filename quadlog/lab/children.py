@@ -35,7 +35,7 @@ def make_children(
     environment = child_environment(os.environ, directory.record.lab_id)
     (directory.path / "logs").mkdir(exist_ok=True)
     children: dict[str, Child] = {}
-    for node in directory.record.shape.nodes:
+    for node in directory.record.nodes:
         ports = tuple(directory.record.ports[name] for name in node.port_names)
         if node.kind == "broker":
             broker = _broker(directory, node, installation)

@@ -22,7 +22,9 @@ NodeId = Annotated[str, typer.Argument(metavar="ID", help="Such as dc1-m1, dc1-w
 def up(
     *,
     dcs: Annotated[int | None, typer.Option(min=1, max=9, help="Data centres.  [default: 3]")] = None,
-    masters: Annotated[int | None, typer.Option(min=1, max=9, help="Masters in each.  [default: 1]")] = None,
+    masters: Annotated[
+        int | None, typer.Option(min=0, max=9, help="Masters in each; 0: brokers only.  [default: 1]")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=0, max=9, help="Workers in each.  [default: 2]")] = None,
     shared_broker: Annotated[
         bool, typer.Option("--shared-broker", help="One Kafka for all data centres instead of one each.")
@@ -45,6 +47,15 @@ def up(
         typer.Option("--dir", help="Keep the data here, or continue.  [default: a temporary one]"),
     ] = None,
     ready: Annotated[Path | None, typer.Option(help="Write this file (JSON) when everything serves.")] = None,
+    brokers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Use the brokers of a running lab of --masters 0: its READY file.  One lab at a time."
+        ),
+    ] = None,
+    repository: Annotated[
+        str | None, typer.Option(help="The name of the repository, and of its topics.  [default: main]")
+    ] = None,
     node_command: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start a cluster and stay in the foreground; Ctrl-C or SIGTERM stops all of it."""
@@ -68,6 +79,8 @@ def up(
             directory=directory,
             ready=ready,
             node_command=shlex.split(node_command) if node_command else None,
+            repository=repository,
+            brokers=brokers,
         )
         run_lab(options, stop)
     except Stopped:

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
 
-    from quadlog.lab.shape import Wanted
+    from quadlog.lab.shape import Node, Wanted
 
-VERSION = 2
-"""1 had no links: its ports are recorded without theirs, which are added when it is continued."""
-READABLE = (1, 2)
+VERSION = 3
+"""1 had no links: its ports are recorded without theirs, which are added when it is continued.  2 had brokers of its
+own, and the repository main."""
+READABLE = (1, 2, 3)
 NEEDED_MB = 500
 """A small demo fits; Kafka and RocksDB fail in uglier ways when the disk is full."""
 
@@ -44,6 +45,20 @@ class LabRecord:
     shape: Shape
     ports: dict[str, int]
     control: str
+    repository: str = "main"
+    brokers: str = ""
+    """The READY file of the lab whose brokers this one uses; empty: it has its own."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The processes that this lab runs itself."""
+        return tuple(node for node in self.shape.nodes if not (self.brokers and node.kind == "broker"))
+
+    @property
+    def own_ports(self) -> dict[str, int]:
+        """Those at which its processes serve."""
+        names = {name for node in self.nodes for name in node.port_names}
+        return {name: port for name, port in self.ports.items() if name in names}
 
     def to_json(self) -> str:
         """Return the text of lab.json."""
@@ -61,6 +76,8 @@ class LabRecord:
             shape=Shape(**values["shape"]),
             ports=values["ports"],
             control=values["control"],
+            repository=values.get("repository", "main"),
+            brokers=values.get("brokers", ""),
         )
 
 
@@ -86,8 +103,16 @@ class LabDirectory:
 
 
 @contextmanager
-def open_directory(path: Path, wanted: Wanted) -> Generator[LabDirectory]:
+def open_directory(
+    path: Path, wanted: Wanted, *, repository: str | None = None, brokers: Path | None = None
+) -> Generator[LabDirectory]:
     """Lock `path`, continue the lab in it or begin one.
+
+    Args:
+        path: of the directory.
+        wanted: which processes.
+        repository: its name; None: as recorded, or main.
+        brokers: READY file of the lab whose brokers are used; None: as recorded, or its own.
 
     Raises:
         SetupError: it is not usable; the message says what is wrong and nothing was changed.
@@ -98,9 +123,10 @@ def open_directory(path: Path, wanted: Wanted) -> Generator[LabDirectory]:
     with _locked(path / "lab.lock"):
         recorded = read_record(path)
         if recorded is None:
-            record = _new_record(wanted.fill(Shape()))
+            record = _new_record(wanted.fill(Shape()), repository or "main", brokers)
         else:
             _check_same(path, recorded, wanted)
+            _check_same_log(path, recorded, repository, brokers)
             record = replace(recorded, ports=recorded.ports | _new_ports(recorded.shape, recorded.ports))
         write_atomically(path / "lab.json", record.to_json())
         yield LabDirectory(path=path, record=record)
@@ -175,13 +201,52 @@ def _check_same(path: Path, recorded: LabRecord, wanted: Wanted) -> None:
         raise SetupError(message)
 
 
-def _new_record(shape: Shape) -> LabRecord:
-    return LabRecord(lab_id=uuid.uuid4().hex, shape=shape, ports=_new_ports(shape, {}), control="")
+def _check_same_log(path: Path, recorded: LabRecord, repository: str | None, brokers: Path | None) -> None:
+    known = recorded.repository, recorded.brokers
+    asked = repository or known[0], str(brokers.absolute()) if brokers else known[1]
+    if asked != known:
+        message = (
+            f"the lab in {path} has the repository {known[0]} on {known[1] or 'brokers of its own'}, asked for was"
+            f" {asked[0]} on {asked[1]}: leave the options out to continue it, or give another --dir"
+        )
+        raise SetupError(message)
+
+
+def _new_record(shape: Shape, repository: str, brokers: Path | None) -> LabRecord:
+    known = {} if brokers is None else _ports_of_brokers(brokers, shape)
+    return LabRecord(
+        lab_id=uuid.uuid4().hex,
+        shape=shape,
+        ports=known | _new_ports(shape, known),
+        control="",
+        repository=repository,
+        brokers=str(brokers.absolute()) if brokers else "",
+    )
+
+
+def _ports_of_brokers(file: Path, shape: Shape) -> dict[str, int]:
+    """Where another lab's brokers serve, and where they say that each data centre reaches them.
+
+    Raises:
+        SetupError: there is no such lab, or not as many data centres.
+
+    """
+    try:
+        there: dict[str, int] = json.loads(file.read_text())["ports"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        message = f"{file} is not the READY file of a running lab ({error}): give --brokers what `lab up --ready` wrote"
+        raise SetupError(message) from error
+    doors = [way.door for way in shape.ways if way.server.kind == "broker"]
+    names = [*(name for node in shape.nodes if node.kind == "broker" for name in node.port_names), *doors]
+    if missing := [name for name in names if name not in there]:
+        message = f"the lab of {file} has no {missing[0]}, which {shape} needs: start its brokers with as many --dcs"
+        raise SetupError(message)
+    return {name: there[name] for name in names}
 
 
 def _new_ports(shape: Shape, known: Mapping[str, int]) -> dict[str, int]:
     """Choose ports for what has none yet."""
-    names = [name for node in shape.nodes for name in node.port_names if name not in known]
+    names = [name for name in shape.port_names if name not in known]
     return dict(zip(names, free_ports(len(names), besides=known.values()), strict=True))
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from quadlog.lab.directory import LabDirectory
     from quadlog.lab.shape import Node, Shape
 
-REPOSITORY = "main"
 HOST = "127.0.0.1"
 WRITTEN = (
     "node-id",
@@ -55,7 +54,7 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
     values: dict[str, str | int] = {
         "node-id": node.id,
         "dc": node.dc,
-        "repository": REPOSITORY,
+        "repository": directory.record.repository,
         "data-dir": str(directory.node(node.id) / "data"),
         "host": HOST,
         "port": directory.record.ports[node.id],

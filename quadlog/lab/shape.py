@@ -52,6 +52,8 @@ class Shape:
     ['broker-dc1', 'dc1-m1', 'dc2-m1', 'dc1-w1', 'dc2-w1']
     >>> [way.door for way in Shape(dcs=2, masters=1, workers=1).ways]
     ['links/dc1>broker-dc2', 'links/dc1>dc2-m1', 'links/dc2>broker-dc1', 'links/dc2>dc1-m1']
+    >>> [node.id for node in Shape(dcs=2, masters=0, workers=0).nodes]
+    ['broker-dc1', 'broker-dc2']
     """
 
     dcs: int = 3
@@ -96,15 +98,25 @@ class Shape:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Every process in the order of starting: links, brokers, masters, workers."""
+        """Every process in the order of starting: links, brokers, masters, workers.
+
+        Without masters there are no links either: those who use these brokers have links of their own.
+        """
         broker_dcs = self.dc_names[:1] if self.shared_broker else self.dc_names
         doors = tuple(way.door for way in self.ways)
+        links = Node(id=LINKS, kind="links", dc="", port_names=(LINKS, *doors))
         return (
-            *((Node(id=LINKS, kind="links", dc="", port_names=(LINKS, *doors)),) if self.has_links else ()),
+            *((links,) if self.has_links and self.masters else ()),
             *(self._broker(dc) for dc in broker_dcs),
             *(node for dc in self.dc_names for node in _nodes("master", dc, self.masters)),
             *(node for dc in self.dc_names if self.writes(dc) for node in _nodes("worker", dc, self.workers)),
         )
+
+    @property
+    def port_names(self) -> tuple[str, ...]:
+        """All that is recorded of ports, doors with them."""
+        names = (name for node in self.nodes for name in node.port_names)
+        return tuple(dict.fromkeys((*names, *(way.door for way in self.ways))))
 
     @property
     def has_links(self) -> bool:
@@ -176,7 +188,7 @@ class Wanted:
 
         Raises:
             UserError: nobody would be a peer, or several masters of a data centre would be added later; or all data
-                centres are witnesses, or muted.
+                centres are witnesses, or muted; or workers have no master.
 
         """
         shape = Shape(
@@ -201,6 +213,8 @@ class Wanted:
                 f" --read-only; this is {shape}"
             )
             raise UserError(message)
+        if shape.workers and not shape.masters:
+            raise UserError(f"workers need a master: give --workers 0 beside --masters 0; this is {shape}")
         if shape.read_only >= shape.dcs:
             message = f"some data centre has to be no --read-only one; this is {shape}"
             raise UserError(message)

@@ -13,7 +13,7 @@ from quadlog.lab import processes
 from quadlog.lab.child import POLL
 from quadlog.lab.directory import write_atomically
 from quadlog.lab.links.client import SHOW, ask_links
-from quadlog.lab.node_files import REPOSITORY, kafka_of, variables
+from quadlog.lab.node_files import kafka_of, variables
 from quadlog.lab.shape import LINKS
 
 if TYPE_CHECKING:
@@ -209,7 +209,8 @@ class Supervisor:
             write_atomically(self._ready, json.dumps(self._describe(), indent=1) + "\n")
 
     def _describe(self) -> dict[str, Any]:
-        shape = self._directory.record.shape
+        record = self._directory.record
+        shape = record.shape
 
         def of(kind: str, dc: str) -> list[dict[str, Any]]:
             found = [c for c in self._children.values() if c.node.kind == kind and c.node.dc == dc]
@@ -219,7 +220,7 @@ class Supervisor:
             {
                 "name": dc,
                 "kafka": kafka_of(self._directory, dc, seen_from=dc),
-                "broker_pid": self._children[shape.broker_of(dc)].pid,
+                "broker_pid": None if record.brokers else self._children[shape.broker_of(dc)].pid,
                 "masters": of("master", dc),
                 "workers": of("worker", dc),
             }
@@ -227,8 +228,9 @@ class Supervisor:
         ]
         links = self._children.get(LINKS)
         return {
-            "repository": REPOSITORY,
+            "repository": record.repository,
             "dcs": dcs,
+            "ports": record.ports,
             "links": {"id": LINKS, "address": links.address, "pid": links.pid} if links else None,
         }
 

@@ -41,6 +41,9 @@ class Options:
     directory: Path | None
     ready: Path | None
     node_command: list[str] | None
+    repository: str | None = None
+    brokers: Path | None = None
+    """READY file of the lab whose brokers are used."""
 
 
 def run_lab(options: Options, stop: StopSignal) -> None:
@@ -52,7 +55,12 @@ def run_lab(options: Options, stop: StopSignal) -> None:
 
     """
     events = Events()
-    with _place(options.directory) as path, open_directory(path, options.wanted) as directory:
+    with (
+        _place(options.directory) as path,
+        open_directory(
+            path, options.wanted, repository=options.repository, brokers=options.brokers
+        ) as directory,
+    ):
         _forget_last_run(directory, options.ready)
         os.environ[processes.LAB_ID] = directory.record.lab_id  # for the jars' download too
         installation = prepare(events.say)
@@ -132,4 +140,4 @@ def _forget_last_run(directory: LabDirectory, ready: Path | None) -> None:
             "are still there: kill them"
         )
         raise SetupError(message)
-    check_ports(directory.path, record.ports)
+    check_ports(directory.path, record.own_ports)
