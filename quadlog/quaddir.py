@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import pyoxigraph
@@ -25,6 +26,7 @@ STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2]
 """Which stores can be read here: another version's might open, and be written as that one could not read it."""
 
 _NAME: Final = "reserved-graph"
+_PUT: Final = "put-here"
 
 
 def open_locked(path: Path) -> Store:
@@ -74,6 +76,19 @@ def new_reserved_graph(path: Path, value: str | None = None) -> NamedNode:
 def copy_name(path: Path, copy: Path) -> None:
     """Give the copy of a store the name of its reserved graph."""
     (copy / _NAME).write_bytes((path / _NAME).read_bytes())
+
+
+def put_here(path: Path) -> None:
+    """Have the copy in this directory be another store than the one that it was made of, or than an earlier copy."""
+    (path / _PUT).write_text(f"{secrets.token_hex(16)}\n")
+
+
+def name_of(path: Path, reserved: NamedNode) -> str:
+    """Tells the store in this directory from one that was there before; nothing of the reserved graph's name shows."""
+    put = b""
+    with suppress(FileNotFoundError):
+        put = (path / _PUT).read_bytes()
+    return blake2b(reserved.value.encode() + put, digest_size=8).hexdigest()
 
 
 def bytes_of(path: Path) -> int:

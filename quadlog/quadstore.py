@@ -11,9 +11,8 @@ graph (``journal.py``), reads are kept out by a gate (``gate.py``), and ``open``
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
@@ -26,7 +25,15 @@ from quadlog.failpoints import Failpoint, within
 from quadlog.flushing import Flushing
 from quadlog.halves import Begun
 from quadlog.journal import JOURNAL, number_of, records_of, undoing
-from quadlog.quaddir import FILES, bytes_of, copy_name, new_reserved_graph, open_locked, reserved_graph
+from quadlog.quaddir import (
+    FILES,
+    bytes_of,
+    copy_name,
+    name_of,
+    new_reserved_graph,
+    open_locked,
+    reserved_graph,
+)
 from quadlog.stored import APPLIED, CONTROL, Stored, applied_in
 
 if TYPE_CHECKING:
@@ -51,6 +58,8 @@ class QuadStore(Stored):
         self.controls: Mapping[str, Control] = {}
         """Those of the applied state, by name and in the order of names.  Replaced as a whole: any thread may look."""
         self._path = path
+        self.name: Final = name_of(path, reserved)
+        """Tells this store from one that was made anew in its place, or copied to it."""
         self._applied = applied
         self._ahead: dict[Quad, int] = {}
         """Records of what was anticipated, with their numbers."""
@@ -122,11 +131,6 @@ class QuadStore(Stored):
     def reserved(self) -> str:
         """The name of the reserved graph: for who has all quads anyway."""
         return self._reserved.value
-
-    @property
-    def name(self) -> str:
-        """Tells this store from one that was made anew in its place; nothing of the reserved graph's name shows."""
-        return blake2b(self._reserved.value.encode(), digest_size=8).hexdigest()
 
     def copy_to(self, path: Path) -> None:
         """A store of its own in a new directory, as of this moment; ``open`` takes back what was anticipated.
