@@ -109,7 +109,7 @@ class Seeding:
             NotEmpty: it begins with something else.
             NotAPeer: others decide that.
             ReadOnly: so too.
-            Unavailable: no master of the home can be asked; nothing was changed.
+            Unavailable: no master of the home can be asked, or it holds no majority; nothing was changed.
             OutcomeUnknown: it was said, and not heard in time.
 
         """
@@ -121,6 +121,7 @@ class Seeding:
         signature = seed.signature.hex()
         self._refuse_other(signature, seed.quads, may_begin=True)
         if self._node.seed is None:
+            self._refuse_alone()
             await asyncio.to_thread(self._effects.sow, seed)
             await self._heard()
             self._refuse_other(signature, seed.quads, may_begin=False)
@@ -143,6 +144,23 @@ class Seeding:
             raise NotEmpty(
                 f"the log holds {self._node.agreement.last.index} entries, and a seed comes before all of them:"
                 " nothing was changed. Add to what is there with updates, or import into a new repository"
+            )
+
+    def _refuse_alone(self) -> None:
+        """A side that gives way goes back to what both sides had, and a worker cannot give a seed back.
+
+        Raises:
+            Unavailable: the view holds no majority.
+
+        """
+        agreement = self._node.agreement
+        if not agreement.has_majority:
+            members = ", ".join(agreement.view.members) or "nobody"
+            raise Unavailable(
+                f"the view of this master ({members}) is no majority of the peers, and only one says what the log"
+                " begins with; nothing was changed. Import at a master of the majority, or again"
+                " when the split is over",
+                retry_after=5,
             )
 
     async def _heard(self) -> None:
