@@ -25,6 +25,7 @@ from quadlog.broker import STARTING_S, Admin, beginning_of, end_of, last_records
 from quadlog.core.model import START, Pair, Point, body_hash
 from quadlog.core.records import Cut
 from quadlog.errors import QuadlogError, SetupError, StateError, Unavailable
+from quadlog.http_client import trust
 from quadlog.master.foreign import understood
 from quadlog.rows import Row, unpack_rows
 from quadlog.store import Taken
@@ -198,7 +199,7 @@ class Blank:
 
     def _bring_from(self, url: str, until: Point) -> None:
         brought = self._store.brought
-        with httpx.Client(base_url=url, timeout=ASK_S, trust_env=False) as client:
+        with httpx.Client(base_url=url, timeout=ASK_S, verify=trust(), trust_env=False) as client:
             while (last := brought.last).index < until.index:
                 self._state = f"takes the log from {url}: {last.index} of {until.index} entries"
                 asked: dict[str, str | int] = {

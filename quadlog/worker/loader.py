@@ -20,6 +20,7 @@ from pyoxigraph import Quad
 from quadlog.core.operations import Load, Service
 from quadlog.document_reader import read
 from quadlog.documents import DocumentError
+from quadlog.http_client import trust
 from quadlog.units import MIB
 from quadlog.worker.answers import asked
 from quadlog.worker.fetch import LoadLimits, fetch, url_of
@@ -110,7 +111,7 @@ class _Job:
         with contextlib.suppress(TimeoutError):
             async with (
                 asyncio.timeout(limits.seconds) as time,
-                httpx.AsyncClient(trust_env=False, timeout=limits.seconds) as client,
+                httpx.AsyncClient(verify=trust(), trust_env=False, timeout=limits.seconds) as client,
             ):
                 for one in self._wanted:
                     if one in self._refused:

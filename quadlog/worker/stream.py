@@ -11,6 +11,7 @@ import httpx
 import structlog
 
 from quadlog.errors import QuadlogError, Unavailable
+from quadlog.http_client import trust
 from quadlog.packing import DamagedChunk, Unpacked
 from quadlog.parcel import SLOW, Label
 from quadlog.quaddir import STORE_HERE
@@ -112,7 +113,13 @@ class CopyStream:
                 self._directory.parent, size
             )  # before the donor is kept from giving another one
             patience = SILENCE_S + size / SLOW
-        answer = httpx.post(f"{donor}/copy", headers={STORE: STORE_HERE}, timeout=patience, trust_env=False)
+        answer = httpx.post(
+            f"{donor}/copy",
+            headers={STORE: STORE_HERE},
+            timeout=patience,
+            verify=trust(),
+            trust_env=False,
+        )
         _check(answer)
         announced = Announced(
             donor=donor,
@@ -130,7 +137,7 @@ class CopyStream:
         query = {"digest": coming.announced.label.digest, "from": str(coming.size)}
         headers = {COMPRESSION: self._compression, WINDOW: str(self._window)}
         with (
-            httpx.Client(timeout=SILENCE_S, trust_env=False) as client,
+            httpx.Client(timeout=SILENCE_S, verify=trust(), trust_env=False) as client,
             client.stream("GET", f"{donor}/copy", params=query, headers=headers) as answer,
         ):
             if not answer.is_success:
@@ -171,7 +178,7 @@ def size_at(donor: str) -> int:
 
     """
     try:
-        answer = httpx.get(f"{donor}/copy/offer", timeout=OFFER_S, trust_env=False)
+        answer = httpx.get(f"{donor}/copy/offer", timeout=OFFER_S, verify=trust(), trust_env=False)
         return int(answer.raise_for_status().json()["size"])
     except (httpx.HTTPError, ValueError, TypeError, KeyError) as error:
         raise Unavailable(str(error)) from error
