@@ -11,15 +11,12 @@ import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from quadlog.errors import StoreDamaged
+from quadlog.lean import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
-
-log = structlog.get_logger()
 
 _AROUND: Final = (
     "Permission denied",
@@ -122,7 +119,7 @@ class Damage:
             return False
         if not self.reason:
             self.reason = str(error)
-            log.error("store_damaged", directory=str(self._files), error=self.reason)
+            logger().error("store_damaged", directory=str(self._files), error=self.reason)
             self.leave()
         return True
 

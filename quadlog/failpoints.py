@@ -14,12 +14,10 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import structlog
+from quadlog.lean import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-
-log = structlog.get_logger()
 
 WITHIN_MS: Final = 30
 """After at most so long something dies that dies while it is under way: a commit of 10,000 quads takes longer."""
@@ -128,7 +126,7 @@ def within(point: Failpoint) -> Generator[None]:
         threading.Timer(secrets.randbelow(WITHIN_MS) / 1000, _die).start()
     yield
     if _Armed.visits == 0:
-        log.warning("the end came before the death", failpoint=point.value)
+        logger().warning("the end came before the death", failpoint=point.value)
         _die()
 
 

@@ -13,12 +13,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import structlog
+from quadlog.lean import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-log = structlog.get_logger()
 
 LEAST: Final = 100_000
 """Lines, however few quads there are."""
@@ -56,7 +54,7 @@ class Flushing:
         try:
             self._flush()
         except (OSError, RuntimeError) as error:  # who commits next is told the same, and ends the process
-            log.warning("what is in memory could not be written out", reason=str(error))
+            logger().warning("what is in memory could not be written out", reason=str(error))
             self._note(error)
             return
         give_back()

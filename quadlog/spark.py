@@ -22,6 +22,7 @@ from quadlog.errors import SetupError, SparkFailed
 from quadlog.kafka.class_archive import AT_EXIT
 from quadlog.kafka.jars import cache_directory, resolve
 from quadlog.kafka.java import find_java
+from quadlog.lean import without
 from quadlog.spark_classes import class_archive
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def session(
     for key, value in {"spark.master": settings.master, **config}.items():
         builder = builder.config(key, value)
     try:
-        with _without("pandas"):
+        with without("pandas"):  # PySpark looks for it at its first call, and it takes 30 MB
             spark: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise SetupError(
@@ -158,18 +159,6 @@ def _end_java() -> None:
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
-
-
-@contextmanager
-def _without(name: str) -> Generator[None]:
-    """Hide a module that PySpark looks for at its first call, by itself: nobody uses it here, and it takes 30 MB."""
-    modules: dict[str, Any] = sys.modules
-    is_hidden = modules.setdefault(name, None) is None
-    try:
-        yield
-    finally:
-        if is_hidden:
-            del modules[name]
 
 
 def _as_zip(file: str, directory: Path) -> str:

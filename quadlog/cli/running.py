@@ -8,27 +8,30 @@ from typing import Annotated
 import typer
 
 from quadlog.cli.options import Config  # noqa: TC001 - typer reads the annotation
+from quadlog.lean import starting
 
 
 def master(config: Config) -> None:
     """Run one master until it is told to stop."""
-    from quadlog.logs import start_logging  # noqa: PLC0415 - what a sub-command needs, when it runs
-    from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
+    with starting():
+        from quadlog.logs import start_logging  # noqa: PLC0415 - what a sub-command needs, when it runs
+        from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
-    settings = MasterSettings.load(config)
-    start_logging(settings.log_level)
-    if settings.role is Role.MUTED:
-        from quadlog.master.muted.process import run  # noqa: PLC0415
-    else:
-        from quadlog.master.process import run  # noqa: PLC0415
+        settings = MasterSettings.load(config)
+        start_logging(settings.log_level)
+        if settings.role is Role.MUTED:
+            from quadlog.master.muted.process import run  # noqa: PLC0415
+        else:
+            from quadlog.master.process import run  # noqa: PLC0415
     raise typer.Exit(run(settings))
 
 
 def worker(config: Config) -> None:
     """Run one worker until it is told to stop."""
-    from quadlog.logs import start_logging  # noqa: PLC0415
-    from quadlog.settings import WorkerSettings  # noqa: PLC0415
-    from quadlog.worker.process import run  # noqa: PLC0415
+    with starting():
+        from quadlog.logs import start_logging  # noqa: PLC0415
+        from quadlog.settings import WorkerSettings  # noqa: PLC0415
+        from quadlog.worker.process import run  # noqa: PLC0415
 
     settings = WorkerSettings.load(config)
     start_logging(settings.log_level)

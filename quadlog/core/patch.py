@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import io
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -56,14 +56,27 @@ _NODES: Final = 10_000
 _SPECIAL: Final = re.compile(rb"_:|<<|\^\^|\\[uU]|" + RESERVED_PREFIX.encode())
 """In lines of which more has to be known than that they are N-Quads."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
-_NODE: Final = re.compile(rf"{_STRING.pattern}|<_:(?P<stored>[^<>]*+)>|<[^<>]*+>|(?P<new>{BLANK_NODE})")
-_LABEL: Final = re.compile(BLANK_NODE)
 _IRI = r"<[^<>\s]*+>"
-_PATTERN: Final = re.compile(
-    rf"(\*|{_IRI}|{BLANK_NODE})\s+(\*|{_IRI})\s+"
-    rf"(\*|{_IRI}|{BLANK_NODE}|{_STRING.pattern}(?:@[A-Za-z0-9-]++|\^\^{_IRI})?|<<\(.*\)>>)\s+"
-    rf"(\*|DEFAULT|{_IRI}|{BLANK_NODE})\s*\.\s*(?:\#.*)?"
-)
+
+
+# All letters of blank nodes take milliseconds to compile: in whoever reads a patch, once.
+@cache
+def _node() -> re.Pattern[str]:
+    return re.compile(rf"{_STRING.pattern}|<_:(?P<stored>[^<>]*+)>|<[^<>]*+>|(?P<new>{BLANK_NODE})")
+
+
+@cache
+def _label() -> re.Pattern[str]:
+    return re.compile(BLANK_NODE)
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    return re.compile(
+        rf"(\*|{_IRI}|{BLANK_NODE})\s+(\*|{_IRI})\s+"
+        rf"(\*|{_IRI}|{BLANK_NODE}|{_STRING.pattern}(?:@[A-Za-z0-9-]++|\^\^{_IRI})?|<<\(.*\)>>)\s+"
+        rf"(\*|DEFAULT|{_IRI}|{BLANK_NODE})\s*\.\s*(?:\#.*)?"
+    )
 
 
 def parse_patch(body: bytes, *, tx_id: bytes) -> Iterator[DataOperation]:
@@ -156,7 +169,7 @@ class _Parser:
         def named(match: re.Match[str]) -> str:
             stored, new = match.group("stored", "new")
             if stored is not None:
-                if _LABEL.fullmatch(f"_:{stored}") is None:
+                if _label().fullmatch(f"_:{stored}") is None:
                     _refuse(number, f"<_:{stored[:100]}> is no blank node: that is no label")
                 return f"_:{stored}"
             if new is None:
@@ -165,7 +178,7 @@ class _Parser:
                 _refuse(number, f"{new} is a new blank node, which is nowhere yet; a stored one is <{new}>")
             return str(self._new(new))
 
-        return _NODE.sub(named, text) if "_:" in text else text
+        return _node().sub(named, text) if "_:" in text else text
 
     def _gathered(self) -> Iterator[DataOperation]:
         """What was gathered, in runs of one kind."""
@@ -188,7 +201,7 @@ class _Parser:
         self._patterns += 1
         if self._patterns > MAX_PATTERNS:
             _refuse(number, f"more than {MAX_PATTERNS} patterns (DP) in one patch: send them in several")
-        found = _PATTERN.fullmatch(self._checked(b"DP", rest, number))
+        found = _pattern().fullmatch(self._checked(b"DP", rest, number))
         if found is None:
             _refuse(
                 number,
@@ -277,7 +290,7 @@ def exact(line: str) -> str:
     '<_:b> <urn:p> "_:x" .'
     """
     return (
-        _NODE.sub(lambda match: f"<{match['new']}>" if match["new"] else match[0], line)
+        _node().sub(lambda match: f"<{match['new']}>" if match["new"] else match[0], line)
         if "_:" in line
         else line
     )

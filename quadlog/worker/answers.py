@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyoxigraph import Literal, NamedNode
 
 from quadlog.core.sparql.terms import Literals
-from quadlog.core.sparql.tokens import TOKEN
+from quadlog.core.sparql.tokens import token_pattern
 from quadlog.documents import DocumentError
 from quadlog.worker.fetch import body_of, url_of
 
@@ -64,7 +64,7 @@ def values_of(body: bytes) -> str:
         raise DocumentError(f"its answer is no {ACCEPT}: {type(error).__name__} {error}") from None
     columns = [f"?{name}" for name in names]
     for column in columns:
-        if (token := TOKEN.fullmatch(column)) is None or token["var"] != column:
+        if (token := token_pattern().fullmatch(column)) is None or token["var"] != column:
             raise DocumentError(f"its answer has a column that is no variable: {column[:40]}")
     lines = [f"({' '.join(row)})" for row in rows]
     return f"{{ VALUES ({' '.join(columns)}) {{ {' '.join(lines)} }} }}"
