@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _WINDOW: Final = 1024
 """Offsets whose records are fetched at once, where they are wanted one by one."""
+_KEPT: Final = 16 * 1024 * 1024
+"""Bytes of them that are kept for whoever asks for the next one: each question is a job of Spark's."""
 _BLOCK: Final = 16 * 1024 * 1024
 """Bytes of a row group: a task has one in memory."""
 _ABOUT: Final = frozenset({"index", "id"})
@@ -94,13 +96,24 @@ def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
         between: reads Kafka's part.
 
     """
+    kept: tuple[int, list[Record]] = (-1, [])
+
+    def window(place: int) -> list[Record]:
+        nonlocal kept
+        if kept[0] != place:
+            end = min((place + 1) * _WINDOW, topic.in_kafka)
+            rows = surveyor.records(topic, place * _WINDOW, end, headers=True).orderBy("offset").collect()
+            found = [_record(topic.name, row) for row in rows]
+            is_small = sum(len(record.value) for record in found) <= _KEPT
+            kept = (place if is_small else -1, found if is_small else [])
+            return found
+        return kept[1]
 
     def read(start: int, end: int) -> Iterator[Record]:
         boundary = min(end, topic.in_kafka)
-        for first in range(start, boundary, _WINDOW):
-            rows = surveyor.records(topic, first, min(first + _WINDOW, boundary), headers=True)
-            for row in rows.orderBy("offset").collect():
-                yield _record(topic.name, row)
+        if start < boundary:
+            for place in range(start // _WINDOW, -(-boundary // _WINDOW)):
+                yield from (record for record in window(place) if start <= record.offset < boundary)
         if end > topic.in_kafka:
             yield from between(max(start, topic.in_kafka), end)
 
