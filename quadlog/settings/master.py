@@ -52,7 +52,7 @@ class MasterSettings(CompanySettings):
     max_peer_lag: Annotated[float, Field(gt=0)] = inf
     """Seconds without a word from a peer after which it is given up: each side then goes on by itself.  None at all:
     nobody is.  At least `LEAST_LAG` idle rounds."""
-    idle_round: Annotated[float, Field(ge=1, le=60)] = 1.0
+    idle_round: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
     read_consistency: Consistency = Consistency.SESSION
     """What a read shows that does not say `Quadlog-Consistency`; the same at every master of a repository."""
