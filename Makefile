@@ -8,7 +8,7 @@ RESULTS := .test-results
 # tells Python not to keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test soak check sim integration e2e bench mutants format lock clean
+.PHONY: setup demo test waits computes soak check sim integration e2e bench mutants format lock clean
 
 setup: .venv/ready  ## Everything that the other commands need: packages, Kafka's jars
 
@@ -25,13 +25,29 @@ setup: .venv/ready  ## Everything that the other commands need: packages, Kafka'
 demo: setup  ## Three data centres load the Brick ontology at once
 	$(BIN)/quadlog demo
 
-test: setup  ## Every test, on real brokers and processes: two at a time, then those that measure time
-	$(PYTEST) --durations=10 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not alone and not soak" \
-	  --junitxml $(RESULTS)/side-by-side.xml
-	$(PYTEST) --durations=10 -m "alone and not soak" --junitxml $(RESULTS)/alone.xml
+test: setup  ## Every test, on real brokers and processes: what waits and what computes, beside each other
+	@mkdir -p $(RESULTS)
+	$(MAKE) --no-print-directory --keep-going --jobs 2 waits computes
 
-soak: setup  ## The long versions of tests, one at a time; SOAK="tests/e2e/test_x.py" for a part
-	$(PYTEST) --durations=10 -m soak --timeout 1800 --junitxml $(RESULTS)/soak.xml $(SOAK)
+waits: setup  ## Whole clusters, and what measures time: one test at a time
+	TEST_LANE=0/2 $(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/waits.xml
+
+computes: setup  ## The other tests, with the lowest priority; what they say comes at their end
+	@TEST_LANE=1/2 nice -n 19 $(PYTEST) --durations=10 -m "not waits and not soak" \
+	  --junitxml $(RESULTS)/computes.xml >$(RESULTS)/computes.log 2>&1; code=$$?; cat $(RESULTS)/computes.log; exit $$code
+
+# Each file with long tests is a part: what passed at this commit is not run again.
+SOAK ?= $(shell grep -rl --include 'test_*.py' 'mark\.soak' tests | sort)
+SOAKED := $(RESULTS)/soak/$(shell git rev-parse --short HEAD 2>/dev/null || echo here)
+
+soak: setup  ## The long versions of tests, part by part, each at most 30 minutes; SOAK="tests/e2e/test_x.py" for some
+	@$(MAKE) --no-print-directory --keep-going $(SOAK:%.py=$(SOAKED)/%.passed); code=$$?; \
+	  cd $(SOAKED) && find . -name '*.txt' | sort | xargs head -qn 1; exit $$code
+
+$(SOAKED)/%.passed:
+	@mkdir -p $(@D)
+	timeout 1800 $(PYTEST) --durations=10 -m soak --timeout 1800 --junitxml $(@:.passed=.xml) $*.py
+	@touch $@
 
 check: setup  ## What is seen without running: style, types, arrows
 	$(BIN)/ruff check .
@@ -41,7 +57,7 @@ check: setup  ## What is seen without running: style, types, arrows
 	$(BIN)/lint-imports
 
 sim: setup  ## The agreement in bad weather: more seeds than in `make test`; SIM="--seeds 100"
-	$(BIN)/python -m tests.core.sim $(SIM)
+	$(BIN)/python -m tests.support.agreement.sim $(SIM)
 
 integration: setup  ## Real brokers and stores, in part and as whole clusters
 	$(PYTEST) -m "not soak" tests/integration tests/e2e

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from quadlog.kafka.ports import PORTS, bounds
-from tests.lab_helpers import running_broker
+from tests.support.labs import BROKERS, running_broker
+from tests.support.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from _pytest.terminal import TerminalReporter
-
-SLOWEST = 50
 
 
 @pytest.fixture(scope="session")
@@ -32,42 +28,47 @@ settings.register_profile("shared", deadline=None)  # on a machine that others u
 settings.load_profile("shared")
 
 
-def pytest_configure() -> None:
-    """Processes of pytest that run side by side have ports of their own: whoever is down keeps its port."""
-    process, count = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-    if process is not None:
-        lowest, highest = bounds()
-        share = (highest - lowest) // int(count)
-        lowest += share * int(process.removeprefix("gw"))
-        os.environ[PORTS] = f"{lowest}-{lowest + share}"
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes of pytest that run beside each other have ports of their own: whoever is down keeps its port."""
+    config.pluginmanager.register(Record(), "record")
+    number, _, count = os.environ.get("TEST_LANE", "0/1").partition("/")
+    lowest, highest = bounds()
+    share = (highest - lowest) // int(count)
+    lowest += share * int(number)
+    os.environ[PORTS] = f"{lowest}-{lowest + share}"
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Brokers that labs had in common end with the run."""
+    BROKERS.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole clusters first, since they take longest, and the shared one last of them: it idles to the end."""
+    """Whole clusters and what measures time are of one lane, and the shared cluster is the last one: it idles."""
+    for item in items:
+        if item.nodeid.startswith("tests/e2e/") or item.get_closest_marker("alone"):
+            item.add_marker(pytest.mark.waits)
     shared = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
 
+    for item in items:
+        for mark in item.iter_markers("long"):
+            assert mark.args, f"{item.nodeid}: long needs a reason"
+
     def place(item: pytest.Item) -> int:
+        if item.nodeid.startswith("tests/test_budget.py"):
+            return 9
         if item.path in shared:
             return 2 if item.get_closest_marker("spoils") else 1
         return 0 if item.nodeid.startswith("tests/e2e/") else 3
 
     items.sort(key=place)
-
-
-def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """With `--junitxml`: a table of the slowest tests, in seconds with set-up and teardown, next to that file."""
-    if not (xml := terminalreporter.config.getoption("xmlpath", None)):
-        return
-    took = defaultdict[str, float](float)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                took[report.nodeid] += report.duration
-    slowest = sorted(took.items(), key=lambda of: -of[1])[:SLOWEST]
-    lines = [f"{seconds:8.1f}  {test}\n" for test, seconds in slowest]
-    table = Path(xml).with_suffix(".txt")
-    table.write_text("".join([f"{sum(took.values()):8.1f}  all {len(took)} tests\n", *lines]))
-    terminalreporter.write_line(f"the slowest tests: {table}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

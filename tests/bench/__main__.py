@@ -16,7 +16,7 @@ from tests.bench import agreement_alone, applying, baselines, stages
 from tests.bench.cluster import Cluster
 from tests.bench.report import Report
 from tests.bench.workload import Workload
-from tests.lab_helpers import running_lab
+from tests.support.labs import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,7 @@ class Plan:
     heat: float
     warm_up: float
     traces: int
+    history: int
 
 
 def measure(plan: Plan, ready: Path, console: Console) -> Report:
@@ -77,7 +78,10 @@ def measure(plan: Plan, ready: Path, console: Console) -> Report:
         for workload in Workload:
             place = Path(directory) / workload
             report.baselines.append(baselines.plain_updates(place, workload, seconds=alone_s))
-        report.applying = applying.measure(Path(directory), updates=round(alone_s * APPLIED))
+        updates = round(alone_s * APPLIED)
+        report.applying = applying.measure(
+            Path(directory), updates=updates, history=plan.history, runs=plan.runs
+        )
     return report
 
 
@@ -104,6 +108,9 @@ def main(
     heat: Annotated[float, typer.Option(help="Seconds under load before anything is measured.")] = 90.0,
     warm_up: Annotated[float, typer.Option(help="Seconds before each run that do not count.")] = 5.0,
     traces: Annotated[int, typer.Option(help="Single updates that are followed through the topics.")] = 90,
+    history: Annotated[
+        int, typer.Option(help="List appends behind a worker's older store.")
+    ] = applying.HISTORY,
     ready: Annotated[Path | None, typer.Option(help="The READY file of a lab that runs already.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all figures here.")] = None,
 ) -> None:
@@ -119,6 +126,7 @@ def main(
         heat=heat,
         warm_up=warm_up,
         traces=traces,
+        history=history,
     )
     with _cluster(ready, console) as at:
         report = measure(plan, at, console)

@@ -32,7 +32,7 @@ from quadlog.server import YOUNG
 from tests.bench.asked import Scribe, seconds
 from tests.bench.figures import Applying
 from tests.bench.workload import LISTS, Workload, setup, texts
-from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ EVALUATED: Final = 50
 HISTORY: Final = 20_000
 """List appends that a store with a history has behind it."""
 QUADS: Final = 100_000
-"""And quads that it has, at least."""
+"""And quads that it has, at least; behind a shorter history as much less."""
 
 RUNS: Final = 3
 
@@ -97,7 +97,7 @@ def begin(place: Path, history: int) -> Path:
     for text in appends(history):
         store.update(text)
     if history:
-        store.extend(_others(QUADS - len(store)))
+        store.extend(_others(QUADS * history // HISTORY - len(store)))
     store.flush()
     lines = [signature.quad_line(quad) for quad in store]
     del store
@@ -111,8 +111,8 @@ def _others(count: int) -> Iterator[Quad]:
     )
 
 
-def measure(directory: Path, *, updates: int, history: int = HISTORY) -> list[Applying]:
-    """All workloads, each plain, evaluated, followed in batches, and bare quads."""
+def measure(directory: Path, *, updates: int, history: int = HISTORY, runs: int = RUNS) -> list[Applying]:
+    """All workloads, each plain, evaluated, followed in batches, and bare quads; the best of some runs."""
     workloads: dict[str, Callable[[int], Iterator[str]]] = {
         "insert 1 quad": lambda count: inserts(1, count),
         "insert 10 quads": lambda count: inserts(10, count),
@@ -128,8 +128,8 @@ def measure(directory: Path, *, updates: int, history: int = HISTORY) -> list[Ap
         base = begin(directory / f"begin-{age}", age)
         for name, make in workloads.items():
             said, place = list(make(updates)), directory / "place"
-            runs: list[Applying] = []
-            for _ in range(RUNS):
+            measured: list[Applying] = []
+            for _ in range(runs):
                 evaluated, log = _evaluated(base, place, said)
                 run = Applying(
                     workload=name,
@@ -140,9 +140,9 @@ def measure(directory: Path, *, updates: int, history: int = HISTORY) -> list[Ap
                     asked=_asked(base, place, said),
                     followed={batch: _followed(base, place, log, batch) for batch in BATCHES},
                 )
-                runs.append(run)
+                measured.append(run)
                 shutil.rmtree(place)
-            found.append(_best(runs))
+            found.append(_best(measured))
     gc.set_threshold(*before)
     return found
 

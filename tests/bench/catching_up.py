@@ -39,8 +39,8 @@ from quadlog.kafka.ports import free_ports
 from quadlog.server import YOUNG
 from quadlog.topics import Topics
 from tests.bench.applying import followed
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.lab_helpers import running_broker
+from tests.support.labs import running_broker
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

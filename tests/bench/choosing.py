@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog.topics import Topics
 from quadlog.worker.rates import RatesFile
 from tests.bench.catching_up import catching_up, log_of, make_topics, produce_log
-from tests.lab_helpers import running_broker
+from tests.support.labs import running_broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

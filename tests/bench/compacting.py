@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.bench.catching_up import Memory, made, memory_of, tree
-from tests.lab_helpers import running_broker
+from tests.support.labs import running_broker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,14 +40,14 @@ from quadlog.topics import Topics
 from quadlog.worker.coming import COMING, Announced
 from quadlog.worker.mend import QUADS
 from tests.bench.catching_up import has_applied, log_of, make_topics, produce_log, running, tree
-from tests.integration.relay import running_relay
-from tests.lab_helpers import running_broker
+from tests.support.labs import running_broker
+from tests.support.workers.relay import running_relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from tests.integration.relay import RunningRelay
+    from tests.support.workers.relay import RunningRelay
 
     Running = Callable[[], AbstractContextManager[tuple[str, int]]]
 

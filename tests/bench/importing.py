@@ -24,7 +24,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.lab_helpers import RunningLab, running_lab
+from tests.support.labs import RunningLab, running_lab
 
 BULK = """
 import sys, time

@@ -24,7 +24,7 @@ from quadlog.units import MIB
 from quadlog.worker.readers import Readers
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits, Reads
-from tests.integration.rehearsal import Log, Worker
+from tests.support.workers.rehearsal import Log, Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

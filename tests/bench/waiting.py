@@ -31,7 +31,7 @@ from quadlog.master.events import Left, Offered
 from quadlog.master.updates import new_id
 from quadlog.ports import Record
 from quadlog.store import MasterStore, Taken
-from tests.lone_node import lone_node
+from tests.support.masters.lone_node import lone_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

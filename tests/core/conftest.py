@@ -8,7 +8,7 @@ import pytest
 
 from quadlog.master.desk import Desk
 from quadlog.store import MasterStore
-from tests.core.desks import Log
+from tests.support.masters.desks import Log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from consumers.agreed import AgreedConsumer
 from quadlog import codec
 from quadlog.core.model import START, Point
 from quadlog.core.records import LoggedEntry
-from tests.core.topics import cut_behind, entries, forked, topic_of
+from tests.support.agreement.topics import cut_behind, entries, forked, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

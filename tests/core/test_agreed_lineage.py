@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
-from consumers.agreed import AgreedRun
 from consumers.agreed_lineage import AgreedLineage
-from quadlog import codec
 from quadlog.applied import InAgreed
 from quadlog.codec import transactions
 from quadlog.core.model import Kind, Point
-from quadlog.core.records import LoggedEntry
-from quadlog.errors import ForeignRecord, StateError
-from tests.core.random_entries import ASK, heard_from, random_agreed
+from quadlog.errors import StateError
+from tests.support.agreement.random_entries import ASK, heard_from, random_agreed
+from tests.support.masters.lineages import runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from quadlog.ports import Record
-    from tests.core.random_entries import RandomAgreed
+    from quadlog.core.records import LoggedEntry
+    from tests.support.agreement.random_entries import RandomAgreed
 
 TOPICS = 60
 
@@ -32,36 +29,6 @@ TOPICS = 60
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some entries stand in several records."""
     monkeypatch.setattr(transactions, "CHUNK", 600)
-
-
-def runs_of(records: Sequence[Record], size: int, first: int = 0) -> Iterator[AgreedRun]:
-    """As Spark finds them: `size` whole entries of one epoch that configure nothing, with nothing between them."""
-    for place in range(0, len(records) if size else 0, max(size, 1)):
-        heads = [
-            (record.offset, said)
-            for record in records[max(place, first) : place + size]
-            if (said := _head(record))
-        ]
-        offsets, entries = [offset for offset, _ in heads], [said for _, said in heads]
-        follows = all((a.index + 1, a.chain) == (b.index, b.previous) for a, b in pairwise(entries))
-        configures = any(one.kind is Kind.CONFIG for one in entries)
-        if len(heads) == size and follows and not configures and len({one.epoch for one in entries}) == 1:
-            yield AgreedRun(
-                offset=offsets[0],
-                first=entries[0].index,
-                last=entries[-1].index,
-                epoch=entries[0].epoch,
-                previous=entries[0].previous,
-                chain=entries[-1].chain,
-            )
-
-
-def _head(record: Record) -> LoggedEntry | None:
-    try:
-        said, _, chunks = codec.decode_chunk(record.value)
-    except ForeignRecord:
-        return None
-    return said if isinstance(said, LoggedEntry) and chunks == 1 else None
 
 
 def followed(
@@ -78,9 +45,10 @@ def point_of(entry: LoggedEntry) -> Point:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 0])
-def test_from_the_places_on_the_log_is_what_it_is(size: int) -> None:
+@pytest.mark.parametrize("topics", [20, pytest.param(TOPICS, marks=pytest.mark.soak)])
+def test_from_the_places_on_the_log_is_what_it_is(topics: int, size: int) -> None:
     counted = Counter[str]()
-    for seed in range(TOPICS):
+    for seed in range(topics):
         rng = random.Random(seed)
         topic = random_agreed(rng, steps=20)
         after, until = sorted(rng.sample(range(1, len(topic.log) + 1), 2))
@@ -101,8 +69,8 @@ def test_from_the_places_on_the_log_is_what_it_is(size: int) -> None:
             configuring=len(configuring),
             cut=topic.epoch > 1,
         )
-    assert counted["cut"] > TOPICS / 2
-    assert counted["configuring"] > TOPICS
+    assert counted["cut"] > topics / 2
+    assert counted["configuring"] > topics
     if size == 5:
         assert counted["alone"] < counted["before"] * 0.8, "no run ever counted as one"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quadlog.applied import Applied, InAgreed, InEffects
 from quadlog.core.model import Point
-from tests.core.test_backlog import effect_of
+from tests.support.masters.effects import effect_of
 
 numbers = st.integers(0, 2**40)
 hashes = st.binary(min_size=32, max_size=32)

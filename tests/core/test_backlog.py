@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from quadlog.applied import InAgreed, InEffects
 from quadlog.core.model import START, Point
-from quadlog.core.records import Effect, Outcome
 from quadlog.worker import backlog as backlog_module
 from quadlog.worker.backlog import (
     BATCH,
@@ -19,29 +18,13 @@ from quadlog.worker.backlog import (
     Backlog,
     Pair,
 )
-from tests.core.topics import entries, forked
+from tests.support.agreement.topics import entries, forked
+from tests.support.masters.effects import effect_of
 
 if TYPE_CHECKING:
     import pytest
 
-    from quadlog.core.records import LoggedEntry
-
-
-def effect_of(index: int, chain: bytes, *, lines: int = 1) -> Effect:
-    """The effect of an entry, which inserted so many lines."""
-    return Effect(
-        index=index,
-        id=bytes(16),
-        entry_chain=chain,
-        term=bytes(32),
-        attempt=1,
-        outcome=Outcome.APPLIED,
-        inserted=("<urn:s> <urn:p> <urn:o> .",) * lines,
-        quads=0,
-        signature_before=bytes(32),
-        signature_after=bytes(32),
-        chain=bytes(32),
-    )
+    from quadlog.core.records import Effect, LoggedEntry
 
 
 def backlog_of(*lines: int) -> Backlog:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
-from tests.core.said import encode, large_effect, large_payload
+from tests.support.agreement.said import encode, large_effect, large_payload
 
 if TYPE_CHECKING:
     from quadlog.codec import Said

@@ -17,7 +17,7 @@ from quadlog.core.messages import POST_LIMIT
 from quadlog.core.model import NOWHERE, Ask, Pair, Payload, Point, Post, Rank, Returned, View, first_view
 from quadlog.core.records import Effect, Heartbeat, Outcome
 from quadlog.errors import StateError
-from tests.core.said import anything, encode, heartbeats, large_payload, payloads, posts
+from tests.support.agreement.said import anything, encode, heartbeats, large_payload, payloads, posts
 
 if TYPE_CHECKING:
     from quadlog.codec import Said

@@ -16,10 +16,9 @@ from quadlog.compare.history import touches
 from quadlog.compare.runs import Runs, differences
 from quadlog.compare.verify import count, verify
 from quadlog.core import signature
-from quadlog.core.model import GENESIS
-from quadlog.core.records import Effect, Outcome
 from quadlog.errors import StateError, Unavailable, UserError
-from tests.core.topics import TERM, effects_topic, fence
+from tests.support.agreement.topics import effects_topic, fence
+from tests.support.masters.effects import effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,25 +41,6 @@ def test_runs_give_all_lines_in_order(tmp_path_factory: pytest.TempPathFactory, 
     runs.add(iter(given))
     assert list(runs) == list(runs) == sorted(given)
     assert len(list(directory.iterdir())) <= 3
-
-
-def effect(index: int, attempt: int = 1, **lists: tuple[str, ...]) -> Effect:
-    return Effect(
-        index=index,
-        id=bytes([index]) * 16,
-        entry_chain=GENESIS,
-        term=TERM,
-        attempt=attempt,
-        outcome=Outcome.APPLIED,
-        quads=0,
-        signature_before=GENESIS,
-        signature_after=GENESIS,
-        chain=GENESIS,
-        deleted=lists.get("deleted", ()),
-        inserted=lists.get("inserted", ()),
-        emptied=lists.get("emptied", ()),
-        dropped=lists.get("dropped", ()),
-    )
 
 
 def test_the_last_effect_that_counts_is_named() -> None:

@@ -14,8 +14,8 @@ from quadlog.envelope import ORIGIN_DC, ORIGIN_OFFSET
 from quadlog.master.intake import Intake
 from quadlog.master.passed import MARKS, PassedOver
 from quadlog.ports import Record
-from tests.core.test_payloads_consumer import payload
-from tests.core.topics import Topic
+from tests.support.agreement.topics import Topic
+from tests.support.masters.payloads import payload
 
 if TYPE_CHECKING:
     from quadlog.core.model import Payload

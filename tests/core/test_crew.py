@@ -5,28 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from quadlog.core.model import START, Point
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.master.crew import ASK_AGAIN_MS, SINK_MS, Crew, Worker
+from tests.support.masters.beats import beat
 
 TIMEOUT = 2000.0
-
-
-def beat(
-    worker: str, *, index: int = 0, evaluating: bool = False, state: WorkerState = WorkerState.SERVING
-) -> Heartbeat:
-    return Heartbeat(
-        worker=worker,
-        dc="dc1",
-        url=f"http://{worker}",
-        state=state,
-        evaluating=evaluating,
-        attempt=1,
-        applied=Point(index, START.chain),
-        signature=bytes(32),
-        quads=0,
-        sent=0,
-    )
 
 
 def crew_of(*beats: Heartbeat) -> Crew:

@@ -16,8 +16,8 @@ from quadlog.core.records import Handover, Rewind
 from quadlog.errors import ForeignRecord
 from quadlog.master.crew import Crew
 from quadlog.master.decided import Decided
-from tests.core.test_watch import beat
-from tests.core.topics import FIRST, Topic, effect, effects_topic, fence
+from tests.support.agreement.topics import FIRST, Topic, effect, effects_topic, fence
+from tests.support.masters.watched import beat
 
 if TYPE_CHECKING:
     from quadlog.ports import Record

@@ -9,7 +9,7 @@ import pytest
 from quadlog import codec
 from quadlog.codec.decoding import AHEAD
 from quadlog.errors import ForeignRecord
-from tests.core.topics import entries
+from tests.support.agreement.topics import entries
 
 
 def test_what_was_decoded_ahead_is_joined_as_it_is() -> None:

@@ -7,7 +7,7 @@ from quadlog.core.model import (
 )
 from quadlog.errors import KeyReused, Rejected
 from quadlog.master.desk import Answer, Desk, TxState, Waiter
-from tests.core.desks import Client, Log, agree, payload_of
+from tests.support.masters.desks import Client, Log, agree, payload_of
 
 
 def test_an_answer_comes_when_it_is_agreed_decided_and_applied(log: Log, desk: Desk) -> None:

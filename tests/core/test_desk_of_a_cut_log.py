@@ -6,7 +6,7 @@ from quadlog.core.messages import Save
 from quadlog.errors import KeyReused, OutcomeUnknown
 from quadlog.master.desk import Answer, Desk, TxState, TxStatus
 from quadlog.store import Taken
-from tests.core.desks import Client, Log, agree, give_way, payload_of
+from tests.support.masters.desks import Client, Log, agree, give_way, payload_of
 
 
 def test_what_was_settled_on_a_branch_that_is_cut_waits_again(log: Log, desk: Desk) -> None:

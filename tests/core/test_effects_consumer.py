@@ -9,7 +9,7 @@ from consumers.effects import EffectsConsumer, mirrored_in, newest_copy
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.core.model import hash_of
 from quadlog.core.records import Effect, Rewind
-from tests.core.topics import (
+from tests.support.agreement.topics import (
     MOVED,
     TERM,
     Topic,

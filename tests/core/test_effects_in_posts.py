@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quadlog.core.model import GENESIS, OF_A_BRANCH, Held
-from tests.core.scenario import Scenario
+from tests.support.agreement.scenario import Scenario
 
 SPLIT = """
 lag 20

@@ -13,7 +13,16 @@ from quadlog.core.records import Handover, Outcome, Rewind
 from quadlog.envelope import ATTEMPT, EPOCH, HANDOVER
 from quadlog.errors import ForeignRecord
 from quadlog.ports import Record
-from tests.core.topics import FIRST, MOVED, Topic, effect, effects_topic, fence, moved_topic, new_consumer
+from tests.support.agreement.topics import (
+    FIRST,
+    MOVED,
+    Topic,
+    effect,
+    effects_topic,
+    fence,
+    moved_topic,
+    new_consumer,
+)
 
 
 def test_the_ledger_follows_a_handover() -> None:

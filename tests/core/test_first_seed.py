@@ -9,7 +9,7 @@ from consumers.effects import EffectsConsumer
 from consumers.effects_ledger import EMPTY, EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS
-from tests.core.topics import (
+from tests.support.agreement.topics import (
     FIRST,
     MOVED,
     Topic,

@@ -14,35 +14,14 @@ from quadlog.master.foreseen import Foreseen
 from quadlog.master.fullness import AGAIN_MS, KEPT_MS, PATIENCE_MS, Fullness
 from quadlog.worker.voice import HOARSE_MS, Voice
 from quadlog.worker.voice import PATIENCE_MS as VOICE_MS
-from tests.core.test_watch import beat
-from tests.core.topics import FIRST, effect, effects_topic, fence
+from tests.support.agreement.topics import FIRST, effect, effects_topic, fence
+from tests.support.masters.outlets import Spout
+from tests.support.masters.watched import beat
 
 if TYPE_CHECKING:
     import pytest
 
     from quadlog.ports import Record
-
-
-class Spout:
-    """An outlet as it tells of itself."""
-
-    def __init__(self) -> None:
-        self.waits_since: float | None = None
-        self.refusal = ""
-        self.is_settled = True
-        self.said: list[str] = []
-        self.given_up = 0
-        self.renewed = 0
-
-    def produce(self, topic: str, **_: object) -> None:
-        self.said.append(topic)
-
-    def give_up(self) -> None:
-        self.given_up += 1
-        self.waits_since, self.refusal = None, ""
-
-    def renew(self) -> None:
-        self.renewed += 1
 
 
 class Rig:

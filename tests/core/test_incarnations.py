@@ -13,7 +13,7 @@ from quadlog.core.incarnations import Incarnations, new_incarnation
 from quadlog.core.messages import Heard, Pace
 from quadlog.core.model import Returned, View, no_view
 from quadlog.standing import pack_standing, unpack_standing
-from tests.core.cluster import Member
+from tests.support.agreement.cluster import Member
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
 FIRST, SECOND = (new_incarnation(None, wall, bytes(10)) for wall in (1, 2))

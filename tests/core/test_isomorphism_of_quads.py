@@ -7,7 +7,7 @@ import random
 import pyoxigraph as ox
 import pytest
 
-from tests.isomorphism import isomorphic
+from tests.support.isomorphism import isomorphic
 
 
 def quads(text: str) -> list[ox.Quad]:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from quadlog.core.model import START, Point, Standing, View, first_view
 from quadlog.master.joining import AGAIN_MS, Forked, Joined, Joining, Reach, fork_of
 from quadlog.ports import Record
-from tests.core.topics import cut_behind, entries, forked, topic_of
+from tests.support.agreement.topics import cut_behind, entries, forked, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

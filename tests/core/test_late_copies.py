@@ -19,7 +19,7 @@ from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.applied import Applied
 from quadlog.core.model import GENESIS, hash_of
 from quadlog.core.records import Fence, Handover, Rewind, Term
-from tests.core.topics import FIRST, Topic, effect, fence, new_consumer, signature, standing
+from tests.support.agreement.topics import FIRST, Topic, effect, fence, new_consumer, signature, standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,12 @@ from quadlog.applied import Applied
 from quadlog.core.records import Effect, Rewind
 from quadlog.core.signature import as_bytes
 from quadlog.errors import ForeignRecord, StateError
-from tests.core.random_effects import RandomTopic, counting_effects, random_topic, with_small_chunks
+from tests.support.masters.random_effects import (
+    RandomTopic,
+    counting_effects,
+    random_topic,
+    with_small_chunks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,7 +89,7 @@ def effects_in(records: Sequence[Record], spans: Sequence[Span]) -> list[Effect]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 0])
-@pytest.mark.parametrize("topics", [12, pytest.param(TOPICS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("topics", [8, pytest.param(TOPICS, marks=pytest.mark.soak)])
 def test_the_effects_that_count_are_those_of_the_consumer(
     size: int, topics: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,11 +130,12 @@ def test_the_effects_that_count_are_those_of_the_consumer(
         assert counted["seen_alone"] < counted["records"], "no run ever counted as one"
 
 
-def test_from_any_state_on_the_rest_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("topics", [20, pytest.param(TOPICS, marks=pytest.mark.soak)])
+def test_from_any_state_on_the_rest_is_the_same(topics: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `state_at` says is what a worker needs to hear on; a topic that goes back behind it is refused."""
     with_small_chunks(monkeypatch)
     refused = 0
-    for seed in range(TOPICS):
+    for seed in range(topics):
         rng = random.Random(seed)
         topic = random_topic(rng, steps=15)
         whole = followed(topic.records, Applied(), 8)
@@ -145,12 +151,13 @@ def test_from_any_state_on_the_rest_is_the_same(monkeypatch: pytest.MonkeyPatch)
             assert effects_in(topic.records, rest.spans(state.index, whole.index)) == effects_in(
                 topic.records, spans
             )
-    assert 0 < refused < TOPICS
+    assert 0 < refused < topics
 
 
-def test_a_part_of_the_range_is_just_that(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("topics", [12, pytest.param(TOPICS, marks=pytest.mark.soak)])
+def test_a_part_of_the_range_is_just_that(topics: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with_small_chunks(monkeypatch)
-    for seed in range(TOPICS):
+    for seed in range(topics):
         rng = random.Random(seed)
         topic = random_topic(rng, steps=10)
         lineage = followed(topic.records, Applied(), 8)

@@ -19,7 +19,7 @@ from quadlog.master.muted.keeper import Keeper
 from quadlog.master.muted.mirror import Mirror, next_offset
 from quadlog.master.watch import Hands
 from quadlog.topics import Topics
-from tests.core.topics import (
+from tests.support.agreement.topics import (
     TERM,
     Topic,
     cut_behind,

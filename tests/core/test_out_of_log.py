@@ -16,7 +16,7 @@ from quadlog.ports import Record
 from quadlog.topics import Topics
 from quadlog.worker.backlog import Hearing
 from quadlog.worker.out_of_log import Gaps
-from tests.core.topics import (
+from tests.support.agreement.topics import (
     MOVED,
     TERM,
     Topic,

@@ -16,9 +16,9 @@ from quadlog.envelope import RELAYED
 from quadlog.master.hearing import STILL_MS, Hearing
 from quadlog.master.intake import Intake
 from quadlog.master.relay import Relay
-from tests.core.said import example, posts
-from tests.core.test_payloads_consumer import payload
-from tests.core.topics import Topic
+from tests.support.agreement.said import example, posts
+from tests.support.agreement.topics import Topic
+from tests.support.masters.payloads import payload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

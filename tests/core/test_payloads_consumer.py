@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING
 from consumers.payloads import PayloadsConsumer
 from producers.payloads import PayloadsProducer
 from quadlog import codec
-from quadlog.core.model import Payload, Transaction, hash_of
-from tests.core.topics import Topic
+from tests.support.agreement.topics import Topic
+from tests.support.masters.payloads import payload
 
 if TYPE_CHECKING:
+    from quadlog.core.model import Payload
     from quadlog.ports import Record
-
-
-def payload(number: int, *, dc: str = "dc1", size: int = 10) -> Payload:
-    return Payload(
-        transaction=Transaction(id=number.to_bytes(16, "big"), digest=hash_of(number.to_bytes(8, "big"))),
-        origin=f"{dc}-m1",
-        origin_dc=dc,
-        created=number,
-        media_type="text",
-        body=b"x" * size,
-    )
 
 
 def payloads_topic(*said: tuple[str, Payload]) -> list[Record]:

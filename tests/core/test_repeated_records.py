@@ -15,7 +15,7 @@ from producers.payloads import PayloadsProducer
 from quadlog.core.model import START, Payload, Transaction, hash_of
 from quadlog.core.records import Effect, Rewind
 from quadlog.master.intake import Intake
-from tests.core.topics import (
+from tests.support.agreement.topics import (
     TERM,
     Topic,
     cut_behind,

@@ -8,8 +8,8 @@ from quadlog.compare.history import counted
 from quadlog.compare.revert import Since, inverse_of, left_as_they_are
 from quadlog.core.operations import DeleteData, InsertData
 from quadlog.core.patch import parse_patch
-from tests.core.test_compare import effect
-from tests.core.topics import effects_topic, fence
+from tests.support.agreement.topics import effects_topic, fence
+from tests.support.masters.effects import effect
 
 if TYPE_CHECKING:
     from quadlog.core.records import Effect

@@ -14,7 +14,7 @@ from quadlog.core.model import GENESIS, hash_of
 from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
 from quadlog.envelope import EPOCH
 from quadlog.errors import StateError
-from tests.core.topics import (
+from tests.support.agreement.topics import (
     FIRST,
     MOVED,
     TERM,

@@ -1,4 +1,4 @@
-"""What the check of each step makes of a story: `tests/core/safety.py`."""
+"""What the check of each step makes of a story: `tests/support/agreement/safety.py`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.model import Point, Transaction
-from tests.core.sim import some
-from tests.core.world import TINY, Event, World
+from tests.support.agreement.sim import some
+from tests.support.agreement.world import TINY, Event, World
 
 if TYPE_CHECKING:
     from quadlog.core.model import View

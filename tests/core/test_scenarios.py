@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.scenario import Scenario
+from tests.support.agreement.scenario import Scenario
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 

@@ -6,7 +6,7 @@ import pytest
 
 from quadlog.core.records import LoggedEntry
 from quadlog.master import scribe as module
-from tests.core.scribes import (
+from tests.support.masters.scribes import (
     OWN,
     THEIRS,
     grown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.scribes import OWN, THEIRS, Topic, grown, sent, two_that_give_way, writer
+from tests.support.masters.scribes import OWN, THEIRS, Topic, grown, sent, two_that_give_way, writer
 
 
 @pytest.mark.parametrize("late", [3, 60])

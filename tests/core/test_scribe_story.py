@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.core.scribes import (
+from tests.support.masters.scribes import (
     Line,
     Topic,
     Writer,

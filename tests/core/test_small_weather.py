@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from quadlog.core.model import Transaction
-from tests.core.world import TINY, Event, World
+from tests.support.agreement.world import TINY, Event, World
 
 LAG = 100.0
 names = st.sampled_from(["m1", "m2", "m3"])

@@ -20,7 +20,7 @@ from quadlog.master.copying import Found, Part, Source, Wanted
 from quadlog.master.joining import Forked, Joined
 from quadlog.master.sources import Sources
 from quadlog.ports import Record
-from tests.core.topics import Topic, cut_behind, effect, fence, forked, topic_of
+from tests.support.agreement.topics import Topic, cut_behind, effect, fence, forked, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,10 +11,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.core.cluster import Disk, Member
-from tests.core.safety import Safety
-from tests.core.weather import Weather
-from tests.core.world import World
+import pytest
+
+from tests.support.agreement.cluster import Disk, Member
+from tests.support.agreement.safety import Safety
+from tests.support.agreement.weather import Weather
+from tests.support.agreement.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,10 +102,10 @@ class PowerCuts(Weather):
     world_of = Unpowered
 
 
-def harm(*, lost: int) -> Counter[str]:
+def harm(seeds: int, *, lost: int) -> Counter[str]:
     """What the runs ended in, by the first words of what was seen."""
     found: Counter[str] = Counter()
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         try:
             weather = PowerCuts(seed, masters=3)
             assert isinstance(weather.world, Unpowered)
@@ -124,14 +126,16 @@ def harm(*, lost: int) -> Counter[str]:
     return found
 
 
-def test_without_the_sync_promises_are_broken() -> None:
-    found = harm(lost=3)
-    print(f"of {SEEDS} runs with power cuts: {dict(found)}")
+@pytest.mark.parametrize("seeds", [24, pytest.param(SEEDS, marks=pytest.mark.soak)])
+def test_without_the_sync_promises_are_broken(seeds: int) -> None:
+    found = harm(seeds, lost=3)
+    print(f"of {seeds} runs with power cuts: {dict(found)}")
     assert found["two orders"] + found["voted twice"] + found["behind a later timestamp"], (
         "a promise was forgotten"
     )
     assert found["remembers"], "a log that was said was forgotten"
 
 
-def test_with_the_sync_the_same_runs_are_clean() -> None:
-    assert not harm(lost=0)
+@pytest.mark.parametrize("seeds", [24, pytest.param(SEEDS, marks=pytest.mark.soak)])
+def test_with_the_sync_the_same_runs_are_clean(seeds: int) -> None:
+    assert not harm(seeds, lost=0)

@@ -12,7 +12,7 @@ from quadlog.core.model import START, Post, Rank, Standing, first_view
 from quadlog.errors import DuplicateNode
 from quadlog.master import twins
 from quadlog.master.twins import Twins
-from tests.core.topics import Topic
+from tests.support.agreement.topics import Topic
 
 OLD, MINE, LATER = (bytes([number]) * 16 for number in (1, 2, 3))
 BEGAN = 10

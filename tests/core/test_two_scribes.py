@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quadlog.core.records import Cut
-from tests.core.scribes import (
+from tests.support.masters.scribes import (
     OWN,
     THEIRS,
     Topic,

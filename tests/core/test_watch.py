@@ -14,17 +14,13 @@ from quadlog.core.records import CatchingUp, Effect, Heartbeat, Outcome, Scrub, 
 from quadlog.envelope import text_id
 from quadlog.master.crew import Crew, Door, Worker, Wrong
 from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, SOW_MS, Hands, Watch
-from tests.core.test_crew import beat as any_beat
-from tests.core.topics import effects_topic, fence, seed, topic_with
+from tests.support.agreement.topics import effects_topic, fence, seed, topic_with
+from tests.support.masters.watched import beat, state
 
 if TYPE_CHECKING:
     from quadlog.ports import Record
 
 TIMEOUT, LAG = 2000.0, 3000.0
-
-
-def state(number: int) -> bytes:
-    return bytes([number]) * 32
 
 
 def effect(index: int, *, lines: int = 1) -> Effect:
@@ -40,17 +36,6 @@ def effect(index: int, *, lines: int = 1) -> Effect:
         signature_before=state(index - 1),
         signature_after=state(index),
         chain=GENESIS,
-    )
-
-
-def beat(worker: str, index: int, *, signature: int | None = None, store: str = "first") -> Heartbeat:
-    """What a worker says that is right at this index, unless it has another signature."""
-    chain = state(100 + index) if index else GENESIS
-    return replace(
-        any_beat(worker),
-        applied=Point(index, chain),
-        signature=state(index if signature is None else signature),
-        store=store,
     )
 
 

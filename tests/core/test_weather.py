@@ -1,11 +1,11 @@
-"""The core in bad weather: see `tests/core/weather.py`.  A failing seed replays exactly."""
+"""The core in bad weather: see `tests/support/agreement/weather.py`.  A failing seed replays exactly."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.core.coverage import FAULTS, STEPS
-from tests.core.sim import some
+from tests.support.agreement.coverage import FAULTS, STEPS
+from tests.support.agreement.sim import some
 
 
 @pytest.mark.parametrize("first", range(0, 84, 28))

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from quadlog.core.messages import Pace
-from tests.core.cluster import Member
+from tests.support.agreement.cluster import Member
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
 

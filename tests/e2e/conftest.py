@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.cluster import Cluster
-from tests.lab_helpers import running_lab
-from tests.web import Web, running_web
+from tests.support.clusters.cluster import Cluster
+from tests.support.labs import BROKERS
+from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,5 +34,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, web: Web) -> Iterator[Clus
     """Three data centres with a broker, a master and two workers each."""
     directory = tmp_path_factory.mktemp("cluster") / "lab"
     allowed = {"QUADLOG_LOAD_FROM": f"{web.url}/open/", "QUADLOG_SERVICE_ENDPOINTS": f"{web.url}/open/sparql"}
-    with running_lab(directory, dcs=3, workers=2, environment=allowed) as lab:
+    with BROKERS.lab(directory, dcs=3, workers=2, environment=allowed, repository="main") as lab:
         yield Cluster(lab)

@@ -9,12 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from quadlog.backups import Backup, backups_in
-from tests.e2e.cluster import Cluster, counted, until
-from tests.e2e.test_catching_up import delete_records, told_of
-from tests.e2e.test_controls import put
-from tests.e2e.test_log_limits import beginnings, check_one_state, write
-from tests.e2e.trouble import logged
-from tests.lab_helpers import quadlog, running_lab
+from tests.support.clusters.away import delete_records, told_of
+from tests.support.clusters.cluster import Cluster, counted, until
+from tests.support.clusters.controls import put
+from tests.support.clusters.log_limits import (
+    LOOKS_S,
+    beginnings,
+    check_one_state,
+    until_they_begin_behind,
+    write,
+)
+from tests.support.clusters.trouble import logged
+from tests.support.labs import BROKERS, quadlog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,10 +50,10 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
     shelf.mkdir()
     limits = {
         "QUADLOG_LOG_MAX_SIZE": "1000",
-        "QUADLOG_LOG_TRIM_EVERY": "0.5",
+        "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S),
         "QUADLOG_BACKUPS": str(shelf),
     }
-    with running_lab(tmp_path / "lab", dcs=1, workers=2, environment=limits) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2, environment=limits) as lab:
         cluster = Cluster(lab)
         one, other = cluster.workers
         assert put(cluster, "one", "ASK { FILTER NOT EXISTS { <urn:no> ?p ?o } }").status_code < 300
@@ -56,8 +62,8 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
         older = back_up(shelf, cluster.workers[other])
         assert older.applied.index == 501
         write(cluster, 501, 1800)
-        until(lambda: min(beginnings(lab)) > 200)
-        time.sleep(3)  # looks at the limits go on
+        until_they_begin_behind(lab, 200)
+        time.sleep(3 * LOOKS_S)
         assert 0 < max(beginnings(lab)) <= older.applied.agreed_offset
         newer = back_up(shelf, cluster.workers[one])
         assert newer.applied.index == 1801
@@ -81,7 +87,7 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
 def test_a_worker_waits_for_a_backup_of_use(tmp_path: Path) -> None:
     """The log does not go on behind the only one: it says so, and serves when a copy is to be had."""
     shelf = tmp_path / "backups"
-    with running_lab(tmp_path / "lab", dcs=1, workers=2, environment={"QUADLOG_BACKUPS": str(shelf)}) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2, environment={"QUADLOG_BACKUPS": str(shelf)}) as lab:
         cluster = Cluster(lab)
         one, other = cluster.workers
         write(cluster, 1, 50)
@@ -89,7 +95,7 @@ def test_a_worker_waits_for_a_backup_of_use(tmp_path: Path) -> None:
         backup = back_up(shelf, cluster.workers[one])
         write(cluster, 51, 100)
         cluster.wait_until_equal()
-        delete_records(lab.dcs[0]["kafka"], "main.dc1.agreed", "main.dc1.effects")
+        delete_records(lab.dcs[0]["kafka"], lab.topic("dc1", "agreed"), lab.topic("dc1", "effects"))
         for worker in (one, other):
             lab.kill(worker)
         shutil.rmtree(lab.directory / "nodes" / one / "data" / "quads")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.book import Book, check_exactly_once, one_log, resolve, write
-from tests.e2e.cluster import Cluster, ask, evaluating, recount
-from tests.lab_helpers import running_lab
+from tests.support.clusters.book import Book, check_exactly_once, one_log, resolve, write
+from tests.support.clusters.cluster import Cluster, ask, evaluating, recount
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,12 @@ def text_of(number: int) -> str:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("seconds", "kills"), [(16, 2), pytest.param(60, 5, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("seconds", "kills"), [(8, 2), pytest.param(60, 5, marks=pytest.mark.soak)])
 def test_all_three_data_centres_decide_the_same_while_evaluators_die(
     tmp_path: Path, seconds: int, kills: int
 ) -> None:
     texts = {f"chance-{number}": text_of(number) for number in range(100_000)}
-    with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=3, workers=2) as lab:
         cluster, book, killed = Cluster(lab), Book(texts=texts), list[str]()
 
         async def kill() -> None:
@@ -61,7 +61,7 @@ def test_all_three_data_centres_decide_the_same_while_evaluators_die(
         asyncio.run(everything())
         states = resolve(book, cluster)
         index = cluster.wait_until_equal()
-        check_exactly_once(book, states, one_log(cluster))
+        check_exactly_once(cluster, book, states, one_log(cluster))
         recounted = {recount(url)[0] for url in cluster.workers.values()}
         assert recounted == {worker["signature"] for n in range(3) for worker in cluster.status(n)["workers"]}
         assert len(recounted) == 1

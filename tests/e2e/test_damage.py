@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.cluster import HTTP, Cluster, applied_at, index_of, name, recount, until
-from tests.integration.damaged import harm_blocks, tables, zero
+from tests.support.clusters.cluster import HTTP, Cluster, applied_at, index_of, name, recount, until
+from tests.support.workers.damaged import harm_blocks, tables, zero
 
 if TYPE_CHECKING:
     from pathlib import Path

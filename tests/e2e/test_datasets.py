@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

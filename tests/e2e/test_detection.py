@@ -11,9 +11,9 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.applied import Applied
-from tests.e2e.cluster import HTTP, Cluster, objects, recount, until
-from tests.e2e.trouble import alarms, logged, reads_served, told
-from tests.lab_helpers import quadlog, running_lab
+from tests.support.clusters.cluster import HTTP, Cluster, objects, recount, until
+from tests.support.clusters.trouble import alarms, logged, reads_served, told
+from tests.support.labs import BROKERS, quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.alone
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One data centre that scrubs each second, and writes a few entries."""
-    with running_lab(
+    with BROKERS.lab(
         tmp_path_factory.mktemp("detection") / "lab",
         dcs=1,
         workers=2,
@@ -116,7 +116,8 @@ def check_that_the_commands_name_it(lab: Cluster, victim: str) -> None:
     assert f"{victim} DIFFERENT" in wrong.stdout
     assert "dc1-w1 DIFFERENT" in wrong.stdout
     assert "the same of itself" in right.stdout
-    named = quadlog("diff", "dc1-w1", victim, "--master", master, "--kafka", kafka)
+    effects = ["--kafka", kafka, "--topic", lab.lab.topic("dc1", "effects")]
+    named = quadlog("diff", "dc1-w1", victim, "--master", master, *effects)
     assert named.returncode == 1, named.stderr
     lines = named.stdout.splitlines()
     assert lines[0].startswith(f'only at {victim}: <urn:s7> <urn:p> "9"')

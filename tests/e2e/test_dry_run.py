@@ -12,7 +12,7 @@ import pytest
 
 from quadlog import codec
 from quadlog.core.records import Effect
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects, records
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects, records
 
 
 def dry(cluster: Cluster, text: str, *, master: int = 0, using: str = "") -> httpx.Response:
@@ -35,7 +35,8 @@ def last_effect(cluster: Cluster) -> Effect:
     """What stands last in the effects."""
     dc = cluster.lab.dcs[0]
     said = (
-        codec.decode(record.value() or b"") for record in records(dc["kafka"], f"main.{dc['name']}.effects")
+        codec.decode(record.value() or b"")
+        for record in records(dc["kafka"], f"main.{dc['name']}.effects", last=10)
     )
     return [effect for effect in said if isinstance(effect, Effect)][-1]
 
@@ -72,9 +73,10 @@ def test_it_tells_exactly_what_the_update_does_then(cluster: Cluster) -> None:
     assert done.quads == found["quads"]
 
 
-def test_it_shows_what_was_acknowledged_here(cluster: Cluster) -> None:
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.soak)])
+def test_it_shows_what_was_acknowledged_here(cluster: Cluster, times: int) -> None:
     subject = name()
-    for number in range(20):
+    for number in range(times):
         assert cluster.update(f"INSERT DATA {{ {subject} <urn:n> {number} }}").status_code == 204
         assert len(foreseen(cluster, f"DELETE WHERE {{ {subject} ?p ?o }}")["deleted"]) == number + 1
 
@@ -153,13 +155,13 @@ def test_whoever_leaves_is_not_waited_for(cluster: Cluster) -> None:
                 params={"dry-run": "true"},
                 content=endless,
                 headers=UPDATE,
-                timeout=3,
+                timeout=1.5,
             )
 
     leaving = [threading.Thread(target=ask_and_leave) for _ in range(2)]
     for thread in leaving:
         thread.start()
-    time.sleep(1.5)
+    time.sleep(0.75)
     assert dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code == 503, "both are at work"
     for thread in leaving:
         thread.join()

@@ -16,7 +16,7 @@
 | after-apply | . | . | dies | dies |
 
 A point: that process never comes by there.  Brokers have no code of ours in them: they are killed at
-random moments by `test_appends.py`, as is everything else.
+random moments by `test_writes.py`, as is everything else.
 """
 
 from __future__ import annotations
@@ -31,10 +31,17 @@ import pytest
 
 from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint
-from tests.e2e.book import Book, check_durable_is_ordered, check_exactly_once, one_log, resolve, write
-from tests.e2e.cluster import Cluster, recount, until
-from tests.e2e.test_phases import PHASES
-from tests.lab_helpers import running_lab
+from tests.support.clusters.book import (
+    Book,
+    check_durable_is_ordered,
+    check_exactly_once,
+    one_log,
+    resolve,
+    write,
+)
+from tests.support.clusters.cluster import Cluster, recount, until
+from tests.support.clusters.phases import PHASES
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,14 +71,14 @@ VISIT = 15
 """Not one of the first visits, which a process may make before it serves."""
 FEWER = {Failpoint.AFTER_APPLY: 6, Failpoint.WITHIN_APPLY: 6}
 """Many effects are applied at once."""
-WRITES = 200
+WRITES = 60
 """More come after the last death."""
-CLIENTS = 24
+CLIENTS = 16
 
 
 @pytest.fixture(scope="module")
 def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_lab(tmp_path_factory.mktemp("failpoints") / "lab", dcs=2, workers=2) as lab:
+    with BROKERS.lab(tmp_path_factory.mktemp("failpoints") / "lab", dcs=2, workers=2) as lab:
         yield Cluster(lab)
 
 
@@ -129,7 +136,7 @@ def test_death_at_failpoints(dying: Cluster, role: str, points: tuple[Failpoint,
     states = resolve(book, cluster)
     cluster.wait_until_equal()
     log = one_log(cluster)
-    check_exactly_once(book, states, log[begin:])
+    check_exactly_once(cluster, book, states, log[begin:])
     check_durable_is_ordered(cluster, log)
     elements = sum("urn:length" in entry.text for entry in log)
     for url in cluster.workers.values():

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bench.generator import closed_loop
-from tests.e2e.cluster import Cluster, counted, until
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import Cluster, counted, until
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def members(cluster: Cluster) -> list[int]:
 
 
 def test_a_joiner_that_is_far_behind_delays_nobody(tmp_path: Path) -> None:
-    with running_lab(
+    with BROKERS.lab(
         tmp_path / "lab", dcs=3, workers=1, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
     ) as lab:
         cluster = Cluster(lab)
@@ -87,12 +87,12 @@ def test_a_joiner_that_is_far_behind_delays_nobody(tmp_path: Path) -> None:
         texts = (f"INSERT DATA {{ <urn:s{number}> <urn:before> {number} }}" for number in itertools.count())
         lacks = 0
         while lacks < BEHIND:
-            sent = asyncio.run(closed_loop(cluster.masters[:2], texts, clients=64, seconds=5))
+            sent = asyncio.run(closed_loop(cluster.masters[:2], texts, clients=64, seconds=1))
             assert not sent.errors
             lacks += len(sent.latencies)
         until(lambda: cluster.status(0)["agreed_index"] >= lacks)
         with updating(cluster, [0, 1]) as clients:
-            time.sleep(5)
+            time.sleep(3)
             healed = time.monotonic()
             lab.links("heal")
             until(lambda: members(cluster) == [3, 3, 3], 600)

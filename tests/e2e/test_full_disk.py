@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.cluster import Cluster, all_equal, until
-from tests.e2e.trouble import logged, reads_served, told
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import Cluster, all_equal, until
+from tests.support.clusters.trouble import logged, reads_served, told
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, disk: Path) -> Iterator[Cluster]:
     """One data centre; its second worker keeps what it has on the small disk."""
-    with running_lab(tmp_path_factory.mktemp("full") / "lab", dcs=1, workers=2) as running:
+    with BROKERS.lab(tmp_path_factory.mktemp("full") / "lab", dcs=1, workers=2) as running:
         cluster = Cluster(running)
         running.kill(VICTIM, "TERM")
         data = running.directory / "nodes" / VICTIM / "data"

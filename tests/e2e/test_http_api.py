@@ -16,8 +16,8 @@ from quadlog.clock import now
 from quadlog.core.messages import Submitted
 from quadlog.core.model import Standing, Transaction, View, first_view, id_of_key
 from quadlog.store import MasterStore
-from tests.e2e.cluster import FORM, HTTP, UPDATE, Cluster, name, nothing_logged, until
-from tests.integration.test_peers_door import VOTING, Door, door
+from tests.support.clusters.cluster import FORM, HTTP, UPDATE, Cluster, name, nothing_logged, until
+from tests.support.masters.doors import VOTING, Door, door
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

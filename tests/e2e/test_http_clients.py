@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.cluster import FORM, HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
-from tests.raw_http import H2C, connected, exchange, parts_of, request, status_of, until_closed
+from tests.support.clusters.cluster import FORM, HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
+from tests.support.raw_http import H2C, connected, exchange, parts_of, request, status_of, until_closed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-CLIENTS = Path(__file__).with_name("Clients.java")
+CLIENTS = Path(__file__).parents[1] / "support" / "Clients.java"
 STATEMENTS = "/repositories/main/statements"
 TURTLE = {"Content-Type": "text/turtle"}
 CLOSE = {"Connection": "close"}

@@ -17,17 +17,17 @@ import pytest
 from quadlog.kafka.leash import leashed
 from quadlog.quaddir import bytes_of
 from quadlog.worker.coming import COMING, Announced
-from tests.e2e.cluster import Cluster, counted, evaluating, recount, until
-from tests.e2e.test_catching_up import delete_records, one_goes_away
-from tests.e2e.trouble import logged
-from tests.integration.relay import running_relay
-from tests.lab_helpers import running_lab
+from tests.support.clusters.away import delete_records, one_goes_away
+from tests.support.clusters.cluster import Cluster, counted, evaluating, recount, until
+from tests.support.clusters.trouble import logged
+from tests.support.labs import BROKERS
+from tests.support.workers.relay import running_relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.lab_helpers import RunningLab
+    from tests.support.labs import RunningLab
 
 pytestmark = pytest.mark.alone
 
@@ -85,14 +85,14 @@ def is_up(url: str) -> bool:
 
 def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
     """The donor is killed, then the receiver, then the link is cut."""
-    with running_lab(tmp_path / "lab", dcs=1, workers=2) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2) as lab:
         cluster = Cluster(lab)
         away, donor = one_goes_away(cluster), evaluating(cluster)
         filled(cluster, QUADS)
         until(lambda: counted(cluster.workers[donor], "?s <urn:p> ?o") >= QUADS, 60)
         coming = lab.directory / "nodes" / away / "data" / COMING
         shutil.rmtree(coming.parent / "quads")
-        delete_records(lab.dcs[0]["kafka"], "main.dc1.agreed", "main.dc1.effects")
+        delete_records(lab.dcs[0]["kafka"], lab.topic("dc1", "agreed"), lab.topic("dc1", "effects"))
         port = int(cluster.workers[donor].rpartition(":")[2])
         settings = lab.directory / "nodes" / donor / "worker.toml"
         lab.kill(donor)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     HTTP,
     UPDATE,
     Cluster,

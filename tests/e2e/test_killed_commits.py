@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from quadlog.errors import SetupError
-from tests.e2e.cluster import HTTP, PATIENCE_S, Cluster, recount, until
-from tests.e2e.trouble import logged, reads_served, told
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import HTTP, PATIENCE_S, Cluster, recount, until
+from tests.support.clusters.trouble import logged, reads_served, told
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ QUADS = 10_000
 
 @pytest.fixture
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_lab(tmp_path_factory.mktemp("killed") / "lab", dcs=1, workers=2) as running:
+    with BROKERS.lab(tmp_path_factory.mktemp("killed") / "lab", dcs=1, workers=2) as running:
         yield Cluster(running)
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.e2e.cluster import HTTP, ask, index_of, name
+from tests.support.clusters.cluster import HTTP, ask, index_of, name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.cluster import Cluster
+    from tests.support.clusters.cluster import Cluster
 
 pytestmark = pytest.mark.alone
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer
 
-from tests.e2e.cluster import PATIENCE_S, Cluster, name, objects
-from tests.lab_helpers import STAND_IN, RunningLab, quadlog, running_lab
+from tests.support.clusters.cluster import PATIENCE_S, Cluster, name, objects
+from tests.support.labs import STAND_IN, RunningLab, quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +29,9 @@ def lab(cluster: Cluster) -> Iterator[RunningLab]:
     try:
         yield cluster.lab
     finally:
-        cluster.lab.links("heal")
+        cluster.heal()
         for one, other in (("dc1", "dc2"), ("dc1", "dc3"), ("dc2", "dc3")):
-            cluster.lab.links("link", one, other, "--latency-ms", "0", "--rate-mbit", "0")
+            cluster.slow(one, other, latency_ms=0, rate_mbit=0)
         cluster.wait_until_equal()
 
 
@@ -73,9 +73,10 @@ def wait_for_peers(cluster: Cluster, master: int, **states: str) -> None:
         time.sleep(0.1)
 
 
-def states(lab: RunningLab) -> list[str]:
-    """What `lab status` says of the links, without the counts."""
-    return [line.partition(";")[0] for line in lab.status().splitlines() if " - " in line]
+def states(cluster: Cluster) -> list[dict[str, Any]]:
+    """How the links are, without the counts."""
+    counts = ("connections", "waiting", "bytes")
+    return [{key: link[key] for key in link.keys() - counts} for link in cluster.links()]
 
 
 def test_what_is_written_in_a_cut_waits_and_is_agreed_after_it(cluster: Cluster, lab: RunningLab) -> None:
@@ -111,21 +112,23 @@ def test_one_way(cluster: Cluster, lab: RunningLab) -> None:
 
 
 def test_latency_makes_a_write_wait_for_two_ways(cluster: Cluster, lab: RunningLab) -> None:
-    def seconds() -> float:
+    def seconds() -> list[float]:
         taken: list[float] = []
         for _ in range(9):
             began = time.monotonic()
             assert cluster.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}").status_code == 204
             taken.append(time.monotonic() - began)
-        return median(taken)
+        return taken
 
     without = seconds()
     for one, other in (("dc1", "dc2"), ("dc1", "dc3"), ("dc2", "dc3")):
         assert "40 ms each way" in lab.links("link", one, other, "--latency-ms", "40")
     slow = seconds()
-    print(f"one update: {without * 1000:.0f} ms, with 40 ms each way: {slow * 1000:.0f} ms")
-    assert slow - without >= 0.08, "its payload goes one way, the peers' posts come the other"
-    assert slow - without < 1.0
+    half = [median(taken) for taken in (without, slow)]
+    print(f"one update: {half[0] * 1000:.0f} ms, with 40 ms each way: {half[1] * 1000:.0f} ms")
+    # Not the difference: on a busy machine the link's delay passes while the update waits for a core.
+    assert min(slow) >= 0.08, "its payload goes one way, the peers' posts come the other"
+    assert half[1] - half[0] < 1.0
 
 
 def test_rate_holds_a_large_update_back(cluster: Cluster, lab: RunningLab) -> None:
@@ -187,14 +190,16 @@ def test_kafkas_clients_are_kept_on_the_link(cluster: Cluster, lab: RunningLab) 
         ("link dc1 dc2 --rate-mbit inf --latency-ms 9", "UserError: a rate is 0.01"),
     ],
 )
-def test_a_mistake_is_one_line_and_changes_nothing(lab: RunningLab, command: str, said: str) -> None:
-    before = states(lab)
+def test_a_mistake_is_one_line_and_changes_nothing(
+    cluster: Cluster, lab: RunningLab, command: str, said: str
+) -> None:
+    before = states(cluster)
     failed = quadlog("lab", *command.split(), "--dir", str(lab.directory))
     assert failed.returncode == 1
     assert failed.stdout == ""
     assert failed.stderr.startswith(said)
     assert failed.stderr.count("\n") == 1
-    assert states(lab) == before
+    assert states(cluster) == before
 
 
 def test_without_a_running_lab(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tests.e2e.cluster import HTTP, Cluster, name, objects, recount
+from tests.support.clusters.cluster import HTTP, Cluster, name, objects, recount
 
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler
 
-    from tests.web import Web
+    from tests.support.web import Web
 
 
 def test_every_data_centre_has_what_one_worker_fetched(cluster: Cluster, web: Web) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, name, objects, records, recount, until
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, name, objects, records, recount, until
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ HEALTH = ("agreed_index", "agreed_chain", "settled_index", "incoming", "view")
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_lab(tmp_path_factory.mktemp("masters") / "lab", dcs=2, masters=2, workers=1) as lab:
+    with BROKERS.lab(tmp_path_factory.mktemp("masters") / "lab", dcs=2, masters=2, workers=1) as lab:
         yield Cluster(lab)
 
 
@@ -97,7 +97,7 @@ def test_a_suspended_leader_that_wakes_up_does_no_harm(pairs: Cluster) -> None:
         ]
         time.sleep(0.1)
         pairs.lab.kill("dc1-m1", "STOP")
-        time.sleep(4)
+        time.sleep(2)
         pairs.lab.kill("dc1-m1", "CONT")
         assert {answer.result().status_code for answer in answers} == {204}
     pairs.wait_until_equal()
@@ -114,7 +114,7 @@ def test_one_of_them_copies_what_the_peers_say(pairs: Cluster) -> None:
     pairs.wait_until_equal()
     for dc in pairs.lab.dcs:
         for topic in ("payloads", "agreed", "effects"):
-            keys = [record.key() for record in records(dc["kafka"], f"main.{dc['name']}.{topic}")][-30:]
+            keys = [record.key() for record in records(dc["kafka"], pairs.lab.topic(dc["name"], topic))][-30:]
             assert Counter(keys).most_common(1)[0][1] == 1, f"{topic} of {dc['name']}: {keys}"
 
 
@@ -151,7 +151,7 @@ async def load(masters: list[str], until_done: Callable[[], None]) -> Counter[in
 
 def test_two_masters_of_one_data_centre_take_writes_at_once(pairs: Cluster) -> None:
     """Each hears the other's copy of a payload at any moment, also in the one in which it is agreed."""
-    statuses = asyncio.run(load(pairs.masters, lambda: time.sleep(4)))
+    statuses = asyncio.run(load(pairs.masters, lambda: time.sleep(2)))
     assert set(statuses) == {204}
     assert pairs.wait_until_equal() >= statuses[204]
     assert set(pairs.lab.states().values()) == {"running"}

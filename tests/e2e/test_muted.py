@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.errors import SetupError
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, index_of, name, until
-from tests.e2e.trouble import logged
-from tests.lab_helpers import quadlog, running_lab
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, index_of, name, until
+from tests.support.clusters.trouble import logged
+from tests.support.labs import BROKERS, quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.labs import Shape
 
 pytestmark = pytest.mark.alone
 
@@ -26,15 +28,27 @@ QUADS = 2_000
 
 SOON_S = 5.0
 """An update at a read-write master is acknowledged by then, whatever became of the muted one."""
+SHAPE: Shape = {
+    "dcs": 3,
+    "workers": 1,
+    "muted": 1,
+    "environment": {"QUADLOG_MAX_PEER_LAG": str(LAG_S)},
+}
+"""dc1 and dc2 agree, and dc3 follows dc1."""
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Cluster]:
-    """dc1 and dc2 agree, and dc3 follows dc1."""
-    with running_lab(
-        tmp_path / "lab", dcs=3, workers=1, muted=1, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
-    ) as running:
-        yield Cluster(running)
+def empty(tmp_path: Path) -> Iterator[Cluster]:
+    """With nothing in its log, and brokers whose data may go."""
+    with running_lab(tmp_path / "lab", **SHAPE) as lab:
+        yield Cluster(lab)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """For the other two: the first one leaves it as it was, the second one without the worker of dc3."""
+    with BROKERS.lab(tmp_path_factory.mktemp("muted") / "lab", **SHAPE) as lab:
+        yield Cluster(lab)
 
 
 def write(cluster: Cluster) -> int:
@@ -55,74 +69,13 @@ def is_there(cluster: Cluster, index: int) -> bool:
     return len(workers) == 3 and len(found) == 1 and found.pop()[0] >= index
 
 
-def test_a_muted_data_centre_follows_refuses_and_holds_nobody_up(lab: Cluster) -> None:
-    running, url = lab.lab, lab.masters[2]
-    index = write(lab)
-    until(lambda: is_there(lab, index))
-    status = lab.status(2)
-    assert (status["role"], status["follows"]["dc"]) == ("muted", "dc1")
-    assert lab.status(0)["view"]["members"] == ["dc1-m1", "dc2-m1"]
-    for answer in (
-        lab.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}", master=2),
-        HTTP.post(f"{url}/repositories/main/statements", content=b"", headers=UPDATE),
-        HTTP.get(f"{url}/tx/any"),
-        HTTP.get(f"{url}/sparql", params={"query": "ASK { }"}, headers={"Quadlog-Consistency": "strict"}),
-    ):
-        assert (answer.status_code, answer.json()["error"], answer.json()["definite"]) == (
-            503,
-            "ReadOnly",
-            True,
-        )
-    asked = HTTP.get(
-        f"{url}/sparql", params={"query": "ASK { ?s <urn:is> 1 }"}, headers={"Quadlog-Min-Index": str(index)}
-    )
-    assert (asked.status_code, "true" in asked.text) == (200, True)
-    for one in ("dc3-m1", "broker-dc3"):
-        running.kill(one)
-        index = write(lab)
-        running.start(one)
-        back = time.monotonic()
-        until(partial(is_there, lab, index))
-        print(f"{one} was killed: equal {time.monotonic() - back:.1f} s after it was started")
-    assert HTTP.delete(f"{url}/cluster/workers/dc3-w1").status_code == 409, "it serves"
-    running.kill("dc3-w1")
-    until(lambda: HTTP.delete(f"{url}/cluster/workers/dc3-w1").status_code == 204)
-    assert lab.status(2)["workers"] == []
-
-
-def test_it_goes_back_with_whom_it_follows(lab: Cluster) -> None:
-    """dc1 gives way to dc2 after a split, and what it had acknowledged alone stands in the one log once."""
-    links = lab.lab.links
-    write(lab)
-    links("cut", "dc1", "dc2")
-    until(lambda: all(len(lab.status(number)["view"]["members"]) == 1 for number in (0, 1)), 2 * LAG_S + 5)
-    lone = [name() for _ in range(5)]
-    for one in lone:
-        assert lab.update(f"INSERT DATA {{ {one} <urn:lone> 1 }}", master=0).status_code == 204
-    assert lab.update(f"INSERT DATA {{ {name()} <urn:is> 2 }}", master=1).status_code == 204
-    [alone] = {worker["applied_chain"] for worker in lab.status(0)["workers"]}
-    until(lambda: lab.status(2)["workers"][0]["applied_chain"] == alone)
-    links("heal")
-    healed = time.monotonic()
-    until(lambda: len(lab.status(0)["view"]["members"]) == 2, 40)
-    index = write(lab)
-    until(partial(is_there, lab, index))
-    print(f"equal {time.monotonic() - healed:.1f} s after the heal")
-    [worker] = lab.status(2)["workers"]
-    found = HTTP.get(
-        f"{lab.masters[2]}/sparql",
-        params={"query": "SELECT ?s { ?s <urn:lone> 1 }"},
-        headers={"Accept": "text/csv"},
-    )
-    assert sorted(found.text.split()[1:]) == sorted(one.strip("<>") for one in lone)
-    assert logged(lab, "a rewind", "dc3-w1") + logged(lab, "the log was cut", "dc3-w1") >= 1
-    assert worker["applied_chain"] != alone
-
-
-def test_it_has_the_seed_and_is_rebuilt(lab: Cluster, tmp_path: Path) -> None:
+# Its lab is gone when the others begin: who idles takes a core, too.
+def test_it_has_the_seed_and_is_rebuilt(empty: Cluster, tmp_path: Path) -> None:
     """Its worker is brought what the log begins with; its lost Kafka, or another source, is another beginning."""
+    lab = empty
     file = tmp_path / "seed.nq"
     file.write_text("".join(f'<urn:seed:{n}> <urn:p> "{n}" .\n' for n in range(QUADS)))
+    until(lambda: all(len(lab.status(number)["view"]["members"]) == 2 for number in (0, 1)))
     done = quadlog("import", str(file), "--into", lab.masters[0])
     assert done.returncode == 0, done.stdout + done.stderr
     until(partial(is_there, lab, 0))
@@ -160,3 +113,67 @@ def _begin_again(cluster: Cluster, index: int) -> None:
     cluster.lab.start("dc3-w1")  # a master without any worker is not ready
     cluster.lab.start("dc3-m1")
     until(partial(is_there, cluster, index))
+
+
+def test_it_goes_back_with_whom_it_follows(lab: Cluster) -> None:
+    """dc1 gives way to dc2 after a split, and what it had acknowledged alone stands in the one log once."""
+    write(lab)
+    lab.cut("dc1", "dc2")
+    until(lambda: all(len(lab.status(number)["view"]["members"]) == 1 for number in (0, 1)), 2 * LAG_S + 5)
+    lone = [name() for _ in range(5)]
+    for one in lone:
+        assert lab.update(f"INSERT DATA {{ {one} <urn:lone> 1 }}", master=0).status_code == 204
+    assert lab.update(f"INSERT DATA {{ {name()} <urn:is> 2 }}", master=1).status_code == 204
+    [alone] = {worker["applied_chain"] for worker in lab.status(0)["workers"]}
+    until(lambda: lab.status(2)["workers"][0]["applied_chain"] == alone)
+    lab.heal()
+    healed = time.monotonic()
+    until(lambda: len(lab.status(0)["view"]["members"]) == 2, 40)
+    index = write(lab)
+    until(partial(is_there, lab, index))
+    print(f"equal {time.monotonic() - healed:.1f} s after the heal")
+    [worker] = lab.status(2)["workers"]
+    found = HTTP.get(
+        f"{lab.masters[2]}/sparql",
+        params={"query": "SELECT ?s { ?s <urn:lone> 1 }"},
+        headers={"Accept": "text/csv"},
+    )
+    assert sorted(found.text.split()[1:]) == sorted(one.strip("<>") for one in lone)
+    assert logged(lab, "a rewind", "dc3-w1") + logged(lab, "the log was cut", "dc3-w1") >= 1
+    assert worker["applied_chain"] != alone
+
+
+def test_a_muted_data_centre_follows_refuses_and_holds_nobody_up(lab: Cluster) -> None:
+    running, url = lab.lab, lab.masters[2]
+    until(lambda: len(lab.status(0)["view"]["members"]) == 2)
+    index = write(lab)
+    until(lambda: is_there(lab, index))
+    status = lab.status(2)
+    assert (status["role"], status["follows"]["dc"]) == ("muted", "dc1")
+    assert lab.status(0)["view"]["members"] == ["dc1-m1", "dc2-m1"]
+    for answer in (
+        lab.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}", master=2),
+        HTTP.post(f"{url}/repositories/{lab.lab.repository}/statements", content=b"", headers=UPDATE),
+        HTTP.get(f"{url}/tx/any"),
+        HTTP.get(f"{url}/sparql", params={"query": "ASK { }"}, headers={"Quadlog-Consistency": "strict"}),
+    ):
+        assert (answer.status_code, answer.json()["error"], answer.json()["definite"]) == (
+            503,
+            "ReadOnly",
+            True,
+        )
+    asked = HTTP.get(
+        f"{url}/sparql", params={"query": "ASK { ?s <urn:is> 1 }"}, headers={"Quadlog-Min-Index": str(index)}
+    )
+    assert (asked.status_code, "true" in asked.text) == (200, True)
+    for one in ("dc3-m1", "broker-dc3"):
+        running.kill(one)
+        index = write(lab)
+        running.start(one)
+        back = time.monotonic()
+        until(partial(is_there, lab, index))
+        print(f"{one} was killed: equal {time.monotonic() - back:.1f} s after it was started")
+    assert HTTP.delete(f"{url}/cluster/workers/dc3-w1").status_code == 409, "it serves"
+    running.kill("dc3-w1")
+    until(lambda: HTTP.delete(f"{url}/cluster/workers/dc3-w1").status_code == 204)
+    assert lab.status(2)["workers"] == []

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.e2e.cluster import Cluster, until
-from tests.lab_helpers import start_lab
+from tests.support.clusters.cluster import Cluster, until
+from tests.support.labs import start_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,17 +11,17 @@ import pytest
 from confluent_kafka import Producer
 
 from quadlog.errors import SetupError
-from tests.e2e.appends import Amiss, appending
-from tests.e2e.cluster import Cluster, until
-from tests.e2e.ending import ending, one_view
-from tests.e2e.test_rebuild import nodes_of, rebuild
-from tests.e2e.trouble import logged
-from tests.lab_helpers import RunningLab, running_lab
+from tests.support.clusters.appends import Amiss, appending
+from tests.support.clusters.cluster import Cluster, until
+from tests.support.clusters.ending import ending, one_view
+from tests.support.clusters.rebuilding import nodes_of, rebuild
+from tests.support.clusters.trouble import logged
+from tests.support.labs import RunningLab, running_lab
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.appends import Appends
+    from tests.support.clusters.appends import Appends
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.appends import Amiss, appending
-from tests.e2e.cluster import Cluster, until
-from tests.e2e.ending import ending, one_view
-from tests.e2e.trouble import logged
-from tests.lab_helpers import quadlog, running_lab
+from tests.support.clusters.appends import Amiss, appending
+from tests.support.clusters.cluster import Cluster, until
+from tests.support.clusters.ending import ending, one_view
+from tests.support.clusters.trouble import logged
+from tests.support.labs import quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.appends import Appends
+    from tests.support.clusters.appends import Appends
 
 pytestmark = [pytest.mark.soak, pytest.mark.alone]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.appends import Amiss, Appends
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, counted, name, until
-from tests.e2e.ending import nothing_waits, views
-from tests.lab_helpers import quadlog, running_lab
+from tests.support.clusters.appends import Amiss, Appends
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, counted, name, until
+from tests.support.clusters.ending import nothing_waits, views
+from tests.support.labs import BROKERS, quadlog, running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,14 +122,14 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
         print(f"four peers, one of them started again, after {time.monotonic() - began:.1f} s")
 
         for one, other in (("dc1", "dc3"), ("dc1", "dc4"), ("dc2", "dc3"), ("dc2", "dc4")):
-            lab.links("cut", one, other)
+            all_four.cut(one, other)
         until(lambda: {members for _, members in views(all_four)} == {FOUR[:2], FOUR[2:]}, 2 * LAG_S + 5)
         cut = time.monotonic()
         until(lambda: all(appends.told(number, cut) >= 3 for number in range(3)), 20)
         halves = [remove(all_four, 0, "dc3-m1"), remove(all_four, 3, "dc1-m1")]
         said = [(answer.status_code, "is no majority" in answer.text) for answer in halves]
         assert said == [(503, True)] * 2, "two of four, and two of three would be one"
-        lab.links("heal")
+        all_four.heal()
         all_are(all_four, FOUR)
         print(f"cut off and healed after {time.monotonic() - began:.1f} s")
 
@@ -162,7 +162,7 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
 def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
     """An operator says so; what is left decides alone, and whoever comes back all the same has to be added."""
     lag = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
-    with running_lab(tmp_path / "lab", dcs=2, workers=1, environment=lag) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=lag) as lab:
         cluster, lost = Cluster(lab), ("dc2-m1", "dc2-w1", "broker-dc2")
         assert write(cluster, 1).status_code == 204
         force = ["peer", "remove", "dc2-m1", "--force", "--survivor", "dc1-m1", "--at", cluster.masters[0]]
@@ -196,7 +196,7 @@ def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
 
 def test_one_that_is_named_and_not_there_yet(tmp_path: Path) -> None:
     """Nobody waits for it, and it is not added before it can be asked."""
-    with running_lab(tmp_path / "lab", dcs=2, workers=1, outside=1) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, outside=1) as lab:
         cluster = Cluster(lab)
         for one in ("dc2-m1", "broker-dc2", "dc1-m1"):
             lab.kill(one)

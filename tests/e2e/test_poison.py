@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, evaluating, index_of, name, until
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, evaluating, index_of, name, until
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ SELECT $this WHERE {{ $this a <urn:Trigger> . {CROSS} FILTER({" + ".join(f"?b{n}
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two data centres whose workers give an update little time and memory."""
     directory = tmp_path_factory.mktemp("poison") / "lab"
-    with running_lab(directory, dcs=2, workers=2, environment=ENVIRONMENT) as lab:
+    with BROKERS.lab(directory, dcs=2, workers=2, environment=ENVIRONMENT) as lab:
         cluster = Cluster(lab)
         assert cluster.update(SEED).status_code == 204
         yield cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree as ET
 
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     FORM,
     HTTP,
     Cluster,

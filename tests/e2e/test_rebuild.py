@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.errors import SetupError
-from tests.e2e.appends import Amiss, appending
-from tests.e2e.cluster import Cluster, until
-from tests.e2e.ending import AGAIN_S, ending, one_view, views
-from tests.e2e.trouble import logged
-from tests.lab_helpers import RunningLab, quadlog, running_lab
+from tests.support.clusters.appends import Amiss, appending
+from tests.support.clusters.cluster import Cluster, until
+from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.rebuilding import nodes_of, rebuild
+from tests.support.clusters.trouble import logged
+from tests.support.labs import RunningLab, running_lab
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,17 +35,11 @@ def lose_kafka(lab: RunningLab, dc: str) -> None:
     lab.start(f"broker-{dc}")
 
 
-def nodes_of(lab: RunningLab, dc: str) -> list[str]:
-    """Masters first."""
-    return [node for node in lab.states() if node.startswith(f"{dc}-")]
-
-
-def rebuild(lab: RunningLab, dc: str, *more: str) -> tuple[int, str]:
-    """`quadlog dc rebuild` by the settings of the first master there: its exit status, and what it says."""
-    settings = lab.directory / "nodes" / f"{dc}-m1" / "master.toml"
-    done = quadlog("dc", "rebuild", "--config", str(settings), *more)
-    print(done.stdout, done.stderr)
-    return done.returncode, done.stdout + done.stderr
+def start_at_once(lab: RunningLab, dc: str) -> None:
+    """A master is not ready without a worker."""
+    nodes = nodes_of(lab, dc)
+    with ThreadPoolExecutor(len(nodes)) as pool:
+        list(pool.map(lab.start, nodes))
 
 
 @pytest.mark.parametrize(
@@ -57,39 +53,38 @@ def rebuild(lab: RunningLab, dc: str, *more: str) -> tuple[int, str]:
         ),
     ],
 )
-def test_a_data_centre_that_lost_its_kafka(tmp_path: Path, dc: str, keeps_disk: bool) -> None:  # noqa: FBT001
+def test_a_data_centre_that_lost_its_kafka(lab: RunningLab, dc: str, keeps_disk: bool) -> None:  # noqa: FBT001
     """Nobody there starts until it is rebuilt; then all is one again, without a word to anybody elsewhere."""
-    with running_lab(tmp_path / "lab", dcs=3, workers=2) as lab:
-        cluster, master = Cluster(lab), f"{dc}-m1"
-        with appending(cluster) as appends:
-            began = time.monotonic()
-            until(lambda: all(appends.told(number, began) >= 10 for number in range(3)))
-            lose_kafka(lab, dc)
-            with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
-                lab.start(master)
-            worker = f"{dc}-w1"
-            lab.start(worker)
-            until(lambda: lab.states()[worker] == "exited(1)", GONE_S)
-            assert logged(cluster, "is gone. Have that Kafka back", worker)
-            if not keeps_disk:
-                shutil.rmtree(lab.directory / "nodes" / master / "data" / "rocksdb")
-            code, said = rebuild(lab, dc)
-            assert code == 1
-            assert "Say --yes if that is meant" in said
-            assert rebuild(lab, dc, "--yes")[0] == 0
-            rebuilt = time.monotonic()
-            for node in reversed(nodes_of(lab, dc)):  # a master without any worker is not ready
-                lab.start(node)
-            began = time.monotonic()
-            print(f"started {began - rebuilt:.1f} s after the rebuild")
-            until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=3), AGAIN_S)
-            end = ending(cluster, appends, began)
-        assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
-        assert end.seconds < AGAIN_S
-        assert end.amiss == Amiss()
-        code, said = rebuild(lab, dc, "--yes")
+    cluster, master, worker = Cluster(lab), f"{dc}-m1", f"{dc}-w1"
+    [(epoch, _)] = set(views(cluster))
+    gone = logged(cluster, "is gone. Have that Kafka back", worker)
+    with appending(cluster) as appends:
+        began = time.monotonic()
+        until(lambda: all(appends.told(number, began) >= 10 for number in range(3)))
+        lose_kafka(lab, dc)
+        with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
+            lab.start(master)
+        lab.start(worker)
+        until(lambda: lab.states()[worker] == "exited(1)", GONE_S)
+        assert logged(cluster, "is gone. Have that Kafka back", worker) > gone
+        if not keeps_disk:
+            shutil.rmtree(lab.directory / "nodes" / master / "data" / "rocksdb")
+        code, said = rebuild(lab, dc)
         assert code == 1
-        assert f"master {master} is there" in said
+        assert "Say --yes if that is meant" in said
+        assert rebuild(lab, dc, "--yes")[0] == 0
+        rebuilt = time.monotonic()
+        start_at_once(lab, dc)
+        began = time.monotonic()
+        print(f"started {began - rebuilt:.1f} s after the rebuild")
+        until(lambda: views(cluster)[0][0] > epoch and one_view(cluster, members=3), AGAIN_S)
+        end = ending(cluster, appends, began)
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
+    code, said = rebuild(lab, dc, "--yes")
+    assert code == 1
+    assert f"master {master} is there" in said
 
 
 def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
@@ -101,8 +96,7 @@ def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
             lab.kill("dc2-m2")
             assert rebuild(lab, "dc1", "--yes")[0] == 0
             lab.start("dc2-m2")
-            for node in reversed(nodes_of(lab, "dc1")):
-                lab.start(node)
+            start_at_once(lab, "dc1")
             began = time.monotonic()
             until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=4), AGAIN_S)
             end = ending(cluster, appends, began)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.e2e.cluster import TOPICS, all_equal, name, objects, records, until
+from tests.support.clusters.cluster import TOPICS, all_equal, name, objects, records, until
 
 if TYPE_CHECKING:
-    from tests.e2e.cluster import Cluster
+    from tests.support.clusters.cluster import Cluster
 
 pytestmark = pytest.mark.spoils
 

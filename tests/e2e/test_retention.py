@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.broker import Admin, end_of
-from quadlog.errors import QuadlogError
 from quadlog.topics import Topics
-from tests.e2e.cluster import TOPICS, Cluster, ask, name, objects, until
-from tests.e2e.second_broker import Topic
-from tests.e2e.test_rebuild import nodes_of, rebuild
-from tests.e2e.trouble import logged
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import TOPICS, Cluster, ask, name, objects, until
+from tests.support.clusters.rebuilding import nodes_of, rebuild
+from tests.support.clusters.retention import alarms, begin_to_start, insert
+from tests.support.clusters.second_broker import Topic
+from tests.support.clusters.trouble import logged
+from tests.support.labs import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,33 +32,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(lab)
 
 
-def alarms(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
-    return [alarm for alarm in cluster.status(0)["alarms"] if alarm["name"] == kind]
-
-
-def insert(cluster: Cluster, count: int, master: int = 0) -> list[str]:
-    subjects = [name() for _ in range(count)]
-    for subject in subjects:
-        answer = cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'there' }}", master=master)
-        assert answer.status_code == 204, answer.text
-    return subjects
-
-
 def empty(cluster: Cluster, *topics: str) -> None:
     """What retention does to a topic that nobody writes to for a while."""
     kafka = cluster.lab.dcs[0]["kafka"]
     Admin(kafka).delete_before({topic: end_of(kafka, topic, count=0)[0] for topic in topics})
-
-
-def begin_to_start(cluster: Cluster, *nodes: str) -> None:
-    """Do not wait until they are ready: they may never be."""
-
-    def start(node: str) -> None:
-        with suppress(QuadlogError):
-            cluster.lab.start(node)
-
-    for node in nodes:
-        threading.Thread(target=start, args=(node,), daemon=True).start()
 
 
 def test_retention_by_mistake(lab: Cluster) -> None:

@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from tests.bench.generator import Connection
-from tests.e2e.cluster import Cluster, counted, index_of, rss
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import Cluster, counted, index_of, rss
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WAITING = 6000
+WAITING = 5200
 """More than one post holds."""
 CLIENTS = 300
 MIB = 1024 * 1024
@@ -27,7 +27,7 @@ ENVIRONMENT = {"QUADLOG_MAX_WAITING": str(WAITING), "QUADLOG_REQUEST_TIMEOUT": "
 def short_of_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three data centres whose masters let no more than WAITING transactions wait."""
     directory = tmp_path_factory.mktemp("silence") / "lab"
-    with running_lab(directory, dcs=3, workers=1, environment=ENVIRONMENT) as lab:
+    with BROKERS.lab(directory, dcs=3, workers=1, environment=ENVIRONMENT) as lab:
         yield Cluster(lab)
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import select
-import socket
 import uuid
 from collections import Counter
-from contextlib import closing
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 
 from quadlog import codec
 from quadlog.core.model import Payload
 from quadlog.core.records import Effect, LoggedEntry
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     FORM,
     HTTP,
     UPDATE,
@@ -28,30 +24,11 @@ from tests.e2e.cluster import (
     nothing_logged,
     records,
 )
+from tests.support.clusters.sizes import LIMIT, MIB, refusal
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-MIB = 1024 * 1024
-LIMIT = 64 * MIB
-"""The default of max-transaction-size."""
-
-
-def refusal(url: str, head: str, body: Iterable[bytes] = ()) -> tuple[int, bytes]:
-    """Send a POST to /update until an answer comes; returns how much of the body went, and the answer."""
-    place = urlsplit(url)
-    with closing(socket.create_connection((place.hostname or "", place.port or 0), timeout=30)) as line:
-        line.sendall(f"POST /update HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
-        sent = 0
-        for part in body:
-            if select.select([line], [], [], 0)[0]:
-                break
-            line.sendall(part)
-            sent += len(part)
-        answer = b""
-        while b"}" not in answer and (more := line.recv(65536)):
-            answer += more
-        return sent, answer
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("media_type", [UPDATE["Content-Type"], FORM["Content-Type"]])
@@ -94,7 +71,7 @@ def test_megabytes_travel_in_chunks_to_every_data_centre(cluster: Cluster) -> No
     for dc in cluster.lab.dcs:
         chunks: Counter[str] = Counter()
         for topic in ("payloads", "agreed", "effects"):
-            for record in records(dc["kafka"], f"main.{dc['name']}.{topic}"):
+            for record in records(dc["kafka"], f"main.{dc['name']}.{topic}", last=100):
                 said, _, count = codec.decode_chunk(record.value() or b"")
                 match said:
                     case Payload(transaction=transaction) if transaction.id == wanted:
@@ -111,26 +88,24 @@ def test_megabytes_travel_in_chunks_to_every_data_centre(cluster: Cluster) -> No
     assert "<urn:big:" not in HTTP.get(f"{cluster.masters[0]}/repositories/main/statements").text
 
 
-def test_a_worker_that_is_busy_for_seconds_is_not_replaced(cluster: Cluster) -> None:
+def test_a_worker_that_is_busy_for_seconds_is_not_replaced(tmp_path: Path) -> None:
     """Else its successor would be busy as well, be replaced in turn, and so on for ever."""
     subject, graph = name(), name()
-    assert cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'the first' }}").status_code == 204
-    cluster.wait_until_equal()
-    attempts = {HTTP.get(f"{url}/status").json()["attempt"] for url in cluster.workers.values()}
-    quads = "\n".join(f'{subject} <urn:has> "{number} {"x" * 60}" .' for number in range(80_000))
-    key = {"Idempotency-Key": str(uuid.uuid4())}
-    answer = HTTP.post(
-        f"{cluster.masters[0]}/update",
-        content=f"INSERT DATA {{ GRAPH {graph} {{ {quads} }} }}",
-        headers=UPDATE | key,
-    )
-    assert answer.status_code in {204, 504}, answer.text  # it may take longer than request-timeout
-    applied_key(cluster, key["Idempotency-Key"])
-    for url in cluster.workers.values():
-        status = HTTP.get(f"{url}/status", timeout=30).json()
-        assert {status["attempt"]} == attempts
-        assert not status["void_effects"].get("old attempt")
-    # Others share this cluster: a copy of all that is there would take them long.
-    key = {"Idempotency-Key": str(uuid.uuid4())}
-    HTTP.post(f"{cluster.masters[0]}/update", content=f"DROP GRAPH {graph}", headers=UPDATE | key)
-    applied_key(cluster, key["Idempotency-Key"])
+    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2) as lab:
+        cluster = Cluster(lab)
+        assert cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'the first' }}").status_code == 204
+        cluster.wait_until_equal()
+        attempts = {HTTP.get(f"{url}/status").json()["attempt"] for url in cluster.workers.values()}
+        quads = "\n".join(f'{subject} <urn:has> "{number} {"x" * 60}" .' for number in range(80_000))
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        answer = HTTP.post(
+            f"{cluster.masters[0]}/update",
+            content=f"INSERT DATA {{ GRAPH {graph} {{ {quads} }} }}",
+            headers=UPDATE | key,
+        )
+        assert answer.status_code in {204, 504}, answer.text  # it may take longer than request-timeout
+        applied_key(cluster, key["Idempotency-Key"])
+        for url in cluster.workers.values():
+            status = HTTP.get(f"{url}/status", timeout=30).json()
+            assert {status["attempt"]} == attempts
+            assert not status["void_effects"].get("old attempt")

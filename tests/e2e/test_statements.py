@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     FORM,
     HTTP,
     UPDATE,
@@ -22,8 +22,8 @@ from tests.e2e.cluster import (
     nothing_logged,
     objects,
 )
-from tests.e2e.test_sizes import LIMIT, refusal
-from tests.lab_helpers import running_lab
+from tests.support.clusters.sizes import LIMIT, refusal
+from tests.support.labs import BROKERS, quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def send(
 ) -> httpx.Response:
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
     sent |= {"Content-Type": media_type} if media_type else {}
-    url = f"{cluster.masters[master]}/repositories/main/statements"
+    url = f"{cluster.masters[master]}/repositories/{cluster.lab.repository}/statements"
     return HTTP.request(method, url, content=body, headers=sent, params=given)
 
 
@@ -304,6 +304,18 @@ def test_too_much_is_413_and_says_what_takes_it(cluster: Cluster) -> None:
         assert b"quadlog import" in told
 
 
+def test_no_import_into_a_log_that_holds_something(cluster: Cluster, tmp_path: Path) -> None:
+    fine(cluster.update(f"INSERT DATA {{ {name()} <urn:p> 1 }}"))
+    file = tmp_path / "some.nq"
+    file.write_text("<urn:seed> <urn:p> <urn:o> .\n")
+    with nothing_logged(cluster):
+        done = quadlog("import", str(file), "--into", cluster.masters[0])
+        assert done.returncode == 1
+        assert "NotEmpty: the log holds something" in done.stderr
+        assert cluster.status()["seed"] is None
+        assert not lines_with(cluster, "<urn:seed>")
+
+
 @pytest.mark.parametrize(
     ("quads", "width"), [(60_000, 280), pytest.param(180_000, 60, marks=pytest.mark.soak)]
 )
@@ -312,7 +324,7 @@ def test_twenty_megabytes(tmp_path: Path, quads: int, width: int) -> None:
 
     So many quads that an effect is applied in pieces.
     """
-    with running_lab(tmp_path / "lab", dcs=2, workers=1) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1) as lab:
         cluster, graph = Cluster(lab), name()
         lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>{width}} and more" .\n' for n in range(quads))
         assert len(lines) > 18_000_000

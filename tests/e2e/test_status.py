@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     HTTP,
     Cluster,
     name,

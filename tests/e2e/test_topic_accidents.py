@@ -14,14 +14,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 from quadlog.broker import Admin, first_hole
 from quadlog.kafka.ports import free_ports
 from quadlog.topics import Topics
-from tests.e2e.appends import Amiss, appending
-from tests.e2e.cluster import Cluster, until
-from tests.e2e.ending import AGAIN_S, ending, one_view, views
-from tests.e2e.second_broker import Topic, leave, replicated
-from tests.e2e.test_rebuild import nodes_of, rebuild
-from tests.e2e.test_retention import alarms, begin_to_start, insert
-from tests.e2e.trouble import logged
-from tests.lab_helpers import running_lab
+from tests.support.clusters.appends import Amiss, appending
+from tests.support.clusters.cluster import Cluster, until
+from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.rebuilding import nodes_of, rebuild
+from tests.support.clusters.retention import alarms, begin_to_start, insert
+from tests.support.clusters.second_broker import Topic, leave, replicated
+from tests.support.clusters.trouble import logged
+from tests.support.labs import running_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,8 +24,8 @@ import schemas
 from quadlog import codec
 from quadlog.core.model import Payload, Point, Post
 from quadlog.core.records import Effect, Fence, Heartbeat, LoggedEntry, Seed
-from tests.e2e.cluster import TOPICS, Cluster, records, until
-from tests.e2e.second_broker import Topic
+from tests.support.clusters.cluster import TOPICS, Cluster, records, until
+from tests.support.clusters.second_broker import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -221,7 +221,7 @@ def entry_of(message: Message) -> LoggedEntry:
 def test_every_topic_has_exactly_one_partition(cluster: Cluster) -> None:
     for dc in cluster.lab.dcs:
         known = AdminClient({"bootstrap.servers": dc["kafka"]}).list_topics(timeout=20).topics
-        mine = {name: len(topic.partitions) for name, topic in known.items() if not name.startswith("__")}
+        mine = {name: len(topic.partitions) for name, topic in known.items() if name.startswith("main.")}
         assert mine == {f"main.{dc['name']}.{topic}": 1 for topic in (*TOPICS, "checkpoint")}
 
 

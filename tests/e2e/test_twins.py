@@ -1,4 +1,4 @@
-"""One master twice: with a disk from a backup, and as two processes.  What it promised is not forgotten unseen."""
+"""A master whose disk is lost or from a backup, and two processes of one master: promises are not forgotten unseen."""
 
 from __future__ import annotations
 
@@ -13,49 +13,82 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.kafka.ports import free_ports
-from tests.e2e.appends import Amiss, appending
-from tests.e2e.cluster import Cluster, until
-from tests.e2e.ending import AGAIN_S, ending, one_view, views
-from tests.e2e.trouble import logged
-from tests.lab_helpers import running_lab
+from tests.support.clusters.appends import Amiss, appending
+from tests.support.clusters.cluster import Cluster, until
+from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.trouble import logged
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.appends import Appends
+    from tests.support.clusters.appends import Appends
+    from tests.support.labs import RunningLab
 
 pytestmark = pytest.mark.alone
 
 MASTER = "dc3-m1"
+DCS = ("dc1", "dc2", "dc3")
+FORGOT = "has said more than its disk remembers"
 
 
-def together_again(cluster: Cluster, appends: Appends) -> None:
-    began = time.monotonic()
-    until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=3), AGAIN_S)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """Three data centres that never give each other up, however long one is silent."""
+    with BROKERS.lab(tmp_path_factory.mktemp("twins") / "lab", dcs=3, workers=1) as lab:
+        yield lab
+
+
+@pytest.fixture
+def cluster(lab: RunningLab) -> Cluster:
+    """All of it runs, in one view."""
+    cluster = Cluster(lab)
+    assert set(lab.states().values()) == {"running"}
+    until(lambda: one_view(cluster, members=len(DCS)))
+    cluster.wait_until_equal()
+    return cluster
+
+
+def together_again(cluster: Cluster, appends: Appends, epoch: int, began: float) -> None:
+    """In a view of all that is newer than `epoch`."""
+    until(lambda: views(cluster)[0][0] > epoch and one_view(cluster, members=len(DCS)), AGAIN_S)
     end = ending(cluster, appends, began)
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
     assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
 
 
-def test_a_disk_from_a_backup(tmp_path: Path) -> None:
+@pytest.mark.parametrize("evaluates", [False, True], ids=["another", "the one that evaluates"])
+def test_a_lost_disk(cluster: Cluster, evaluates: bool) -> None:  # noqa: FBT001
+    """The others give the old one up at once, whatever the lag; it comes back as a new one, and learns all again."""
+    lab, (epoch, _) = cluster.lab, views(cluster)[0]
+    home: str = cluster.status()["view"]["home"]
+    victim = f"{home if evaluates else max({*DCS} - {home})}-m1"
+    with appending(cluster) as appends:
+        lab.kill(victim)
+        shutil.rmtree(lab.directory / "nodes" / victim / "data" / "rocksdb")
+        lab.start(victim)
+        together_again(cluster, appends, epoch, time.monotonic())
+
+
+def test_a_disk_from_a_backup(cluster: Cluster, tmp_path: Path) -> None:
     """It has forgotten what it voted for and promised, so it comes back as one that lost its disk."""
-    with running_lab(tmp_path / "lab", dcs=3, workers=1) as lab:
-        cluster, data = Cluster(lab), lab.directory / "nodes" / MASTER / "data"
-        with appending(cluster) as appends:
-            lab.kill(MASTER)
-            shutil.copytree(data / "rocksdb", tmp_path / "backup")
-            lab.start(MASTER)
-            started = time.monotonic()
-            until(lambda: all(appends.told(number, started) >= 10 for number in range(3)))
-            assert views(cluster)[0][0] == 1, "a restart alone is no loss"
-            lab.kill(MASTER)
-            shutil.rmtree(data / "rocksdb")
-            shutil.copytree(tmp_path / "backup", data / "rocksdb")
-            lab.start(MASTER)
-            assert logged(cluster, "has said more than its disk remembers", MASTER) == 1
-            together_again(cluster, appends)
+    lab, (epoch, _), before = cluster.lab, views(cluster)[0], logged(cluster, FORGOT, MASTER)
+    data = lab.directory / "nodes" / MASTER / "data"
+    with appending(cluster) as appends:
+        lab.kill(MASTER)
+        shutil.copytree(data / "rocksdb", tmp_path / "backup")
+        lab.start(MASTER)
+        started = time.monotonic()
+        until(lambda: all(appends.told(number, started) >= 5 for number in range(len(DCS))))
+        assert views(cluster)[0][0] == epoch, "a restart alone is no loss"
+        lab.kill(MASTER)
+        shutil.rmtree(data / "rocksdb")
+        shutil.copytree(tmp_path / "backup", data / "rocksdb")
+        lab.start(MASTER)
+        assert logged(cluster, FORGOT, MASTER) == before + 1
+        together_again(cluster, appends, epoch, time.monotonic())
 
 
 @contextmanager
@@ -78,23 +111,24 @@ def twin(settings: Path, directory: Path, disk: Path | None = None) -> Iterator[
             process.kill()
 
 
-def test_two_processes_with_one_id(tmp_path: Path) -> None:
+def test_two_processes_with_one_id(cluster: Cluster, tmp_path: Path) -> None:
     """One without a disk is refused.  With a copy of the disk the older process ends, and comes back later."""
-    with running_lab(tmp_path / "lab", dcs=3, workers=1) as lab:
-        cluster, settings = Cluster(lab), lab.directory / "nodes" / MASTER / "master.toml"
-        lab.kill(MASTER)
-        shutil.copytree(settings.parent / "data" / "rocksdb", tmp_path / "disk")
+    lab, (epoch, _) = cluster.lab, views(cluster)[0]
+    settings = lab.directory / "nodes" / MASTER / "master.toml"
+    told = (f"DuplicateNode: {MASTER} runs twice", f"does not count what {MASTER} said")
+    before = sum(logged(cluster, text, MASTER) for text in told)
+    lab.kill(MASTER)
+    shutil.copytree(settings.parent / "data" / "rocksdb", tmp_path / "disk")
+    lab.start(MASTER)
+    with appending(cluster) as appends:
+        with twin(settings, tmp_path / "refused") as process:
+            assert process.wait(30) == 1
+        assert "another process posts as dc3-m1" in (tmp_path / "refused" / "log").read_text()
+        assert lab.states()[MASTER] == "running"
+        with twin(settings, tmp_path / "twin", tmp_path / "disk"):
+            began = time.monotonic()
+            until(lambda: lab.states()[MASTER] == "exited(1)", 30)
+            print(f"the older one ended {time.monotonic() - began:.1f} s after the other one was begun")
+            assert sum(logged(cluster, text, MASTER) for text in told) > before
         lab.start(MASTER)
-        with appending(cluster) as appends:
-            with twin(settings, tmp_path / "refused") as process:
-                assert process.wait(30) == 1
-            assert "another process posts as dc3-m1" in (tmp_path / "refused" / "log").read_text()
-            assert lab.states()[MASTER] == "running"
-            with twin(settings, tmp_path / "twin", tmp_path / "disk"):
-                began = time.monotonic()
-                until(lambda: lab.states()[MASTER] == "exited(1)", 30)
-                print(f"the older one ended {time.monotonic() - began:.1f} s after the other one was begun")
-                told = (f"DuplicateNode: {MASTER} runs twice", f"does not count what {MASTER} said")
-                assert sum(logged(cluster, text, MASTER) for text in told) >= 1
-            lab.start(MASTER)
-            together_again(cluster, appends)
+        together_again(cluster, appends, epoch, time.monotonic())

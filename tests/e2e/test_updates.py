@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from pyoxigraph import QuerySolutions, Store
 
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     FORM,
     HTTP,
     Cluster,

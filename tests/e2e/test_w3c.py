@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyoxigraph as ox
 import pytest
 
-from tests.e2e.cluster import HTTP, Cluster, nothing_logged
-from tests.w3c import Suite
+from tests.support.clusters.cluster import HTTP, Cluster, nothing_logged
+from tests.support.w3c import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

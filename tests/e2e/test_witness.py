@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.appends import Amiss, Appends
-from tests.e2e.cluster import HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
-from tests.e2e.ending import AGAIN_S, ending, nothing_waits, one_view, views
-from tests.lab_helpers import running_lab
+from tests.support.clusters.appends import Amiss, Appends
+from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, name, nothing_logged, until
+from tests.support.clusters.ending import AGAIN_S, ending, nothing_waits, one_view, views
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import httpx
 
-    from tests.lab_helpers import RunningLab
+    from tests.support.labs import RunningLab
 
 pytestmark = pytest.mark.alone
 
 LAG_S = 3.0
 """`max-peer-lag` here."""
+WORKER_LAG_S = 1.0
+"""`max-worker-lag` here."""
 FULL = ("dc1-m1", "dc2-m1")
 WITNESS = "dc3-m1"
 LOST = ("broker-dc1", "dc1-w1", "dc1-m1")
@@ -41,7 +43,8 @@ class Full(Cluster):
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """Two full data centres and a witness, that give each other up soon."""
     directory, lag = tmp_path_factory.mktemp("witness") / "lab", {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
-    with running_lab(directory, dcs=3, workers=1, read_only=1, environment=lag) as lab:
+    lag["QUADLOG_MAX_WORKER_LAG"] = str(WORKER_LAG_S)
+    with BROKERS.lab(directory, dcs=3, workers=1, read_only=1, environment=lag) as lab:
         yield lab
 
 
@@ -52,7 +55,7 @@ def lab(running: RunningLab) -> Iterator[Cluster]:
     until(lambda: one_view(cluster, members=3))
     cluster.wait_until_equal()
     yield cluster
-    running.links("heal")
+    cluster.heal()
     for node in [one for one in LOST if running.states()[one] != "running"]:
         running.start(node)
 
@@ -73,7 +76,9 @@ def test_the_witness_takes_part_and_serves_nobody(lab: Cluster) -> None:
     assert not [worker for worker in lab.workers if worker.startswith("dc3")]
     with nothing_logged(lab):
         assert is_refused(lab.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}", master=2), lab)
-        assert is_refused(HTTP.post(f"{url}/repositories/main/statements", content=b"", headers=UPDATE), lab)
+        assert is_refused(
+            HTTP.post(f"{url}/repositories/{lab.lab.repository}/statements", content=b"", headers=UPDATE), lab
+        )
         assert is_refused(HTTP.put(f"{url}/controls/c", content=b"ASK { }", headers=_QUERY), lab)
         assert is_refused(HTTP.delete(f"{url}/cluster/peers/dc2-m1"), lab)
         assert is_refused(HTTP.post(f"{url}/cluster/seed", content=b"{}"), lab)
@@ -85,7 +90,7 @@ def test_the_witness_takes_part_and_serves_nobody(lab: Cluster) -> None:
     assert [lab.status(number)["role"] for number in range(3)] == ["read-write", "read-write", "read-only"]
     assert {peer["id"]: peer["role"] for peer in lab.status(0)["peers"]}[WITNESS] == "read-only"
     assert lab.status(2)["view"]["home"] == "dc1"
-    time.sleep(4.0)  # `max-worker-lag`, and more
+    time.sleep(2 * WORKER_LAG_S)
     assert not lab.status(2)["alarms"]
 
 
@@ -132,16 +137,16 @@ def test_who_is_left_goes_on_with_the_witness(lab: Cluster) -> None:
 
 def test_all_alone_and_together_again(lab: Cluster) -> None:
     """The witness has the highest id, so the others give way to it; then it is not the home for long."""
-    running, appends = lab.lab, Appends(Full(lab.lab))
+    appends = Appends(Full(lab.lab))
     try:
         appends.begin()
         for one, other in (("dc1", "dc2"), ("dc1", "dc3"), ("dc2", "dc3")):
-            running.links("cut", one, other)
+            lab.cut(one, other)
         until(lambda: {len(members) for _, members in views(lab)} == {1}, 2 * LAG_S + 5)
         cut = time.monotonic()
         assert lab.status(2)["view"]["home"] == "dc3", "there is nobody else"
         until(lambda: appends.told(0, cut) >= 3 and appends.told(1, cut) >= 3, 20)
-        running.links("heal")
+        lab.heal()
         healed = time.monotonic()
         until(lambda: {lab.status(number)["view"]["home"] for number in range(3)} <= {"dc1", "dc2"}, AGAIN_S)
         print(f"home is {lab.status()['view']['home']} {time.monotonic() - healed:.1f} s after the heal")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.cluster import (
+from tests.support.clusters.cluster import (
     HTTP,
     UPDATE,
     Cluster,

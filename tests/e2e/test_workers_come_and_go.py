@@ -13,9 +13,9 @@ import pytest
 
 from quadlog.kafka.ports import free_ports
 from quadlog.lab.processes import LAB_ID
-from tests.e2e.cluster import HTTP, Cluster, recount, until
-from tests.e2e.trouble import reads_served, told
-from tests.lab_helpers import running_lab
+from tests.support.clusters.cluster import HTTP, Cluster, recount, until
+from tests.support.clusters.trouble import reads_served, told
+from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ NEW = "dc1-w3"
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("go") / "lab"
-    with running_lab(directory, dcs=1, masters=2, workers=1) as running:
+    with BROKERS.lab(directory, dcs=1, masters=2, workers=1) as running:
         yield Cluster(running)
 
 

@@ -6,13 +6,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.branches import Logs
-from tests.integration.copies import Taker, new_taker
-from tests.integration.rehearsal import Log, Worker
-from tests.integration.sides import COMMON, OURS, THEIRS, Split
+from quadlog.spark import SparkSettings, session
+from tests.support.workers.branches import Logs
+from tests.support.workers.copies import Taker, new_taker
+from tests.support.workers.rehearsal import Log, Worker
+from tests.support.workers.sides import COMMON, OURS, THEIRS, Split
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""Environment in which Java compiles everything at once, and nothing twice: jobs of tests are over before that pays."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for all tests of jobs.  PySpark has one at a time: what begins another one has its own process."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in QUICK_JAVA.items():
+            patched.setenv(name, value)
+        running = session(SparkSettings(), print)
+        begun = running.__enter__()
+    try:
+        yield begun
+    finally:
+        running.__exit__(None, None, None)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from quadlog.broker import Admin, admin, identity
 from quadlog.errors import Unavailable
-from tests.e2e.cluster import until
+from tests.support.clusters.cluster import until
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from quadlog.core.records import Fence, Outcome
 from quadlog.errors import Unavailable
 from quadlog.quadstore import QuadStore
 from quadlog.worker.evaluator import QUICK, TOGETHER
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.stores import body
-from tests.integration.test_forms import state_of
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.stores import body
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,7 +218,7 @@ def test_a_dump_is_of_one_moment(worker: Worker) -> None:
 VICTIM = """
 import os, signal, sys
 from pathlib import Path
-from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.integration.test_ahead import COUNT, START, STEPS
 log = Log()
 worker = Worker(Path(sys.argv[1]), log, "w1")

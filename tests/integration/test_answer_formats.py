@@ -19,7 +19,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, QueryResultsFormat, QueryS
 from quadlog.errors import NotAcceptable, UserError
 from quadlog.quadquery import GRAPH_FORMATS, SOLUTION_FORMATS
 from quadlog.quadstore import QuadStore
-from tests.integration.stores import body
+from tests.support.workers.stores import body
 
 if TYPE_CHECKING:
     from collections.abc import Callable

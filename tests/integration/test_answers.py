@@ -17,8 +17,8 @@ from quadlog.master.desk import Answer
 from quadlog.master.passage import Passage
 from quadlog.master.updates import Updates
 from quadlog.store import MasterStore
-from tests.core.test_crew import beat
-from tests.integration.test_peers_door import SPARQL, VOTING, Door, door, refusal
+from tests.support.masters.beats import beat
+from tests.support.masters.doors import SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,12 +23,10 @@ from quadlog.broker import records_between
 from quadlog.codec import transactions
 from quadlog.compact import source, stretches_of
 from quadlog.errors import StateError
-from quadlog.spark import SparkSettings, session
-from tests.core.random_effects import counting_effects, random_topic, with_small_chunks
-from tests.integration.replayed import agreed_for, compaction, produced, said
+from tests.support.masters.random_effects import counting_effects, random_topic, with_small_chunks
+from tests.support.workers.replayed import agreed_for, compaction, produced, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -37,12 +35,6 @@ if TYPE_CHECKING:
 
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with session(SparkSettings(), print) as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -77,13 +69,15 @@ def shorten(kafka: str, name: str, offset: int) -> None:
         cut.result()
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (0, 1))])
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(0, 30), *(pytest.param(seed, 80, marks=pytest.mark.soak) for seed in (2, 0, 1))]
+)
 def test_archive_and_topic_are_read_as_one(
-    seed: int, spark: SparkSession, kafka: str, tmp_path: Path
+    seed: int, steps: int, spark: SparkSession, kafka: str, tmp_path: Path
 ) -> None:
     """Histories with fences, chunks, rewinds and strangers, archived in stretches of which some overlap."""
     rng = random.Random(seed)
-    topic = random_topic(rng, steps=80)
+    topic = random_topic(rng, steps=steps)
     consumer, effects = counting_effects(topic.records, Applied())
     name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
     with compaction(spark, kafka, name, agreed) as job:

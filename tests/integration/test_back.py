@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.worker.scrub import Scrubber
-from tests.integration.rehearsal import TOPICS, Worker
-from tests.integration.sides import (
+from tests.support.workers.pieces import seed
+from tests.support.workers.rehearsal import TOPICS, Worker
+from tests.support.workers.sides import (
     COMMON,
     EPOCH_2,
     OURS,
@@ -23,8 +24,7 @@ from tests.integration.sides import (
     write_handover,
     write_rewind,
 )
-from tests.integration.test_forms import Generator
-from tests.integration.test_pieces import seed
+from tests.support.workers.updates import Generator
 
 if TYPE_CHECKING:
     from pathlib import Path

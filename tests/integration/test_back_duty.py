@@ -8,8 +8,8 @@ import pytest
 
 from quadlog.envelope import EPOCH
 from quadlog.worker.tenure import Asked
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.sides import (
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.sides import (
     COMMON,
     EPOCH_2,
     OURS,
@@ -22,7 +22,7 @@ from tests.integration.sides import (
     write_handover,
     write_rewind,
 )
-from tests.integration.test_forms import state_of
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.core.records import Fence, Handover, Outcome
 from quadlog.envelope import EPOCH
 from quadlog.worker.tenure import Asked
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.sides import (
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.sides import (
     COMMON,
     EPOCH_2,
     OURS,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.quadstore import QuadStore
-from tests.integration.rehearsal import TOPICS, Worker
-from tests.integration.sides import (
+from tests.support.workers.pieces import dying
+from tests.support.workers.rehearsal import TOPICS, Worker
+from tests.support.workers.sides import (
     COMMON,
     OURS,
     THEIRS,
@@ -19,7 +20,6 @@ from tests.integration.sides import (
     write_cut,
     write_rewind,
 )
-from tests.integration.test_pieces import dying
 
 if TYPE_CHECKING:
     from pathlib import Path

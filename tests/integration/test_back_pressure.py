@@ -28,40 +28,16 @@ from quadlog.ports import Record
 from quadlog.settings import MasterSettings
 from quadlog.store import MasterStore, Taken
 from quadlog.units import MIB
-from tests.integration.test_master_store import payload_of
-from tests.lone_node import lone_node
+from tests.support.masters.lone_node import lone_node
+from tests.support.masters.master_stores import payload_of
+from tests.support.masters.outlets import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from quadlog.core.model import Payload
     from quadlog.master.node import Node
-    from quadlog.ports import Acked, Headers
-
-
-@dataclass
-class Broker:
-    """An outlet that keeps what is said, and acknowledges when it is told to."""
-
-    payloads: list[bytes] = field(default_factory=list)
-    unanswered: list[Acked] = field(default_factory=list)
-
-    def produce(
-        self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
-    ) -> None:
-        """Keep payloads."""
-        del headers, values
-        if topic == "payloads":
-            self.payloads.append(key)
-            if acked:
-                self.unanswered.append(acked)
-
-    def answer(self) -> None:
-        """Acknowledge all."""
-        for acked in self.unanswered:
-            acked(0)
-        self.unanswered.clear()
 
 
 @dataclass

@@ -21,8 +21,10 @@ from quadlog.worker.feed import Feed
 from quadlog.worker.host import Host, Mouths
 from quadlog.worker.replica import Replica
 from quadlog.worker.tenure import Asked
-from tests.integration.rehearsal import TERM, TOPICS, Worker
-from tests.integration.sides import (
+from tests.support.brokers import until
+from tests.support.workers.pieces import dying
+from tests.support.workers.rehearsal import TERM, TOPICS, Worker
+from tests.support.workers.sides import (
     COMMON,
     EPOCH_2,
     OURS,
@@ -30,9 +32,7 @@ from tests.integration.sides import (
     Split,
     whole_of,
 )
-from tests.integration.test_broker import until
-from tests.integration.test_forms import state_of
-from tests.integration.test_pieces import dying
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ from quadlog.quaddir import STORE_HERE
 from quadlog.quadstore import QuadStore
 from quadlog.worker import stream
 from quadlog.worker.coming import Coming
-from tests.e2e.cluster import until
-from tests.integration.copies import FED, SMALL, Giver, dying, filled, giving
+from tests.support.clusters.cluster import until
+from tests.support.workers.copies import FED, SMALL, Giver, dying, filled, giving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from rocksdict import AccessType, Options, Rdict
 from quadlog.core.model import GENESIS, START, Kind
 from quadlog.errors import StateError
 from quadlog.master.scribe import logged_entry
-from tests.integration.branches import JOINED, Logs
-from tests.integration.test_master_store import entries_of, opened, payload_of
+from tests.support.masters.master_stores import entries_of, opened, payload_of
+from tests.support.workers.branches import JOINED, Logs
 
 if TYPE_CHECKING:
     from pathlib import Path

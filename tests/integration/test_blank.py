@@ -32,9 +32,9 @@ from quadlog.rows import Row, pack_row
 from quadlog.server import Server
 from quadlog.settings import MasterSettings, Peer
 from quadlog.topics import Topics
-from tests.core.topics import cut_behind, entries
-from tests.e2e.cluster import until
-from tests.integration.test_master_store import opened
+from tests.support.agreement.topics import cut_behind, entries
+from tests.support.clusters.cluster import until
+from tests.support.masters.master_stores import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -30,37 +30,12 @@ from quadlog.broker.outlet import HELD
 from quadlog.broker.reading import BATCH
 from quadlog.errors import StateError, Unavailable
 from quadlog.kafka.ports import free_ports
+from tests.support.brokers import fill, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from quadlog.ports import Record
-
-
-def never(reason: str) -> None:
-    pytest.fail(reason)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def topic(kafka: str) -> str:
-    """A new topic."""
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
-
-
-@pytest.fixture
-def outlet(kafka: str) -> Iterator[KafkaOutlet]:
-    outlet = KafkaOutlet(kafka, client="test", failed=never)
-    yield outlet
-    outlet.close()
 
 
 class Listener:
@@ -83,20 +58,6 @@ def tail_of(kafka: str, listener: Listener, full: Callable[[], frozenset[str]] =
     return KafkaTail(
         kafka, client="test", name="t", hear=listener.hear, failed=listener.failures.append, full=full
     )
-
-
-def fill(outlet: KafkaOutlet, topic: str, count: int) -> None:
-    """Produce `count` records and wait for the last one's acknowledgement."""
-    done = threading.Event()
-    for number in range(count):
-        outlet.produce(
-            topic,
-            key=b"k",
-            values=[str(number).encode()],
-            headers=[],
-            acked=(lambda _: done.set()) if number == count - 1 else None,
-        )
-    assert done.wait(20)
 
 
 def test_records_stand_in_the_order_they_were_given(kafka: str, outlet: KafkaOutlet, topic: str) -> None:

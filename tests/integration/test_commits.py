@@ -13,10 +13,10 @@ from quadlog import codec
 from quadlog.core.records import Fence
 from quadlog.envelope import EPOCH
 from quadlog.worker import backlog
-from tests.e2e.cluster import until
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.sides import COMMON, OURS, THEIRS, Split, whole_of, write_handover
-from tests.integration.test_forms import Generator
+from tests.support.clusters.cluster import until
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.sides import COMMON, OURS, THEIRS, Split, whole_of, write_handover
+from tests.support.workers.updates import Generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.rehearsal import Log, Worker
-from tests.integration.stores import rows
+from tests.support.workers.rehearsal import Log, Worker
+from tests.support.workers.stores import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

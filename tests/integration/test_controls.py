@@ -15,7 +15,7 @@ from quadlog.errors import Forbidden, Unsupported
 from quadlog.quadview import Visible
 from quadlog.worker.controls import LONG_REPORT
 from quadlog.worker.dryrun import DryRuns
-from tests.integration.controlled import (
+from tests.support.workers.controlled import (
     BOTH,
     EVE,
     NAME_OF_EVE,
@@ -26,7 +26,7 @@ from tests.integration.controlled import (
     breaks,
     outcome,
 )
-from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 SPARQL = "application/sparql-update"
 

@@ -17,7 +17,7 @@ from quadlog.core.records import Fence, Outcome
 from quadlog.quadstore import QuadStore
 from quadlog.units import MIB
 from quadlog.worker.limits import Limits
-from tests.integration.controlled import (
+from tests.support.workers.controlled import (
     BOTH,
     EVE,
     NAMED,
@@ -27,9 +27,9 @@ from tests.integration.controlled import (
     breaks,
     outcome,
 )
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.test_forms import state_of
-from tests.integration.test_suspects import CROSS, successor, until
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.suspects import CROSS, successor, until
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,8 +113,8 @@ def test_a_successor_computes_the_same(tmp_path: Path, worker: Worker, log: Log)
 VICTIM = """
 import os, signal, sys
 from pathlib import Path
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.controlled import BOTH, EVE, NAMED
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.controlled import BOTH, EVE, NAMED
 log = Log()
 worker = Worker(Path(sys.argv[1]), log, "w1")
 worker.take_over()

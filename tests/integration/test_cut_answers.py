@@ -15,7 +15,7 @@ import uvicorn
 
 from quadlog.kafka.ports import free_ports
 from quadlog.server import config_of
-from tests.cut_answers import (
+from tests.support.cut_answers import (
     CLIENTS,
     FORMATS,
     NGINX,
@@ -26,14 +26,14 @@ from tests.cut_answers import (
     document,
     killing,
 )
-from tests.integration.served import served
-from tests.raw_http import status_of
+from tests.support.raw_http import status_of
+from tests.support.workers.served import served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tests.cut_answers import Client, Format
+    from tests.support.cut_answers import Client, Format
 
 pytestmark = pytest.mark.anyio
 

@@ -28,11 +28,11 @@ from quadlog.worker.limits import Limits
 from quadlog.worker.mend import QUADS
 from quadlog.worker.scrub import Scrubber
 from quadlog.worker.tenure import Asked
-from tests.e2e.cluster import until
-from tests.integration.copies import filled, given_by, giving, new_taker
-from tests.integration.damaged import harm_blocks, large_store, tables, zero
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.served import served
+from tests.support.clusters.cluster import until
+from tests.support.workers.copies import filled, given_by, giving, new_taker
+from tests.support.workers.damaged import harm_blocks, large_store, tables, zero
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.served import served
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from quadlog.quadstore import QuadStore
 from quadlog.server import Server
 from quadlog.settings import WorkerSettings
 from quadlog.worker.early import Early
-from tests.e2e.cluster import until
+from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:
     from pathlib import Path

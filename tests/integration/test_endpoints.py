@@ -14,7 +14,7 @@ from quadlog.errors import QuadlogError, Unavailable, UserError
 from quadlog.seed.build import build
 from quadlog.seed.endpoints import Endpoint
 from quadlog.seed.progress import Phases
-from tests.web import Web, running_web
+from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from quadlog.core import signature
 from quadlog.errors import QuadlogError, StateError, Unavailable
 from quadlog.seed.export import Exported, export
 from quadlog.seed.progress import Phases
-from tests.web import Web, running_web
+from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

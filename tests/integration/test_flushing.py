@@ -13,7 +13,7 @@ from quadlog.core.lines import ChangeLines
 from quadlog.flushing import Flushing
 from quadlog.quaddir import FILES
 from quadlog.quadstore import QuadStore
-from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from quadlog.core.model import Post, Transaction
 from quadlog.master.admission import Admission
 from quadlog.master.superseded import marked
 from quadlog.store import MasterStore
-from tests.integration.test_back_pressure import Broker
-from tests.lone_node import lone_node
+from tests.support.masters.lone_node import lone_node
+from tests.support.masters.outlets import Broker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.records import Outcome
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.stores import body
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.stores import body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

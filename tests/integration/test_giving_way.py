@@ -11,8 +11,8 @@ from quadlog.core.messages import Adopted
 from quadlog.core.model import GENESIS, Pair, Standing
 from quadlog.core.records import Cut
 from quadlog.store import MasterStore, Taken
-from tests.integration.branches import JOINED, Logs
-from tests.integration.test_master_store import entries_of, opened, pair_of
+from tests.support.masters.master_stores import entries_of, opened, pair_of
+from tests.support.workers.branches import JOINED, Logs
 
 if TYPE_CHECKING:
     from pathlib import Path

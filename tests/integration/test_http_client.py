@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import uvloop
 
-from quadlog.http_client import new_client
-from tests.integration.relay import server
+from quadlog.http_client import new_client, trust
+from tests.support.workers.relay import server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -95,3 +96,22 @@ def test_a_stream_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
                 await anext(pieces)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.anyio
+async def test_certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master has several clients."""
+    trust.cache_clear()
+    made: list[ssl.SSLContext] = []
+    make = ssl.create_default_context
+
+    def counted(*arguments: Any, **options: Any) -> ssl.SSLContext:  # noqa: ANN401
+        made.append(make(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    async with new_client(1), new_client(1):
+        pass
+    assert made == [trust()]
+    assert made[0].verify_mode is ssl.CERT_REQUIRED
+    assert made[0].check_hostname

@@ -20,8 +20,8 @@ from quadlog.http_protocol import HEAD_LIMIT
 from quadlog.http_rules import HttpRules
 from quadlog.kafka.ports import free_ports
 from quadlog.server import Server
-from tests.e2e.cluster import until
-from tests.raw_http import H2C, connected, exchange, parts_of, request, status_of, until_closed
+from tests.support.clusters.cluster import until
+from tests.support.raw_http import H2C, connected, exchange, parts_of, request, status_of, until_closed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator

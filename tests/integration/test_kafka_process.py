@@ -19,7 +19,7 @@ from quadlog.kafka.jars import cache_directory, locked, resolve
 from quadlog.kafka.java import Java, find_java
 from quadlog.kafka.prepare import prepare
 from quadlog.kafka.tool_names import TOOLS
-from tests.lab_helpers import quadlog, running_broker
+from tests.support.labs import quadlog, running_broker
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

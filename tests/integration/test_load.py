@@ -10,16 +10,18 @@ import pyoxigraph as ox
 import pytest
 from pyoxigraph import Store
 
-from quadlog.core.records import Effect, Outcome
+from quadlog.core.records import Outcome
 from quadlog.worker.replica import Fetched
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.test_forms import exact, same, state_of
-from tests.web import Web, running_web
+from tests.support.web import Web, running_web
+from tests.support.workers.loads import Pair, wait_for_effects
+from tests.support.workers.updates import same, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from http.server import BaseHTTPRequestHandler
     from pathlib import Path
+
+    from tests.support.workers.rehearsal import Worker
 
 TURTLE = b"""
 @prefix x: <urn:x:> .
@@ -52,39 +54,6 @@ def web() -> Iterator[Web]:
     with running_web() as web:
         web.documents |= DOCUMENTS | WRONG
         yield web
-
-
-class Pair:
-    """A worker that evaluates, and one that follows."""
-
-    def __init__(self, path: Path, **settings: object) -> None:
-        self.log = Log()
-        self.evaluating = Worker(path, self.log, "w1", **settings)
-        self.following = Worker(path, self.log, "w2", **settings)
-        self.evaluating.take_over()
-
-    def run(self, text: str) -> Effect:
-        """Its effect, which is checked to be the difference."""
-        self.log.agree(text)
-        self.evaluating.hear(TOPICS.agreed)
-        wait_for_effects(self.evaluating, len(self.log.effects()) + 1)
-        before = state_of(self.following)
-        self.evaluating.catch_up()
-        self.following.catch_up()
-        effect = self.log.effects()[-1]
-        exact(effect, before, state_of(self.following))
-        assert state_of(self.following) == state_of(self.evaluating)
-        assert self.following.store.recount()[0] == self.following.store.applied.signature
-        return effect
-
-
-def wait_for_effects(worker: Worker, count: int, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    worker.turn()
-    while len(worker.log.effects()) < count:
-        assert time.monotonic() < deadline, "nothing was evaluated"
-        time.sleep(0.005)
-        worker.turn()
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, *WRONG, "/none"])

@@ -27,7 +27,7 @@ from quadlog.master.process import MasterProcess
 from quadlog.settings import MasterSettings
 from quadlog.store import MasterStore, Taken
 from quadlog.topics import Topics
-from tests.core.topics import entries
+from tests.support.agreement.topics import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,62 +17,18 @@ from quadlog.core.model import (
     GENESIS,
     START,
     Entry,
-    Kind,
     Pair,
     Payload,
     Point,
-    Transaction,
     chain_hash,
-    first_view,
-    payload_digest,
 )
 from quadlog.core.records import Handover, Reached
 from quadlog.errors import SetupError
 from quadlog.store import MasterStore, Taken
+from tests.support.masters.master_stores import entries_of, opened, pair_of, payload_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-VIEW = first_view({"m1": "dc1", "m2": "dc2"})
-
-
-def payload_of(number: int, body: bytes | None = None) -> Payload:
-    body = body or f"INSERT DATA {{ <urn:s> <urn:p> {number} }}".encode()
-    digest = payload_digest(origin="m1", created=number, media_type="text", traceparent="", body=body)
-    return Payload(
-        transaction=Transaction(id=number.to_bytes(16, "big"), digest=digest, options={"a": str(number)}),
-        origin="m1",
-        origin_dc="dc1",
-        created=number,
-        media_type="text",
-        body=body,
-        traceparent="t",
-    )
-
-
-def pair_of(payload: Payload, timestamp: int) -> Pair:
-    return Pair(timestamp, *payload.transaction.key)
-
-
-def entries_of(payloads: Sequence[Payload], *, after: Point = START) -> list[Entry]:
-    """A log with a timestamp that is the index."""
-    log: list[Entry] = []
-    for payload in payloads:
-        index = after.index + 1
-        chain = chain_hash(after.chain, payload.transaction, index)
-        log.append(
-            Entry(
-                index=index,
-                pair=pair_of(payload, index),
-                kind=Kind.TX,
-                options=payload.transaction.options,
-                previous=after.chain,
-                chain=chain,
-                view=VIEW,
-            )
-        )
-        after = Point(index, chain)
-    return log
+    from collections.abc import Mapping, Sequence
 
 
 def save(
@@ -104,15 +59,6 @@ def save(
         taken=Taken(positions=positions or {}, effects=(number, 2, 0), rejected=rejected or {}),
         unneeded=unneeded,
     )
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(path)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def test_a_new_store_knows_nothing_but_who_it_is(tmp_path: Path) -> None:
@@ -275,7 +221,8 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from quadlog.store import MasterStore
 from quadlog.core.model import Point
-from tests.integration.test_master_store import entries_of, pair_of, payload_of, save
+from tests.support.masters.master_stores import entries_of, pair_of, payload_of
+from tests.integration.test_master_store import save
 
 store = MasterStore(Path({path!r}))
 durable = store.durable()

@@ -11,9 +11,9 @@ import pytest
 
 from quadlog.broker import Admin
 from quadlog.kafka.ports import free_ports
-from tests.integration.test_broker import fill, until
-from tests.integration.test_remade_topics import Reader
-from tests.lab_helpers import running_broker
+from tests.support.brokers import fill, until
+from tests.support.labs import running_broker
+from tests.support.topic_reader import Reader
 
 if TYPE_CHECKING:
     from pathlib import Path

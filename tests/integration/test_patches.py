@@ -14,9 +14,9 @@ from quadlog.core.patch import MEDIA_TYPE, exact
 from quadlog.core.records import Effect, Outcome
 from quadlog.core.sparql.terms import BlankNodes
 from quadlog.journal import JOURNAL
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.test_forms import NO_BLANKS, Generator, blank_nodes, state_of
-from tests.integration.test_forms import exact as is_difference
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.updates import NO_BLANKS, Generator, blank_nodes, state_of
+from tests.support.workers.updates import exact as is_difference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +114,8 @@ def parts_of(line: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("most", [0, 1_000_000], ids=["in pieces", "whole"])
-def test_random_patches(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [400, pytest.param(PATCHES, marks=pytest.mark.soak)])
+def test_random_patches(tmp_path: Path, most: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """State as sets have it, effect the difference, signature as recounted; between updates with a WHERE, too."""
     print("QUADLOG_SEED =", SEED)
     monkeypatch.setattr("quadlog.commit.WHOLE", most)
@@ -124,7 +125,7 @@ def test_random_patches(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPat
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")
     evaluating.take_over()
     seen = ahead = applied = 0
-    for number in range(PATCHES):
+    for number in range(count):
         before, expected = state_of(step_by_step), None
         if updates.chance.random() < 0.3 or blank_nodes(before[0]) > 12:
             log.agree(NO_BLANKS if blank_nodes(before[0]) > 12 else updates.update().text)
@@ -136,7 +137,7 @@ def test_random_patches(tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPat
         evaluating.hear(TOPICS.agreed)
         evaluating.turn()
         ahead += evaluating.store.is_ahead and expected is not None
-        if number == PATCHES - 1:
+        if number == count - 1:
             evaluating.catch_up()
         elif updates.chance.random() < 0.3:
             evaluating.hear(TOPICS.effects, updates.chance.randint(1, 8))

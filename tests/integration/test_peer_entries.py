@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from quadlog.core.electorate import options_of
 from quadlog.core.model import Kind
 from quadlog.core.records import Outcome
-from tests.integration.controlled import BOTH, NAMED, after_control, after_update, breaks, outcome
-from tests.integration.rehearsal import Worker
-from tests.integration.sides import COMMON, THEIRS, Split, say, whole_of
-from tests.integration.test_forms import state_of
+from tests.support.workers.controlled import BOTH, NAMED, after_control, after_update, breaks, outcome
+from tests.support.workers.rehearsal import Worker
+from tests.support.workers.sides import COMMON, THEIRS, Split, say, whole_of
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.rehearsal import Log
+    from tests.support.workers.rehearsal import Log
 
 
 def name_peer(log: Log, peer: str, dc: str = "") -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
 from quadlog.commit import PIECE, WHOLE
-from quadlog.core import signature
 from quadlog.core.lines import change_of, lines_of
 from quadlog.core.patch import MEDIA_TYPE
 from quadlog.errors import Unavailable
-from quadlog.quaddir import FILES
 from quadlog.quadstore import Applied, QuadStore
 from quadlog.worker.ahead import LARGE
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.test_forms import state_of
+from tests.support.workers.pieces import Dies, Dying, dying, seed
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,50 +31,6 @@ ROWS = [
     "D <urn:s> <urn:p> <urn:was> .",
 ]
 AND_DROPS = "DROP GRAPH <urn:gone> ; DROP GRAPH <urn:empty> ; INSERT DATA { GRAPH <urn:fills> { _:b a 1, 2, 3 , _:c } }"
-
-
-class Dies(Exception):
-    """Stands for kill -9."""
-
-
-class Dying:
-    """pyoxigraph's store, whose process dies before one of the updates to come."""
-
-    def __init__(self, inner: Any, after: int) -> None:  # noqa: ANN401  as much of a store as is asked for
-        self.inner, self.left = inner, after
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401, D105
-        return getattr(self.inner, name)
-
-    def __contains__(self, quad: object) -> bool:  # noqa: D105
-        return quad in self.inner
-
-    def update(self, *args: Any, **options: Any) -> None:  # noqa: ANN401
-        self._step()
-        self.inner.update(*args, **options)
-
-    def remove_graph(self, graph: BlankNode) -> None:
-        self._step()
-        self.inner.remove_graph(graph)
-
-    def _step(self) -> None:
-        if not self.left:
-            raise Dies
-        self.left -= 1
-
-
-def dying(worker: Worker, after: int) -> bool:
-    """Let it catch up; whether it died on the way, at this update to come."""
-    store = worker.store._store
-    worker.store._store = Dying(store, after)  # type: ignore[assignment]
-    try:
-        worker.catch_up()
-    except Dies:
-        worker.store._store = store
-        worker.close()
-        return True
-    worker.store._store = store
-    return False
 
 
 @pytest.fixture
@@ -227,20 +181,6 @@ def test_a_large_one_behind_one_that_does_nothing(tmp_path: Path) -> None:
 
 
 # --- graphs named by blank nodes: only seeds bring them ----------------------------------------------------
-
-
-def seed(path: Path) -> None:
-    """A store as an import makes it."""
-    path.mkdir()
-    s, p = NamedNode("urn:s"), NamedNode("urn:p")
-    quads = [Quad(s, p, s, BlankNode("full")), Quad(s, p, s, NamedNode("urn:g")), Quad(s, p, s)]
-    store = Store(path / FILES)
-    store.extend(quads)
-    store.add_graph(BlankNode("empty"))
-    store.flush()
-    del store
-    lines = [*map(signature.quad_line, quads), signature.empty_graph_line(BlankNode("empty"))]
-    QuadStore.adopt(path, Applied(signature=signature.add(signature.EMPTY, lines), quads=len(quads)))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from quadlog.core.planning import NoPlan, plan_of
 from quadlog.core.sparql.skeleton import taken_apart
 from quadlog.core.update import PLANS, _known, parse_update, read_update
 from quadlog.errors import UserError
-from tests.core.test_update import BODIES, PROLOGUE
-from tests.integration.test_forms import Generator
-from tests.w3c import Suite
+from tests.support.update_texts import BODIES, PROLOGUE
+from tests.support.w3c import Suite
+from tests.support.workers.updates import Generator
 
 if TYPE_CHECKING:
     from quadlog.core.plan import Plan
@@ -104,15 +104,16 @@ def outcome(read: object, text: str) -> object:
         return type(error), str(error)
 
 
-def test_random_updates() -> None:
+@pytest.mark.parametrize("texts", [800, pytest.param(TEXTS, marks=pytest.mark.soak)])
+def test_random_updates(texts: int) -> None:
     print("QUADLOG_SEED =", SEED)
     twins, generator = Twins(), Generator(SEED)
-    for _ in range(TEXTS):
+    for _ in range(texts):
         twins.try_all_of(generator.update().text)
     print(twins.counts)
     assert twins.wrong == []
-    assert twins.counts["plan"] > TEXTS / 4
-    assert twins.counts["filled"] > TEXTS / 4
+    assert twins.counts["plan"] > texts / 4
+    assert twins.counts["filled"] > texts / 4
 
 
 def test_all_that_data_may_say() -> None:

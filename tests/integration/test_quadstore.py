@@ -28,7 +28,7 @@ from quadlog.core.lines import ChangeLines, lines_of
 from quadlog.core.overlay import Overlay
 from quadlog.errors import SetupError, StateError
 from quadlog.quadstore import Applied, QuadStore
-from tests.integration.stores import DATA, G, P, S, after, data_of, run
+from tests.support.workers.stores import DATA, G, P, S, after, data_of, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from quadlog.master.app import make_app
 from quadlog.master.seeding import Seeding
 from quadlog.parcel import Label
 from quadlog.store import MasterStore
-from tests.integration.test_peers_door import NAMED, SPARQL, VOTING, Door, door, refusal
+from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

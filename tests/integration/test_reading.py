@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from quadlog.worker.feed import Feed
-from tests.integration.served import gone, served
+from tests.support.workers.served import gone, served
 
 if TYPE_CHECKING:
     from pathlib import Path

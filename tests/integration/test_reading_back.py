@@ -11,9 +11,9 @@ import pytest
 from quadlog.worker import readers as readers_module
 from quadlog.worker.feed import Feed
 from quadlog.worker.tenure import Asked
-from tests.integration.rehearsal import TERM, Log, Worker
-from tests.integration.served import OF_X, gone, served
-from tests.integration.sides import copy_of, say, write_cut, write_rewind
+from tests.support.workers.rehearsal import TERM, Log, Worker
+from tests.support.workers.served import OF_X, gone, served
+from tests.support.workers.sides import copy_of, say, write_cut, write_rewind
 
 if TYPE_CHECKING:
     from pathlib import Path

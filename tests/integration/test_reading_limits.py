@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from quadlog.units import MIB
-from tests.integration.served import ENDLESS, gone, lives, served
+from tests.support.workers.served import ENDLESS, gone, lives, served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +30,8 @@ STREAM = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
 
 
 async def test_a_cross_join_ends_at_its_time_limit(tmp_path: Path) -> None:
-    async with served(tmp_path, query_timeout=0.6) as here:
-        asking = asyncio.create_task(here.ask(ENDLESS))
+    async with served(tmp_path, query_timeout=60) as here:  # of its own: others have theirs on a busy machine
+        asking = asyncio.create_task(here.ask(ENDLESS, timeout="0.6"))
         began = time.monotonic()
         read = await here.one_listed()
         assert (read["text"], read["worker"], read["sent"]) == (ENDLESS, "w1", 0)

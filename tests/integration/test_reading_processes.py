@@ -16,7 +16,7 @@ from quadlog.units import MIB
 from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker.feed import Feed
-from tests.integration.served import ENDLESS, OF_X, gone, served
+from tests.support.workers.served import ENDLESS, OF_X, gone, served
 
 if TYPE_CHECKING:
     from pathlib import Path

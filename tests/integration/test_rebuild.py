@@ -35,9 +35,9 @@ from quadlog.settings import MasterSettings, Peer, WorkerSettings
 from quadlog.store import MasterStore, Taken
 from quadlog.topics import Topics
 from quadlog.worker.fed import Fed
-from tests.core.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
-from tests.integration.test_broker import never
-from tests.lab_helpers import quadlog
+from tests.support.agreement.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
+from tests.support.brokers import never
+from tests.support.labs import quadlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

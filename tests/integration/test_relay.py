@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.lab.links.relay import MOST_KNOCKING
-from tests.integration.relay import RunningRelay, echo, receive, rtt, running_relay, server
+from tests.support.workers.relay import RunningRelay, echo, receive, rtt, running_relay, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

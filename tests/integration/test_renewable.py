@@ -19,8 +19,8 @@ from quadlog.broker import outlet as outlet_module
 from quadlog.kafka.broker_process import BrokerProcess, PeerListener
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
-from tests.integration.test_voice import configure, say, until
-from tests.lab_helpers import RunningBroker
+from tests.support.labs import RunningBroker
+from tests.support.masters.voices import configure, say, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,11 +30,12 @@ from quadlog.core.signature import as_bytes, empty_graph_line
 from quadlog.errors import StateError, UserError
 from quadlog.ports import Record
 from quadlog.quadstore import QuadStore
-from quadlog.spark import SparkSettings, session
 from quadlog.taking import take
 from tests.bench.catching_up import line_of
 from tests.bench.catching_up import log_of as log_of_bench
-from tests.core.random_effects import (
+from tests.support.agreement.random_entries import heard_from, random_agreed
+from tests.support.masters.lineages import runs_of
+from tests.support.masters.random_effects import (
     RandomTopic,
     World,
     counting_effects,
@@ -42,9 +43,7 @@ from tests.core.random_effects import (
     random_topic,
     with_small_chunks,
 )
-from tests.core.random_entries import heard_from, random_agreed
-from tests.core.test_agreed_lineage import runs_of
-from tests.integration.replayed import agreed_for, compaction, log_of, produced, said
+from tests.support.workers.replayed import agreed_for, compaction, log_of, produced, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -58,12 +57,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with session(SparkSettings(), print) as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import pytest
 from quadlog.envelope import EPOCH
 from quadlog.worker import backlog
 from quadlog.worker.following import Following
-from tests.e2e.cluster import until
-from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.support.clusters.cluster import until
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from quadlog.worker import restoring, stream
 from quadlog.worker.copying import Offer
 from quadlog.worker.mend import QUADS
 from quadlog.worker.restoring import COMING, Restoring
-from tests.integration.copies import FED, Taker, filled, giving
+from tests.support.workers.copies import FED, Taker, filled, giving
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from quadlog.worker.health import Health
 from quadlog.worker.mend import Mender, empty, last_rebuild, tidy
 from quadlog.worker.recount import CHUNK, Pace, recount
 from quadlog.worker.scrub import Scrubber
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.stores import DATA, run
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.stores import DATA, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store, Triple, parse
 
@@ -107,17 +107,22 @@ def check_text(tmp_path: Path, text: str) -> None:
     assert sorted(store.lines()) == sorted(f"{quad} ." for quad in expected)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(quads, min_size=1, max_size=40), st.booleans())
-def test_the_signature_is_that_of_what_is_stored(tmp_path: Path, some: list[Quad], twice: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("examples", [15, pytest.param(200, marks=pytest.mark.soak)])
+def test_the_signature_is_that_of_what_is_stored(tmp_path: Path, examples: int) -> None:
     """Whatever literals a store writes in its own way, and however often a quad comes."""
-    check_text(tmp_path, "".join(f"{quad} .\n" for quad in some * (1 + twice)))
+
+    @settings(max_examples=examples)
+    @given(st.lists(quads, min_size=1, max_size=40), st.booleans())
+    def check_all(some: list[Quad], twice: bool) -> None:  # noqa: FBT001
+        check_text(tmp_path, "".join(f"{quad} .\n" for quad in some * (1 + twice)))
+
+    check_all()
 
 
 # --- large files of lines -------------------------------------------------------------------------------
 
 named = st.builds(Quad, iris, iris, iris | literals | st.builds(Triple, iris, iris, iris | literals), iris)
-oddities = st.sampled_from([
+ODDITIES = [
     "",
     "# a comment",
     '# one with "quotes"',
@@ -141,22 +146,34 @@ oddities = st.sampled_from([
     "<urn:ä> <urn:p> <urn:\ufffe> .",
     '<urn:a> <urn:p> "_:no blank node" .',
     "_:b <urn:p> <urn:o> <urn:g> .",
-])  # fmt: skip
+]
+oddities = st.sampled_from(ODDITIES)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(named.map("{} .".format) | oddities, min_size=1, max_size=20), st.booleans(), st.booleans())
+@pytest.mark.parametrize("examples", [20, pytest.param(300, marks=pytest.mark.soak)])
 def test_lines_are_counted_as_they_are_stored(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    some: list[str],
-    twice: bool,  # noqa: FBT001
-    ended: bool,  # noqa: FBT001
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int
 ) -> None:
     """Whatever stands in a line, and between lines."""
     monkeypatch.setattr(lines, "LARGE", 0)
     monkeypatch.setattr(counting, "HELD", 100)
-    check_text(tmp_path, "\n".join(["<urn:s> <urn:p> <urn:o> .", *some * (1 + twice)]) + "\n" * ended)
+
+    @settings(max_examples=examples)
+    @given(
+        st.lists(named.map("{} .".format) | oddities, min_size=1, max_size=20), st.booleans(), st.booleans()
+    )
+    def check_all(some: list[str], twice: bool, ended: bool) -> None:  # noqa: FBT001
+        check_text(tmp_path, "\n".join(["<urn:s> <urn:p> <urn:o> .", *some * (1 + twice)]) + "\n" * ended)
+
+    check_all()
+
+
+@pytest.mark.parametrize("oddity", ODDITIES)
+def test_each_odd_line_is_counted_as_it_is_stored(
+    oddity: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LARGE", 0)
+    check_text(tmp_path, f"<urn:s> <urn:p> <urn:o> .\n{oddity}\n<urn:s> <urn:p> <urn:o2> .\n")
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -180,9 +197,15 @@ def is_allowed(line: str) -> bool:
         return False
 
 
-def test_every_character_is_counted_as_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("each", [23, pytest.param(1, marks=pytest.mark.soak)])
+def test_every_character_is_counted_as_it_is_stored(
+    tmp_path: Path, each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of letters every so many, and all others: a byte, two, next to the surrogates, the last ones of a plane."""
     monkeypatch.setattr(lines, "LARGE", 0)
-    characters = [chr(n) for n in range(0x11000) if not 0xD800 <= n < 0xE000 and chr(n) not in '\n\r"\\']
+    letters = range(0x3000, 0xF900)
+    wanted = [n for n in range(0x11000) if n % each == 0 or n not in letters or 0xD7C0 <= n < 0xE040]
+    characters = [chr(n) for n in wanted if not 0xD800 <= n < 0xE000 and chr(n) not in '\n\r"\\']
     text = "".join(f'<urn:c{ord(c)}> <urn:p> "a {c} b" .\n' for c in characters)
     iris = (f"<urn:i{c}> <urn:p{c}> <urn:{c}o> <urn:{c}> .\n" for c in characters)
     text += "".join(line for line in iris if is_allowed(line))

@@ -13,7 +13,7 @@ from quadlog.answers import handle_error
 from quadlog.errors import QuadlogError
 from quadlog.parcel import Label, pieces_of
 from quadlog.worker.seed_door import SeedDoor
-from tests.integration.ground import Ground, built, check, seed_of
+from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:
     from pathlib import Path

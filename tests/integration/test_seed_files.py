@@ -21,7 +21,7 @@ from quadlog.master.seed_files import SeedFiles
 from quadlog.parcel import FILES, Label, pieces_of
 from quadlog.worker.seed_door import SeedDoor
 from quadlog.worker.seedbed import place_in
-from tests.integration.ground import Ground, built, check, seed_of
+from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from quadlog.errors import NotEmpty, Unavailable
 from quadlog.parcel import pieces_of
 from quadlog.worker import mend
-from tests.integration.ground import Ground, built, check, seed_of
+from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from quadlog.parcel import FILES, Label
-from tests.integration.ground import Ground, check, seed_of
+from tests.support.workers.ground import Ground, check, seed_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 VICTIM = """
 import os, sys
 from pathlib import Path
-from tests.integration.ground import Ground, built, seed_of
+from tests.support.workers.ground import Ground, built, seed_of
 
 place, at = Path(sys.argv[1]), int(sys.argv[2])
 label, files = built(place)

@@ -10,8 +10,8 @@ from producers.effects import EffectsMirror
 from quadlog.errors import Unavailable
 from quadlog.worker.mend import QUADS
 from quadlog.worker.seedbed import Seedbed
-from tests.integration.ground import Ground, built, seed_of
-from tests.integration.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.ground import Ground, built, seed_of
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ import pytest
 from pyoxigraph import QueryResultsFormat, QuerySolutions, Store
 
 from quadlog.core.records import Outcome
-from tests.integration.test_forms import same, state_of
-from tests.integration.test_load import Pair
-from tests.web import Web, running_web
+from tests.support.web import Web, running_web
+from tests.support.workers.loads import Pair
+from tests.support.workers.updates import same, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

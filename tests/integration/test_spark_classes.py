@@ -17,6 +17,7 @@ from quadlog.kafka.jars import Jars, cache_directory, pyspark_jars, resolve
 from quadlog.kafka.java import Java, find_java
 from quadlog.kafka.prepare import named
 from quadlog.spark_classes import class_archive
+from tests.integration.conftest import QUICK_JAVA
 
 if TYPE_CHECKING:
     from quadlog.kafka.installation import Installation
@@ -73,7 +74,9 @@ def prepared(*_: object, **__: object) -> None:
 def loaded(*arguments: str, log: Path) -> list[str]:
     """What Java says of Spark's classes that a session needed."""
     command = [sys.executable, "-c", SESSION, str(log), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=600, env=os.environ | QUICK_JAVA
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "cds" not in done.stdout
     return [line for line in log.read_text().splitlines() if " org.apache.spark." in line]

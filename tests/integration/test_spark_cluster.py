@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,27 +15,44 @@ import pyspark
 import pytest
 
 from consumers.replay import Compaction, Range
+from quadlog import compact
 from quadlog.bundle import Manifest
 from quadlog.compact import Wanted, run_compact
 from quadlog.errors import SparkFailed
 from quadlog.kafka.java import find_java
 from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
-from quadlog.spark import SparkSettings, session
+from quadlog.spark import SparkSettings
 from quadlog.topics import Topics
-from tests.core.random_effects import RandomTopic
-from tests.e2e.cluster import until
-from tests.integration.replayed import agreed_for, produced
-from tests.lab_helpers import quadlog
+from tests.integration.conftest import QUICK_JAVA
+from tests.support.clusters.cluster import until
+from tests.support.labs import quadlog
+from tests.support.masters.random_effects import RandomTopic
+from tests.support.workers.replayed import agreed_for, produced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 SPARK_ENV = {"SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
+
+WHERE = """
+import sys
+from quadlog.spark import SparkSettings, session
+
+def where(_):
+    import quadlog, schemas
+    assert "quadlog.Effect" in schemas.record_name(7)
+    return quadlog.__file__
+
+with session(SparkSettings(master=sys.argv[1], py_files=(sys.argv[2],)), print) as spark:
+    print(spark.sparkContext.parallelize([0], 1).map(where).collect()[0])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +84,7 @@ def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 leashed(command),
                 stdout=log,
                 stderr=log,
-                env=os.environ | SPARK_ENV,
+                env=os.environ | SPARK_ENV | QUICK_JAVA,
             )
             stack.callback(process.wait, 30)
             stack.callback(process.terminate)
@@ -85,17 +102,10 @@ def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.soak
 def test_executors_have_quadlog_of_the_wheel(spark_master: str, wheel: Path) -> None:
-    def where(_: int) -> str:
-        import quadlog  # noqa: PLC0415
-        import schemas  # noqa: PLC0415
-
-        assert "quadlog.Effect" in schemas.record_name(7)
-        return quadlog.__file__
-
-    settings = SparkSettings(master=spark_master, py_files=(str(wheel),))
-    with session(settings, print) as spark:
-        found = spark.sparkContext.parallelize([0], 1).map(where).collect()
-    assert f"{wheel.stem}.zip" in found[0]
+    command = [sys.executable, "-c", WHERE, spark_master, str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert f"{wheel.stem}.zip" in done.stdout
 
 
 def test_a_bundle_is_made_on_a_cluster(spark_master: str, wheel: Path, kafka: str, tmp_path: Path) -> None:
@@ -115,7 +125,8 @@ def test_a_bundle_is_made_on_a_cluster(spark_master: str, wheel: Path, kafka: st
     }
     words = [word for option in options.items() for word in option]
     command = [sys.executable, "-m", "quadlog", "compact", str(tmp_path / "bundle"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    environment = os.environ | QUICK_JAVA
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
     manifest = Manifest.read(tmp_path / "bundle")
     manifest.verify(tmp_path / "bundle")
@@ -135,7 +146,9 @@ def test_what_is_no_state_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_job_that_fails_is_one_message(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_fails_is_one_message(
+    spark: SparkSession, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of Spark's own: here it is asked for something else."""
     topics = Topics("failing", "dc1")
     for topic in (topics.effects, topics.agreed):
@@ -145,6 +158,7 @@ def test_a_job_that_fails_is_one_message(kafka: str, tmp_path: Path, monkeypatch
         job._spark.sql("SELECT raise_error('there is no space')").collect()
 
     monkeypatch.setattr(Compaction, "write", failing)
+    monkeypatch.setattr(compact, "session", lambda *_: nullcontext(spark))
     wanted = Wanted(
         kafka=kafka, topics=topics, target=tmp_path / "bundle", range=Range(), spark=SparkSettings()
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
+
+from tests.integration.conftest import QUICK_JAVA
 
 if TYPE_CHECKING:
     import pytest
@@ -48,14 +51,26 @@ except SparkFailed as error:
 
 def test_a_death_of_java_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     """By whoever needs memory, say; and not by a traceback."""
-    done = subprocess.run([sys.executable, "-c", KILLED], check=False, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED],
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | QUICK_JAVA,
+    )
     assert done.returncode == 0, capfd.readouterr().err
     assert done.stdout.startswith("a job of Spark failed, and there is no bundle: ")
 
 
 def test_java_ends_with_it_and_begins_as_it_is_told() -> None:
     """Its memory is others' then, and the next one has a heap of its own."""
-    done = subprocess.run([sys.executable, "-c", SESSIONS], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SESSIONS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | QUICK_JAVA,
+    )
     assert done.returncode == 0, done.stderr
     (small, *alive), (_, *dead), (large, *again), (_, *gone) = json.loads(done.stdout.splitlines()[-1])
     assert (alive, dead, again, gone) == ([True], [False], [True], [False])

@@ -27,7 +27,7 @@ from quadlog.worker.mend import QUADS
 from quadlog.worker.out_of_log import KnownHoles
 from quadlog.worker.rates import RatesFile
 from quadlog.worker.restoring import Restoring
-from tests.integration.copies import FED, Taker, filled, given_by, giving
+from tests.support.workers.copies import FED, Taker, filled, given_by, giving
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,56 +21,16 @@ from quadlog.worker import tenure
 from quadlog.worker.fetch import LoadLimits
 from quadlog.worker.limits import Limits, Watch
 from quadlog.worker.trial import READY, Asked, receive, send
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.test_forms import Generator, Update, state_of
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.suspects import CROSS, START, agree, successor, until
+from tests.support.workers.updates import Generator, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from quadlog.worker.suspects import Trial
 
-START = "INSERT DATA { " + " ".join(f"<urn:s{n}> <urn:p> {n} ." for n in range(60)) + " }"
 ONE = "INSERT { ?s <urn:q> 1 } WHERE { ?s <urn:p> 7 }"
-CROSS = " ".join(f"?a{n} <urn:p> ?b{n} ." for n in range(12))
 ENDLESS = f"INSERT {{ <urn:x> <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ {CROSS} }} }}"
 HUNGRY = f"INSERT {{ ?a0 <urn:n> ?b0 }} WHERE {{ SELECT ?a0 ?b0 {{ {CROSS} }} ORDER BY ?b1 ?b2 ?b3 }}"
-
-
-def agree(log: Log, said: Update | str) -> None:
-    """One more entry."""
-    if isinstance(said, str):
-        log.agree(said)
-    else:
-        log.agree(said.text, options=said.options)
-
-
-def successor(path: Path, log: Log, *texts: Update | str, limits: Limits | None = None) -> Worker:
-    """A worker that takes over where START was applied and these texts were agreed."""
-    first = Worker(path, log, "w1")
-    first.take_over()
-    log.agree(START)
-    first.catch_up()
-    for text in texts:
-        agree(log, text)
-    worker = Worker(path, log, "w2")
-    if limits is not None:
-        worker.replica.tenure._limits = limits  # type: ignore[misc]
-    worker.hear(TOPICS.effects)
-    worker.replica.tenure.take_over(tenure.Asked(TERM))
-    worker.hear(TOPICS.agreed)
-    worker.hear(TOPICS.effects)
-    return worker
-
-
-def until(worker: Worker, done: Callable[[], bool]) -> None:
-    """Turn, and hear what is said, until something is so."""
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        worker.replica._following.apply()
-        worker.replica._evaluate()
-        worker.hear(TOPICS.effects)
-        time.sleep(0.002)
 
 
 def decided(worker: Worker, log: Log, count: int) -> list[tuple[Outcome, str]]:

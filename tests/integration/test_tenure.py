@@ -12,7 +12,7 @@ from quadlog.core.records import Cut, Fence, Handover, Heartbeat
 from quadlog.envelope import EPOCH
 from quadlog.errors import Unavailable
 from quadlog.worker.tenure import Asked
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.integration.rehearsal import Log, Worker
-from tests.integration.sides import EPOCH_2, write_handover
+from tests.support.workers.rehearsal import Log, Worker
+from tests.support.workers.sides import EPOCH_2, write_handover
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from quadlog.master.own import prepare_topics
 from quadlog.master.topic_monitor import TopicMonitor
 from quadlog.settings import MasterSettings
 from quadlog.topics import Topics
-from tests.integration.test_broker import never
+from tests.support.brokers import never
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,7 +31,7 @@ from quadlog.parcel import Label
 from quadlog.ports import Record
 from quadlog.quaddir import STORE_HERE
 from quadlog.topics import Topics
-from tests.core.topics import effect, entries
+from tests.support.agreement.topics import effect, entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

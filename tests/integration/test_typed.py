@@ -11,7 +11,7 @@ from quadlog.core.template import filled_in
 from quadlog.core.update import parse_update
 from quadlog.errors import SyntaxRefused
 from quadlog.quadstore import QuadStore
-from tests.integration.stores import body
+from tests.support.workers.stores import body
 
 PREFIXES = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#>"
 ERRORS = [

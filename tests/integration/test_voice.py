@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from typing import TYPE_CHECKING
 
-import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
-    AdminClient,
-    AlterConfigOpType,  # pyright: ignore[reportPrivateImportUsage]
-    ConfigEntry,  # pyright: ignore[reportPrivateImportUsage]
-    ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
-    ResourceType,  # pyright: ignore[reportPrivateImportUsage]
-)
-
-from quadlog.broker import Admin, RenewableOutlet, last_records, why_full
+from quadlog.broker import RenewableOutlet, last_records, why_full
 from quadlog.worker.tenure import Asked
 from quadlog.worker.voice import Voice
-from tests.core.test_fullness import Spout
-from tests.integration.rehearsal import TERM, TOPICS, Log, Worker
-from tests.integration.test_forms import state_of
+from tests.support.masters.outlets import Spout
+from tests.support.masters.voices import configure, say, until
+from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
+from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 COUNT = "DELETE { ?s <urn:n> ?n } INSERT { ?s <urn:n> ?m } WHERE { ?s <urn:n> ?n BIND(?n + 1 AS ?m) }"
@@ -79,41 +68,6 @@ def test_a_fence_that_was_given_up_and_comes_late_begins_nothing(tmp_path: Path)
 
 
 # --- on a real broker -------------------------------------------------------------------------------
-
-
-def configure(kafka: str, topic: str, value: str | None, name: str = "max.message.bytes") -> None:
-    how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry(name, value or "", incremental_operation=how)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    client = AdminClient({"bootstrap.servers": kafka})
-    for future in client.incremental_alter_configs([resource]).values():
-        future.result(timeout=20)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def topic(kafka: str) -> str:
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
-
-
-@pytest.fixture
-def outlet(kafka: str) -> Iterator[RenewableOutlet]:
-    outlet = RenewableOutlet(kafka, client="test")
-    yield outlet
-    outlet.close()
-
-
-def say(outlet: RenewableOutlet, topic: str, *values: bytes) -> None:
-    for value in values:
-        outlet.produce(topic, key=b"k", values=[value], headers=[])
 
 
 def test_a_refused_record_ends_nothing_and_after_a_renewal_records_are_taken(

@@ -11,10 +11,10 @@ from pyoxigraph import Store
 from quadlog.core.records import Outcome
 from quadlog.core.update import parse_update
 from quadlog.errors import SyntaxRefused, UserError
-from tests.integration.rehearsal import TOPICS, Log, Worker
-from tests.integration.test_forms import same, state_of
-from tests.integration.test_load import wait_for_effects
-from tests.w3c import Suite
+from tests.support.w3c import Suite
+from tests.support.workers.loads import wait_for_effects
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+from tests.support.workers.updates import same, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

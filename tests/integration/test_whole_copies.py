@@ -32,8 +32,8 @@ from quadlog.worker.coming import COMING
 from quadlog.worker.copying import Copying
 from quadlog.worker.donor import Donor
 from quadlog.worker.mend import QUADS
-from tests.e2e.cluster import until
-from tests.integration.copies import SMALL, Taker, check, dying, filled, given_by, giving
+from tests.support.clusters.cluster import until
+from tests.support.workers.copies import SMALL, Taker, check, dying, filled, given_by, giving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,23 @@ def test_a_copy_is_the_whole_store(taker: Taker, tmp_path: Path, monkeypatch: py
         given_by(monkeypatch, giver.url)
         check(taker, store, taker.copying.fetch(3))
         assert (giver.made, giver.asked) == (1, [0])
+
+
+def test_each_copy_is_another_store(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name a master tells a store that was found wrong from the copy that replaces it, of whomever that is."""
+    store = filled(tmp_path / "store", 50)
+    names = [store.name]
+    for _ in range(2):
+        with giving(store, tmp_path / "out") as giver:
+            given_by(monkeypatch, giver.url)
+            taker.copying.fetch(3)
+        for _ in ("as it came", "opened again"):
+            copy = taker.opened()
+            names.append(copy.name)
+            copy.close()
+    store.close()
+    assert (names[1], names[3]) == (names[2], names[4])
+    assert len(set(names)) == 3
 
 
 def test_a_copy_is_on_the_disk_before_it_is_the_store(

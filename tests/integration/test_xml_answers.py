@@ -15,9 +15,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, p
 from quadlog.errors import NotAcceptable, QuadlogError
 from quadlog.quadstore import QuadStore
 from quadlog.xml_answers import XmlOutput, for_rdf_xml
-from tests.integration.served import served
-from tests.integration.stores import body
-from tests.isomorphism import isomorphic
+from tests.support.isomorphism import isomorphic
+from tests.support.workers.served import served
+from tests.support.workers.stores import body
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -76,7 +76,15 @@ def _run(mutant: dict[str, Any]) -> tuple[str, str, float]:
                 )
             path.write_text(text.replace(edit["old"], edit["new"]))
         seconds = WEATHER_S if mutant["expect"] == "dies" else SURVIVES_S
-        weather = ["-m", "tests.core.sim", "--seconds", str(seconds), "--processes", "1", "--no-shrink"]
+        weather = [
+            "-m",
+            "tests.support.agreement.sim",
+            "--seconds",
+            str(seconds),
+            "--processes",
+            "1",
+            "--no-shrink",
+        ]
         weather += ["--first", str(mutant.get("first", 0))]
         for command in (SCENARIOS, weather):
             done = subprocess.run(

@@ -1,0 +1,1 @@
+"""Masters in simulated weather, and what has to hold of them."""

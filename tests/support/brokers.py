@@ -1,0 +1,58 @@
+"""Records on a real broker, and waiting for what is told of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quadlog.broker import (
+    Admin,
+    KafkaOutlet,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def never(reason: str) -> None:
+    pytest.fail(reason)
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    """A new topic."""
+    name = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([name], replication=1, config={})
+    return name
+
+
+@pytest.fixture
+def outlet(kafka: str) -> Iterator[KafkaOutlet]:
+    outlet = KafkaOutlet(kafka, client="test", failed=never)
+    yield outlet
+    outlet.close()
+
+
+def fill(outlet: KafkaOutlet, topic: str, count: int) -> None:
+    """Produce `count` records and wait for the last one's acknowledgement."""
+    done = threading.Event()
+    for number in range(count):
+        outlet.produce(
+            topic,
+            key=b"k",
+            values=[str(number).encode()],
+            headers=[],
+            acked=(lambda _: done.set()) if number == count - 1 else None,
+        )
+    assert done.wait(20)

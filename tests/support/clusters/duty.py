@@ -1,0 +1,122 @@
+"""The duty to evaluate, as it moves: load, moments, and what clients notice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from typing import TYPE_CHECKING
+
+from quadlog import codec
+from quadlog.core.records import Handover
+from tests.bench.generator import Connection
+from tests.support.clusters.book import Book, one_log
+from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+LONGEST_STALL_S = 5.0
+
+
+PAUSE_S = 0.2
+"""Between two writes of a client: how many there are is not the question."""
+
+
+DCS = ("dc1", "dc2", "dc3")
+
+
+def workers_in(dc: str) -> tuple[str, str]:
+    return f"{dc}-w1", f"{dc}-w2"
+
+
+def evaluating_in(cluster: Cluster) -> set[str]:
+    """Data centres whose masters say that a worker evaluates there."""
+    found = set()
+    for number, dc in enumerate(DCS):
+        for worker in cluster.status(number)["workers"]:
+            if worker["evaluating"] and worker["state"] == "serving":
+                found.add(dc)
+    return found
+
+
+def wait_for(cluster: Cluster, dc: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while evaluating_in(cluster) != {dc}:
+        assert time.monotonic() < deadline, f"{evaluating_in(cluster)} evaluates, not {dc}"
+        time.sleep(0.05)
+
+
+NUMBERS = itertools.count()
+
+
+class Load:
+    """Writes at the masters of some data centres, a few at a time, while something happens."""
+
+    def __init__(self, cluster: Cluster, dcs: tuple[str, ...]) -> None:
+        self.masters = [m["url"] for dc in cluster.lab.dcs if dc["name"] in dcs for m in dc["masters"]]
+        first = next(NUMBERS) * 1_000_000
+        texts = {f"duty-{first + n}": f"INSERT DATA {{ <urn:duty:{first + n}> a 1 }}" for n in range(100_000)}
+        self.book = Book(texts=texts)
+        self.took: list[float] = []
+        self._stopping = False
+
+    async def run(self) -> None:
+        keys = iter(self.book.texts)
+
+        async def client(number: int) -> None:
+            connection = await Connection.to(self.masters[number % len(self.masters)])
+            for key in keys:
+                if self._stopping:
+                    break
+                began = time.monotonic()
+                answer = await connection.update(self.book.texts[key], key=key)
+                self.took.append(time.monotonic() - began)
+                self.book.note(key, answer)
+                await asyncio.sleep(PAUSE_S)
+            await connection.close()
+
+        await asyncio.gather(*(client(number) for number in range(6)))
+
+    def stop(self) -> None:
+        self._stopping = True
+
+
+async def during(load: Load, *steps: tuple[float, Callable[[], object]]) -> None:
+    """Run steps, each after a pause, under load, and 2 s more."""
+    running = asyncio.create_task(load.run())
+    loop = asyncio.get_running_loop()
+    for pause, step in steps:
+        await asyncio.sleep(pause)
+        await loop.run_in_executor(None, step)
+    await asyncio.sleep(2)
+    load.stop()
+    await asyncio.wait_for(running, 60)
+
+
+def hardly_noticed(load: Load) -> None:
+    print(f"{len(load.took)} writes, the longest took {max(load.took):.1f} s")
+    assert max(load.took) < LONGEST_STALL_S
+
+
+def check(cluster: Cluster, *loads: Load) -> None:
+    """All is in the log once, and everybody is equal."""
+    cluster.wait_until_equal()
+    log = one_log(cluster)
+    for load in loads:
+        assert not load.book.unanswered
+        for key, index in load.book.acknowledged.items():
+            assert log[index - 1].text == load.book.texts[key], "where it was said to stand"
+    all_equal(cluster)
+
+
+def handovers(cluster: Cluster) -> list[str]:
+    """Where the duty went, as the home's effects say."""
+    said = [
+        codec.decode(record.value() or b"")
+        for record in records(cluster.lab.dcs[0]["kafka"], cluster.lab.topic("dc1", "effects"))
+        if record.key() == b"handover"
+    ]
+    terms = {handover.term: handover.dc for handover in said if isinstance(handover, Handover)}
+    return list(terms.values())

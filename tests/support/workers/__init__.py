@@ -1,0 +1,1 @@
+"""Workers and stores without a cluster."""

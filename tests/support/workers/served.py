@@ -1,0 +1,128 @@
+"""A worker without Kafka behind its door, with processes that read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, suppress
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from quadlog.worker.app import make_app
+from quadlog.worker.donor import Donor
+from quadlog.worker.dryrun import DryRuns
+from quadlog.worker.mend import Mender
+from quadlog.worker.readers import Readers
+from quadlog.worker.reads import Reads
+from quadlog.worker.seed_door import SeedDoor
+from quadlog.worker.seedbed import Seedbed
+from tests.support.workers.rehearsal import TOPICS, Log, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.types import ASGIApp
+
+
+ENDLESS = "SELECT (COUNT(*) AS ?n) {" + "".join(f" ?a{n} ?b{n} ?c{n} ." for n in range(9)) + " }"
+"""200 to the power of 9."""
+
+
+OF_X = "SELECT * { <urn:x> ?p ?o }"
+
+
+class Served:
+    """A worker without Kafka, and its door."""
+
+    def __init__(self, worker: Worker, readers: Readers, app: ASGIApp) -> None:
+        self.worker, self.readers, self.app = worker, readers, app
+        self.client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app), base_url="http://w1", timeout=60
+        )
+
+        self.beside: list[asyncio.Task[None]] = []
+
+    async def ask(self, text: str, **parameters: str) -> httpx.Response:
+        return await self.client.get("/sparql", params={"query": text, **parameters})
+
+    async def listed(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.client.get("/queries")).json()["queries"]
+        return found
+
+    async def one_listed(self) -> dict[str, Any]:
+        async with asyncio.timeout(30):
+            while not (found := await self.listed()):
+                await asyncio.sleep(0.01)
+        return found[0]
+
+    def update(self, text: str) -> None:
+        self.worker.log.agree(text)
+        self.worker.catch_up()
+
+
+@asynccontextmanager
+async def served(
+    path: Path,
+    *,
+    quads: int = 200,
+    most: int = 4,
+    **settings: Any,  # noqa: ANN401
+) -> AsyncIterator[Served]:
+    worker = Worker(path, Log(), "w1")
+    worker.take_over()
+    data = " ".join(f"<urn:s{n}> <urn:p> 'value {n}' ." for n in range(quads))
+    worker.log.agree(f"INSERT DATA {{ {data} }}")
+    worker.catch_up()
+    readers = Readers(worker.store, worker.feed, path / "copies", most=most, turn_s=30)
+    reads = Reads(readers, "w1")
+    limits = worker.settings.model_copy(update=settings)
+    beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
+    try:
+        mender = Mender(
+            limits,
+            TOPICS,
+            worker.replica.health,
+            store=worker.store.name,
+            leave=lambda: None,
+            is_copied=lambda: False,
+        )
+        here = Served(
+            worker,
+            readers,
+            make_app(
+                worker.replica,
+                reads,
+                mender,
+                DryRuns(worker.store, limits),
+                limits,
+                seeds=SeedDoor(Seedbed(path, worker.store, worker.replica.health, lambda: None)),
+                donor=Donor(worker.store, path / "copies-out", bandwidth=inf),
+            ),
+        )
+        here.beside = beside
+        async with here.client:
+            yield here
+    finally:
+        for task in beside:
+            if not task.cancelling():  # they end once: a second time would break that off
+                task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        worker.close()
+        assert not [path for path in (path / "copies").glob("*") if path.is_dir()]
+
+
+def lives(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+async def gone(pid: int) -> None:
+    """Its CPU and its memory are free."""
+    deadline = time.monotonic() + 10
+    while lives(pid):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
