@@ -12,13 +12,31 @@ import pytest
 from quadlog.errors import SetupError
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.ending import AGAIN_S, ending, nothing_waits, one_view, views
 from tests.support.clusters.rebuilding import nodes_of, rebuild
 from tests.support.clusters.trouble import logged
 from tests.support.labs import RunningLab, running_lab
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    with running_lab(tmp_path_factory.mktemp("rebuild") / "lab", dcs=3, workers=1) as running:
+        yield running
+
+
+@pytest.fixture
+def lab(running: RunningLab) -> RunningLab:
+    """Three data centres that are one, also those that were rebuilt before."""
+    cluster = Cluster(running)
+    assert set(running.states().values()) == {"running"}
+    until(lambda: one_view(cluster, members=3) and nothing_waits(cluster))
+    cluster.wait_until_equal()
+    return running
+
 
 pytestmark = pytest.mark.alone
 

@@ -30,12 +30,27 @@ from quadlog.broker.outlet import HELD
 from quadlog.broker.reading import BATCH
 from quadlog.errors import StateError, Unavailable
 from quadlog.kafka.ports import free_ports
-from tests.support.brokers import fill, until
+from tests.support.brokers import fill, never, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from quadlog.ports import Record
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    """A new topic."""
+    name = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([name], replication=1, config={})
+    return name
+
+
+@pytest.fixture
+def outlet(kafka: str) -> Iterator[KafkaOutlet]:
+    outlet = KafkaOutlet(kafka, client="test", failed=never)
+    yield outlet
+    outlet.close()
 
 
 class Listener:

@@ -13,12 +13,25 @@ from quadlog.core.model import Peer, Returned, Standing, View, first_view
 from quadlog.master.app import make_app
 from quadlog.master.seeding import Seeding
 from quadlog.parcel import Label
+from quadlog.store import MasterStore
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal, saying
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from quadlog.store import MasterStore
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MasterStore]:
+    store = MasterStore(tmp_path / "store")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def one(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Door:
+    """Of a master that is a peer."""
+    return door(store, monkeypatch, tmp_path)
 
 
 def test_all_that_the_settings_name_are_listed(one: Door) -> None:

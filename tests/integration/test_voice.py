@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
-from quadlog.broker import RenewableOutlet, last_records, why_full
+import pytest
+
+from quadlog.broker import Admin, RenewableOutlet, last_records, why_full
 from quadlog.worker.tenure import Asked
 from quadlog.worker.voice import Voice
 from tests.support.masters.outlets import Spout
@@ -13,7 +16,23 @@ from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    name = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([name], replication=1, config={})
+    return name
+
+
+@pytest.fixture
+def outlet(kafka: str) -> Iterator[RenewableOutlet]:
+    outlet = RenewableOutlet(kafka, client="test")
+    yield outlet
+    outlet.close()
+
 
 COUNT = "DELETE { ?s <urn:n> ?n } INSERT { ?s <urn:n> ?m } WHERE { ?s <urn:n> ?n BIND(?n + 1 AS ?m) }"
 

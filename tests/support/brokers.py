@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.broker import (
-    Admin,
-    KafkaOutlet,
-)
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from quadlog.broker import (
+        KafkaOutlet,
+    )
 
 
 def never(reason: str) -> None:
@@ -27,21 +25,6 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-@pytest.fixture
-def topic(kafka: str) -> str:
-    """A new topic."""
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
-
-
-@pytest.fixture
-def outlet(kafka: str) -> Iterator[KafkaOutlet]:
-    outlet = KafkaOutlet(kafka, client="test", failed=never)
-    yield outlet
-    outlet.close()
 
 
 def fill(outlet: KafkaOutlet, topic: str, count: int) -> None:

@@ -17,16 +17,16 @@ from quadlog.master.admission import Admission
 from quadlog.master.app import make_app
 from quadlog.master.introduction import Introduction
 from quadlog.settings import MasterSettings
-from quadlog.store import MasterStore
 from tests.support.masters.lone_node import lone_node
 from tests.support.masters.outlets import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from quadlog.core.model import Standing
     from quadlog.master.node import Node
+    from quadlog.store import MasterStore
 
 
 VOTING = {"m1": "dc1", "m2": "dc2"}
@@ -112,13 +112,6 @@ def refusal(status: int, error: str, words: str) -> str:
     return f"{status} {error}, nothing was logged: .*{re.escape(words)}"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(tmp_path / "store")
-    yield store
-    store.close()
-
-
 def door(
     store: MasterStore,
     monkeypatch: pytest.MonkeyPatch,
@@ -152,9 +145,3 @@ def door(
     )
     node = lone_node(agreement, store, broker, Admission(max_waiting=10), failed=pytest.fail)
     return Door(make_app(node, of, peers=NAMED), node, of, broker, others)
-
-
-@pytest.fixture
-def one(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Door:
-    """Of a master that is a peer."""
-    return door(store, monkeypatch, tmp_path)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-import uuid
 from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs forget to export them
     AdminClient,
     AlterConfigOpType,  # pyright: ignore[reportPrivateImportUsage]
@@ -15,10 +13,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from quadlog.broker import Admin, RenewableOutlet
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from quadlog.broker import RenewableOutlet
 
 
 def configure(kafka: str, topic: str, value: str | None, name: str = "max.message.bytes") -> None:
@@ -35,20 +33,6 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-@pytest.fixture
-def topic(kafka: str) -> str:
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
-
-
-@pytest.fixture
-def outlet(kafka: str) -> Iterator[RenewableOutlet]:
-    outlet = RenewableOutlet(kafka, client="test")
-    yield outlet
-    outlet.close()
 
 
 def say(outlet: RenewableOutlet, topic: str, *values: bytes) -> None:
