@@ -49,13 +49,20 @@ def pytest_unconfigure() -> None:
     BROKERS.stop()
 
 
+def _takes_the_shared_cluster(item: pytest.Item) -> bool:
+    """Not one of its module's own: beside that the shared one would idle."""
+    if not isinstance(item, pytest.Function) or "cluster" not in item.fixturenames:
+        return False
+    return not hasattr(item.module, "cluster")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole clusters and what measures time are of one lane, and the shared cluster is the last one: it idles."""
     for item in items:
         if item.nodeid.startswith("tests/e2e/") or item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.waits)
-    shared = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
+    shared = {item.path for item in items if _takes_the_shared_cluster(item)}
 
     for item in items:
         for mark in item.iter_markers("long"):
