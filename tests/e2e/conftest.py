@@ -33,6 +33,10 @@ def web() -> Iterator[Web]:
 def cluster(tmp_path_factory: pytest.TempPathFactory, web: Web) -> Iterator[Cluster]:
     """Three data centres with a broker, a master and two workers each."""
     directory = tmp_path_factory.mktemp("cluster") / "lab"
-    allowed = {"QUADLOG_LOAD_FROM": f"{web.url}/open/", "QUADLOG_SERVICE_ENDPOINTS": f"{web.url}/open/sparql"}
-    with BROKERS.lab(directory, dcs=3, workers=2, environment=allowed, repository="main") as lab:
+    settings = {
+        "QUADLOG_LOAD_FROM": f"{web.url}/open/",
+        "QUADLOG_SERVICE_ENDPOINTS": f"{web.url}/open/sparql",
+        "QUADLOG_IDLE_ROUND": "1",  # the default: so is what is said of links that are slow
+    }
+    with BROKERS.lab(directory, dcs=3, workers=2, environment=settings, repository="main") as lab:
         yield Cluster(lab)

@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bench.stages import STAGES
+from tests.support.clusters.cluster import Cluster
+from tests.support.labs import running_lab
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.support.clusters.cluster import Cluster
 
 pytestmark = pytest.mark.alone
 
 HISTORY = 500
 """List appends behind the older of two stores."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """With brokers of its own, whose CPU is counted."""
+    with running_lab(tmp_path_factory.mktemp("bench") / "lab", dcs=3, workers=1) as lab:
+        yield Cluster(lab)
 
 
 def test_two_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
