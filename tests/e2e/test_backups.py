@@ -8,6 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
 from quadlog.backups import Backup, backups_in
 from tests.support.clusters.away import delete_records, told_of
 from tests.support.clusters.cluster import Cluster, counted, until
@@ -44,6 +46,7 @@ def damage(backup: Backup) -> None:
     largest.write_bytes(data)
 
 
+@pytest.mark.long("a backup, and two workers that copy it")
 def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
     """The newest one is damaged: the one before it is taken, and the log was kept behind that."""
     shelf = tmp_path / "backups"

@@ -30,6 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(lab)
 
 
+@pytest.mark.long("brokers of its own, and each part of the bench once")
 def test_two_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
     figures, before = tmp_path / "figures.json", cluster.wait_until_equal()
     short = (

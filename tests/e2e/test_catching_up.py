@@ -167,6 +167,7 @@ def test_where_none_can_be_made_the_log_is_heard(trio: Watched) -> None:
     trio.wait_until_equal()
 
 
+@pytest.mark.long("a run of Spark")
 def test_a_worker_that_was_away_takes_a_bundle(trio: Watched) -> None:
     """Quads, graphs, a control and a rejected entry; it can evaluate afterwards, and holds the control then."""
     away = one_goes_away(trio)
@@ -242,6 +243,7 @@ def test_a_worker_that_is_wrong_is_rebuilt_by_a_copy(trio: Watched) -> None:
     assert trio.logged("worker-damaged") == 2
 
 
+@pytest.mark.long("a worker waits between its questions")
 def test_where_nobody_can_give_a_copy_it_waits(trio: Watched) -> None:
     """No worker that has the log is there: the other one says so, waits for them, and has it afterwards."""
     lab = trio.lab

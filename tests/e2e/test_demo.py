@@ -46,6 +46,7 @@ def left_on_disk(directory: Path) -> list[str]:
     return [path.name for path in directory.parent.glob("quadlog-*")]
 
 
+@pytest.mark.long("the demo as a user sees it, brokers included")
 @pytest.mark.timeout(TIMEOUT)
 def test_every_worker_ends_with_the_file(tmp_path: Path) -> None:
     directory = tmp_path / "demo"

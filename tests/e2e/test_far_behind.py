@@ -76,6 +76,7 @@ def members(cluster: Cluster) -> list[int]:
     return [len(cluster.status(number)["view"]["members"]) for number in range(3)]
 
 
+@pytest.mark.long("a log long enough to be behind of it")
 def test_a_joiner_that_is_far_behind_delays_nobody(tmp_path: Path) -> None:
     with BROKERS.lab(
         tmp_path / "lab", dcs=3, workers=1, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}

@@ -94,6 +94,7 @@ def goes_on(cluster: Cluster) -> None:
         assert (status["state"], status["index"]) == ("applied", index_of(answer))
 
 
+@pytest.mark.long("a second broker, and a topic that takes nothing for seconds")
 @pytest.mark.parametrize(
     "full",
     [
@@ -146,6 +147,7 @@ def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
     assert pids == [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)], "nobody died"
 
 
+@pytest.mark.long("a second broker, and a topic that is full for seconds")
 def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_the_next(
     tmp_path: Path,
 ) -> None:
@@ -186,6 +188,7 @@ def old_effects(cluster: Cluster, behind: int) -> list[int]:
     return found
 
 
+@pytest.mark.long("a second broker, and a topic that is full for seconds")
 def test_what_the_old_evaluator_said_comes_late_and_is_void(filling: Cluster) -> None:
     """It is suspended with effects that its topic did not take; and its master, so that these come before all else."""
     wait_for(filling, "dc1")

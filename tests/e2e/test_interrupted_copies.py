@@ -83,6 +83,7 @@ def is_up(url: str) -> bool:
     return False
 
 
+@pytest.mark.long("a copy that is slow enough to be interrupted")
 def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
     """The donor is killed, then the receiver, then the link is cut."""
     with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2) as lab:

@@ -44,6 +44,7 @@ def until_dead(lab: Cluster) -> None:
             time.sleep(0.02)
 
 
+@pytest.mark.long("seven deaths and starts")
 @pytest.mark.parametrize("hits", [7, pytest.param(20, marks=pytest.mark.soak)])
 def test_a_follower_dies_within_its_commits(lab: Cluster, hits: int) -> None:
     kills = 0

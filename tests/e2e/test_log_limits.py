@@ -69,6 +69,7 @@ def test_a_worker_that_is_away_keeps_the_log_up_to_the_hard_limit(tmp_path: Path
         check_one_state(cluster)
 
 
+@pytest.mark.long("the log has to get old, and all start again")
 def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) -> None:
     limits = {"QUADLOG_LOG_MAX_DEPTH": "3s", "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S)}
     with BROKERS.lab(tmp_path / "lab", dcs=3, workers=1, environment=limits) as lab:
@@ -87,6 +88,7 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
             check_one_state(cluster)
 
 
+@pytest.mark.long("2,200 updates, so that the log is shortened")
 @pytest.mark.parametrize(
     "dc",
     [
@@ -130,6 +132,7 @@ def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None
         check_one_state(cluster)
 
 
+@pytest.mark.long("two runs of Spark")
 @pytest.mark.parametrize("further", [0, pytest.param(500, marks=pytest.mark.soak)])
 def test_what_goes_is_in_the_archive_before(tmp_path: Path, further: int) -> None:
     """A bundle of archive and topics is the whole log; where the archive cannot be written, nothing goes.

@@ -70,6 +70,7 @@ def is_there(cluster: Cluster, index: int) -> bool:
 
 
 # Its lab is gone when the others begin: who idles takes a core, too.
+@pytest.mark.long("an import, a lost Kafka, a rebuild")
 def test_it_has_the_seed_and_is_rebuilt(empty: Cluster, tmp_path: Path) -> None:
     """Its worker is brought what the log begins with; its lost Kafka, or another source, is another beginning."""
     lab = empty

@@ -104,6 +104,7 @@ def all_are(cluster: Cluster, names: tuple[str, ...]) -> None:
     until(lambda: all(is_as(cluster, number, names) for number in range(4)), 20)
 
 
+@pytest.mark.long("four data centres with brokers of their own")
 def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
     """Whoever is asked; it counts while it is a peer, also after a restart, and takes no writes while it is none."""
     three, lab, began = Three(all_four.lab), all_four.lab, time.monotonic()
@@ -159,6 +160,7 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
     print(f"ended after {time.monotonic() - began:.1f} s")
 
 
+@pytest.mark.long("brokers of its own, and max-peer-lag twice")
 def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
     """An operator says so; what is left decides alone, and whoever comes back all the same has to be added."""
     lag = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}

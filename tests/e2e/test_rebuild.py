@@ -60,6 +60,7 @@ def start_at_once(lab: RunningLab, dc: str) -> None:
         list(pool.map(lab.start, nodes))
 
 
+@pytest.mark.long("a worker takes 10 s to believe that its topics are gone")
 @pytest.mark.parametrize(
     ("dc", "keeps_disk"),
     [
@@ -105,6 +106,7 @@ def test_a_data_centre_that_lost_its_kafka(lab: RunningLab, dc: str, keeps_disk:
     assert f"master {master} is there" in said
 
 
+@pytest.mark.long("brokers of its own, five starts of masters")
 def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
     """One command for both; a peer that was down meanwhile hears of it, too."""
     with running_lab(tmp_path / "lab", dcs=2, masters=2, workers=1) as lab:

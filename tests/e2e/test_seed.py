@@ -246,6 +246,7 @@ def test_the_seed_stands_once_in_each_data_centre(lab: Cluster) -> None:
 # --- what follows an import -----------------------------------------------------------------------------
 
 
+@pytest.mark.long("an import at two masters, and commands that compare")
 def test_two_masters_a_control_another_home_and_the_commands_that_compare(tmp_path: Path) -> None:
     """All of it on a log that begins with a seed; the files went through masters that do not lead, too."""
     source = written(tmp_path / "all.nq", 3_000)

@@ -78,6 +78,7 @@ async def until_incoming(cluster: Cluster, masters: tuple[int, ...], count: int)
     raise AssertionError([status["incoming"] for status in found])
 
 
+@pytest.mark.long("more than one post holds has to wait")
 def test_what_waits_for_a_silent_master_is_bounded_and_agreed_in_the_end(short_of_room: Cluster) -> None:
     cluster = short_of_room
     first, silent, _ = (master["id"] for master in cluster.lab.masters)

@@ -108,6 +108,7 @@ async def one_of_each(book: Book, cluster: Cluster) -> None:
         await loop.run_in_executor(None, lab.start, victim)
 
 
+@pytest.mark.long("kills and starts of each kind of process")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("writes", [600, pytest.param(1500, marks=pytest.mark.soak)])
 def test_writes_survive_kills(cluster: Cluster, writes: int) -> None:
@@ -155,6 +156,7 @@ async def anything(book: Book, cluster: Cluster, kills: int) -> None:
         print(f"{book.done:5} done: {victim} killed, {said.strip()[-16:]}")
 
 
+@pytest.mark.long("five kills and starts")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("appends", "kills"), [(600, 5), pytest.param(10_000, 20, marks=pytest.mark.soak)])
 def test_appends_survive_kills(cluster: Cluster, appends: int, kills: int) -> None:

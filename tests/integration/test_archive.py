@@ -69,6 +69,7 @@ def shorten(kafka: str, name: str, offset: int) -> None:
         cut.result()
 
 
+@pytest.mark.long("many jobs of Spark")
 @pytest.mark.parametrize(
     ("seed", "steps"), [(0, 30), *(pytest.param(seed, 80, marks=pytest.mark.soak) for seed in (2, 0, 1))]
 )

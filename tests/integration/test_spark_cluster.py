@@ -108,6 +108,7 @@ def test_executors_have_quadlog_of_the_wheel(spark_master: str, wheel: Path) -> 
     assert f"{wheel.stem}.zip" in done.stdout
 
 
+@pytest.mark.long("a cluster of Spark of its own")
 def test_a_bundle_is_made_on_a_cluster(spark_master: str, wheel: Path, kafka: str, tmp_path: Path) -> None:
     """By the command, as an operator has it."""
     topic = RandomTopic(random.Random(4))

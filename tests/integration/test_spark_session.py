@@ -6,12 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.integration.conftest import QUICK_JAVA
-
-if TYPE_CHECKING:
-    import pytest
 
 SESSIONS = """
 import json, os, sys
@@ -62,6 +60,7 @@ def test_a_death_of_java_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     assert done.stdout.startswith("a job of Spark failed, and there is no bundle: ")
 
 
+@pytest.mark.long("two sessions of Spark of its own")
 def test_java_ends_with_it_and_begins_as_it_is_told() -> None:
     """Its memory is others' then, and the next one has a heap of its own."""
     done = subprocess.run(

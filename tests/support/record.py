@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
 BUDGET_S: Final = 20.0
-"""Of one test, set-up included, on a machine with a core for whoever wants one."""
+"""Of one test, set-up included, on a machine as fast as that of `REFERENCE_S`, with a core for whoever wants one."""
+REFERENCE_S: Final = 0.014
+"""CPU seconds of `_reference` there."""
 SLOWEST: Final = 50
 STARTS: Final = Counter[str]()
 """What was started so far, by kind."""
@@ -77,12 +80,25 @@ class Record:
 
 
 def busyness() -> float:
-    """By how much more a test may take than on cores of its own; at least 1.
+    """By how much more a test may take than on fast cores of its own; at least 1.
 
     Whoever has a low priority waits for all others that want a core.
     """
     waiting = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    return waiting * (1 + os.nice(0) / 19)
+    return waiting * (1 + os.nice(0) / 19) * _slowness()
+
+
+@cache
+def _slowness() -> float:
+    """How much more CPU this machine takes for the same; at least 1."""
+    return max(1.0, min(_reference() for _ in range(5)) / REFERENCE_S)
+
+
+def _reference() -> float:
+    began, total = time.thread_time(), 0
+    for number in range(300_000):
+        total += number * number % 7
+    return time.thread_time() - began
 
 
 def _note_start(event: str, arguments: tuple[Any, ...]) -> None:

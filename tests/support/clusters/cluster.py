@@ -85,18 +85,27 @@ class Cluster:
         return found
 
     def wait_until_equal(self, *, seconds: float = PATIENCE_S) -> int:
-        """Until all masters and workers are at one index with one signature; returns the index."""
+        """Until all masters and workers are at one index with one signature; returns the index.
+
+        A worker that begins anew, by a copy or since its data centre was rebuilt, does not listen for a moment.
+        """
         deadline = time.monotonic() + seconds
         while True:
             agreed = {self.status(number)["agreed_index"] for number in range(len(self.masters))}
-            states = [HTTP.get(f"{url}/status", timeout=10).json() for url in self.workers.values()]
-            applied = {
-                (state["applied_index"], state["applied_chain"], state["signature"]) for state in states
-            }
-            if len(agreed) == 1 and len(applied) == 1 and next(iter(applied))[0] in agreed:
+            applied = {self._applied(url) for url in self.workers.values()}
+            [first, *others] = applied
+            if len(agreed) == 1 and not others and first[0] in agreed:
                 return int(agreed.pop())
             assert time.monotonic() < deadline, f"masters at {agreed}, workers at {applied}"
             time.sleep(0.05)
+
+    def _applied(self, worker: str) -> tuple[Any, ...]:
+        """Index, chain and signature; or why it does not say them."""
+        try:
+            state = HTTP.get(f"{worker}/status", timeout=10).json()
+        except httpx.ConnectError as error:
+            return worker, str(error)
+        return state["applied_index"], state["applied_chain"], state["signature"]
 
 
 def until(condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:
