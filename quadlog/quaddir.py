@@ -26,7 +26,7 @@ STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2]
 """Which stores can be read here: another version's might open, and be written as that one could not read it."""
 
 _NAME: Final = "reserved-graph"
-_PUT: Final = "put-here"
+_COPY_ID: Final = "copy-id"
 
 
 def open_locked(path: Path) -> Store:
@@ -78,17 +78,17 @@ def copy_name(path: Path, copy: Path) -> None:
     (copy / _NAME).write_bytes((path / _NAME).read_bytes())
 
 
-def put_here(path: Path) -> None:
+def new_copy_id(path: Path) -> None:
     """Have the copy in this directory be another store than the one that it was made of, or than an earlier copy."""
-    (path / _PUT).write_text(f"{secrets.token_hex(16)}\n")
+    (path / _COPY_ID).write_text(f"{secrets.token_hex(16)}\n")
 
 
 def name_of(path: Path, reserved: NamedNode) -> str:
     """Tells the store in this directory from one that was there before; nothing of the reserved graph's name shows."""
-    put = b""
+    copy_id = b""  # of a store that was made here
     with suppress(FileNotFoundError):
-        put = (path / _PUT).read_bytes()
-    return blake2b(reserved.value.encode() + put, digest_size=8).hexdigest()
+        copy_id = (path / _COPY_ID).read_bytes()
+    return blake2b(reserved.value.encode() + copy_id, digest_size=8).hexdigest()
 
 
 def bytes_of(path: Path) -> int:

@@ -104,9 +104,8 @@ class Rounds:
         behind = post.base.index - log.last.index
         if 0 < behind <= len(post.added):  # else what is missing comes with a snapshot
             for pair in post.added[-behind:]:
-                if (
-                    self._holdings.queue.transaction(pair) is None
-                ):  # nothing is agreed that not all members have
+                # Nothing is agreed that not all members have.
+                if self._holdings.queue.transaction(pair) is None:
                     message = f"{self._node}: {post.node} says what was agreed, and its payload is not here"
                     raise ForgottenPayloadError(message)
                 self._append(pair)

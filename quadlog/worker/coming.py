@@ -16,7 +16,7 @@ from quadlog.aside import ORIGIN, stores_set_aside
 from quadlog.damage import told_of
 from quadlog.errors import QuadlogError
 from quadlog.parcel import Label, Unpacker
-from quadlog.quaddir import FILES, new_reserved_graph, put_here
+from quadlog.quaddir import FILES, new_copy_id, new_reserved_graph
 from quadlog.quadstore import QuadStore
 from quadlog.worker.mend import QUADS, put_aside
 
@@ -138,7 +138,7 @@ class Coming:
         if found != applied:
             raise QuadlogError(f"the copy is at effect {found.index}, and was said to be at {applied.index}")
         (new / ORIGIN).write_text(f"{self.announced.donor}\n")
-        put_here(new)
+        new_copy_id(new)
         sync_store(new)
         put_aside(data_dir)
         new.rename(data_dir / QUADS)

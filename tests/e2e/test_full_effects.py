@@ -152,28 +152,27 @@ def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_th
     tmp_path: Path,
 ) -> None:
     with BROKERS.lab(tmp_path / "lab", dcs=3, workers=2) as lab:
-        the_next_one_takes_it(Cluster(lab))
-
-
-def the_next_one_takes_it(filling: Cluster) -> None:
-    wait_for(filling, "dc1")
-    for worker in workers_in("dc1"):
-        filling.lab.kill(worker)
-    assert filling.update("INSERT DATA { <urn:a> <urn:p> 1 }", master=1).status_code == 204
-    wait_for(filling, "dc2")
-    for worker in workers_in("dc1"):
-        filling.lab.start(worker)
-    filling.wait_until_equal()
-    load = Load(filling, DCS)
-    with too_small(filling, 1) as (fill, empty):
-        there = (0.0, lambda: wait_for(filling, "dc3"))
-        asyncio.run(
-            during(load, (1.0, fill), there, (0.0, lambda: goes_on(filling)), (1.0, empty), (1.0, there[1]))
-        )
-        hardly_noticed(load)
-        assert handovers(filling) == ["dc2", "dc3"]
-        assert filling.status()["view"]["epoch"] == 1, "the home can hand it over"
-        check(filling, load)
+        filling = Cluster(lab)
+        wait_for(filling, "dc1")
+        for worker in workers_in("dc1"):
+            filling.lab.kill(worker)
+        assert filling.update("INSERT DATA { <urn:a> <urn:p> 1 }", master=1).status_code == 204
+        wait_for(filling, "dc2")
+        for worker in workers_in("dc1"):
+            filling.lab.start(worker)
+        filling.wait_until_equal()
+        load = Load(filling, DCS)
+        with too_small(filling, 1) as (fill, empty):
+            there = (0.0, lambda: wait_for(filling, "dc3"))
+            asyncio.run(
+                during(
+                    load, (1.0, fill), there, (0.0, lambda: goes_on(filling)), (1.0, empty), (1.0, there[1])
+                )
+            )
+            hardly_noticed(load)
+            assert handovers(filling) == ["dc2", "dc3"]
+            assert filling.status()["view"]["epoch"] == 1, "the home can hand it over"
+            check(filling, load)
 
 
 def old_effects(cluster: Cluster, behind: int) -> list[int]:

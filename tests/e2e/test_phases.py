@@ -22,7 +22,7 @@ from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.ending import AGAIN_S, ending, in_turn, views
 from tests.support.clusters.phases import CASES, DCS, PHASES, Case
 from tests.support.labs import BROKERS
 
@@ -63,13 +63,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 @pytest.fixture
 def cluster(lab: RunningLab) -> Iterator[Cluster]:
     """All of it together; whoever a failed test left apart or dead comes back."""
-    cluster = Cluster(lab)
-    until(lambda: one_view(cluster, members=len(DCS)))
-    yield cluster
-    cluster.heal()
-    for node, state in lab.states().items():
-        if state != "running":
-            lab.start(node)
+    with in_turn(lab) as cluster:
+        yield cluster
 
 
 def test_every_phase_is_in_the_table_and_every_entry_of_it_is_tried() -> None:

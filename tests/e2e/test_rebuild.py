@@ -12,7 +12,7 @@ import pytest
 from quadlog.errors import SetupError
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.clusters.ending import AGAIN_S, ending, nothing_waits, one_view, views
+from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.rebuilding import nodes_of, rebuild
 from tests.support.clusters.trouble import logged
 from tests.support.labs import RunningLab, running_lab
@@ -29,13 +29,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 
 
 @pytest.fixture
-def lab(running: RunningLab) -> RunningLab:
+def cluster(running: RunningLab) -> Iterator[Cluster]:
     """Three data centres that are one, also those that were rebuilt before."""
-    cluster = Cluster(running)
-    assert set(running.states().values()) == {"running"}
-    until(lambda: one_view(cluster, members=3) and nothing_waits(cluster))
-    cluster.wait_until_equal()
-    return running
+    with in_turn(running) as cluster:
+        yield cluster
 
 
 pytestmark = pytest.mark.alone
@@ -72,9 +69,9 @@ def start_at_once(lab: RunningLab, dc: str) -> None:
         ),
     ],
 )
-def test_a_data_centre_that_lost_its_kafka(lab: RunningLab, dc: str, keeps_disk: bool) -> None:  # noqa: FBT001
+def test_a_data_centre_that_lost_its_kafka(cluster: Cluster, dc: str, keeps_disk: bool) -> None:  # noqa: FBT001
     """Nobody there starts until it is rebuilt; then all is one again, without a word to anybody elsewhere."""
-    cluster, master, worker = Cluster(lab), f"{dc}-m1", f"{dc}-w1"
+    lab, master, worker = cluster.lab, f"{dc}-m1", f"{dc}-w1"
     [(epoch, _)] = set(views(cluster))
     gone = logged(cluster, "is gone. Have that Kafka back", worker)
     with appending(cluster) as appends:

@@ -11,7 +11,7 @@ import pytest
 from quadlog.failpoints import Failpoint
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import HTTP, Cluster, until
-from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.strict import StrictReads, reading_strictly
 from tests.support.clusters.trouble import logged
 from tests.support.labs import BROKERS
@@ -126,14 +126,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 @pytest.fixture
 def cluster(lab: RunningLab) -> Iterator[Cluster]:
     """All of it in one view; a test that fails leaves no link cut and no process stopped."""
-    cluster = Cluster(lab)
-    until(lambda: one_view(cluster, members=len(DCS)))
-    cluster.wait_until_equal()
-    yield cluster
-    cluster.heal()
-    for node, state in lab.states().items():
-        if state == "stopped":
-            lab.kill(node, "CONT")
+    with in_turn(lab) as cluster:
+        yield cluster
 
 
 @contextmanager

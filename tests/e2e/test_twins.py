@@ -15,7 +15,7 @@ import pytest
 from quadlog.kafka.ports import free_ports
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.clusters.ending import AGAIN_S, ending, one_view, views
+from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.trouble import logged
 from tests.support.labs import BROKERS
 
@@ -41,13 +41,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 
 
 @pytest.fixture
-def cluster(lab: RunningLab) -> Cluster:
+def cluster(lab: RunningLab) -> Iterator[Cluster]:
     """All of it runs, in one view."""
-    cluster = Cluster(lab)
-    assert set(lab.states().values()) == {"running"}
-    until(lambda: one_view(cluster, members=len(DCS)))
-    cluster.wait_until_equal()
-    return cluster
+    with in_turn(lab) as cluster:
+        yield cluster
 
 
 def together_again(cluster: Cluster, appends: Appends, epoch: int, began: float) -> None:

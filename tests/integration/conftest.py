@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.spark import SparkSettings, session
+from tests.support.brokers import new_topic
 from tests.support.workers.branches import Logs
 from tests.support.workers.copies import Taker, new_taker
 from tests.support.workers.rehearsal import Log, Worker
@@ -34,6 +35,12 @@ def spark() -> Iterator[SparkSession]:
         yield begun
     finally:
         running.__exit__(None, None, None)
+
+
+@pytest.fixture
+def topic(kafka: str) -> str:
+    """A new one, of one partition."""
+    return new_topic(kafka)
 
 
 @pytest.fixture

@@ -39,14 +39,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def topic(kafka: str) -> str:
-    """A new topic."""
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
-
-
-@pytest.fixture
 def outlet(kafka: str) -> Iterator[KafkaOutlet]:
     outlet = KafkaOutlet(kafka, client="test", failed=never)
     yield outlet

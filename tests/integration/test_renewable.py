@@ -7,18 +7,18 @@ import random
 import socket
 import threading
 import time
-import uuid
 import weakref
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.broker import Admin, RenewableOutlet, last_records
+from quadlog.broker import RenewableOutlet, last_records
 from quadlog.broker import outlet as outlet_module
 from quadlog.kafka.broker_process import BrokerProcess, PeerListener
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
+from tests.support.brokers import new_topic
 from tests.support.labs import RunningBroker
 from tests.support.masters.voices import configure, say, until
 
@@ -30,17 +30,6 @@ NAMED: dict[str, Any] = {"key": b"k", "headers": []}
 
 HELD_S = 0.5
 """In which something would have come."""
-
-
-@pytest.fixture
-def topic(kafka: str) -> str:
-    return new_topic(kafka)
-
-
-def new_topic(kafka: str) -> str:
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.broker import Admin, RenewableOutlet, last_records, why_full
+from quadlog.broker import RenewableOutlet, last_records, why_full
 from quadlog.worker.tenure import Asked
 from quadlog.worker.voice import Voice
 from tests.support.masters.outlets import Spout
@@ -18,13 +17,6 @@ from tests.support.workers.updates import state_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def topic(kafka: str) -> str:
-    name = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([name], replication=1, config={})
-    return name
 
 
 @pytest.fixture

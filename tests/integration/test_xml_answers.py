@@ -90,9 +90,11 @@ def test_a_character_is_found_wherever_pieces_end(value: str) -> None:
 def test_no_other_character_is_taken_for_one_wherever_pieces_end(value: str) -> None:
     document = f"<a>{value}</a>".encode()
     for one in range(len(document)):
-        output = XmlOutput(BytesIO())
+        written = BytesIO()
+        output = XmlOutput(written)
         output.write(document[:one])
         output.write(document[one:])
+        assert written.getvalue() == document
 
 
 @pytest.mark.parametrize("iri", NO_NAMES)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.broker import Admin
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.broker import (
-        KafkaOutlet,
-    )
+    from quadlog.broker import KafkaOutlet
+
+
+def new_topic(kafka: str) -> str:
+    """Of one partition; its name."""
+    name = f"test.{uuid.uuid4()}"
+    Admin(kafka).ensure([name], replication=1, config={})
+    return name
 
 
 def never(reason: str) -> None:

@@ -146,7 +146,7 @@ class RunningLab:
         """As `quadlog lab start`; returns when that process is ready."""
         settings = [f"{name}={value}" for name, value in environment.items()]
         if node_id.startswith("broker-"):
-            STARTS.update({"brokers": 1, "Javas": 1})
+            STARTS.update({"brokers": 1, "JVMs": 1})
         asked = {"do": "start", "id": node_id, "environment": settings}
         said: str = ask(self._directory_of(node_id), asked)["message"]
         return said
@@ -183,7 +183,7 @@ class RunningLab:
                 raise AssertionError(message)
             time.sleep(0.05)
         brokers = len(list((self.directory / "nodes").glob("broker-*")))
-        STARTS.update({"brokers": brokers, "Javas": 2 * brokers})  # each formats its directory first
+        STARTS.update({"brokers": brokers, "JVMs": 2 * brokers})  # each formats its directory first
 
     def stop(self) -> int:
         """Stop it as an operator does; return the exit code."""

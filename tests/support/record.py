@@ -1,4 +1,4 @@
-"""What a run took: seconds of each test, clusters, brokers and Javas that were started, seconds slept.
+"""What a run took: seconds of each test, labs, brokers and JVMs that were started, seconds slept.
 
 With `--junitxml FILE.xml` a table of it is left in `FILE.txt`.  A test that takes more than `BUDGET_S` has to say why
 (`pytest.mark.long("reason")`): `tests/test_budget.py`.
@@ -111,6 +111,6 @@ def _note_start(event: str, arguments: tuple[Any, ...]) -> None:
         STARTS["labs"] += 1
     elif any(word.startswith("kafka.") for word in words):
         STARTS["brokers"] += "kafka.Kafka" in words
-        STARTS["Javas"] += 1
+        STARTS["JVMs"] += 1
     elif Path(words[0]).name in {"java", "javac"} or any("spark-submit" in word for word in words):
-        STARTS["Javas"] += 1
+        STARTS["JVMs"] += 1

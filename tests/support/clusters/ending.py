@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.support.clusters.cluster import HTTP, until
+from tests.support.clusters.cluster import HTTP, Cluster, until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.clusters.appends import Amiss, Appends
-    from tests.support.clusters.cluster import Cluster
+    from tests.support.labs import RunningLab
 
 AGAIN_S = 30.0
 """Within which all is one again, once all hear each other."""
@@ -30,6 +33,23 @@ def one_view(cluster: Cluster, *, members: int) -> bool:
 def nothing_waits(cluster: Cluster) -> bool:
     """Whether all that came in is ordered."""
     return not any(cluster.status(number)["incoming"] for number in range(len(cluster.masters)))
+
+
+@contextmanager
+def in_turn(lab: RunningLab) -> Iterator[Cluster]:
+    """A lab that tests use one after the other: it is whole before each, and is mended after one that failed."""
+    cluster = Cluster(lab)
+    assert set(lab.states().values()) == {"running"}
+    until(lambda: one_view(cluster, members=len(cluster.masters)) and nothing_waits(cluster))
+    cluster.wait_until_equal()
+    yield cluster
+    if len(lab.dcs) > 1:
+        cluster.heal()
+    for node, state in lab.states().items():
+        if state == "stopped":
+            lab.kill(node, "CONT")
+        elif state != "running":
+            lab.start(node)
 
 
 class Ending(NamedTuple):
