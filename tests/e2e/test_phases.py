@@ -75,7 +75,7 @@ def test_every_phase_is_in_the_table_and_every_entry_of_it_is_tried() -> None:
     assert {point for case in SHORT for point in case.points} == PHASES
 
 
-@pytest.mark.long("a start after each death, in fourteen phases")
+@pytest.mark.long("a start after each death")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", TRIED, ids=str)
 def test_death_in_phases(cluster: Cluster, case: Case) -> None:
