@@ -150,8 +150,9 @@ class KafkaTail:
 
     def _read_on(self, consumer: Consumer) -> None:
         """Read until it is closed, or all is to be looked at and read by a new consumer."""
-        if self._await_topics(consumer) and self._recognise(consumer):
-            consumer.assign([TopicPartition(topic, 0, at) for topic, at in self._offsets.items()])
+        if not (self._await_topics(consumer) and self._recognise(consumer)):
+            return
+        consumer.assign([TopicPartition(topic, 0, at) for topic, at in self._offsets.items()])
         self._paused.clear()
         turns, heard = Turns(most_ms=10, each_ms=0.3), 0
         while not self._closing.is_set():
@@ -203,11 +204,19 @@ class KafkaTail:
         self._met_at = time.monotonic()
 
     def _recognise(self, consumer: Consumer) -> bool:
-        """Before anything is read: are these the topics in which the offsets were noted?  False: it is closed."""
+        """Before anything is read: are these the topics in which the offsets were noted?
+
+        False: it is closed, or this consumer cannot tell.  Another one may: who looked while a broker was fenced finds
+        no leader there for good (librdkafka's issue 5430).
+        """
         while self._identities is not None and not self._closing.is_set():
             self._is_lost = False
             self._begin_again(self._look_now())
-            if self._identities.knows(self._offsets) and self._find_gaps(consumer) and not self._is_lost:
+            if not self._identities.knows(self._offsets):
+                continue
+            if not self._find_gaps(consumer):
+                return False
+            if not self._is_lost:
                 break
         return not self._closing.is_set()
 

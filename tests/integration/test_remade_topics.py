@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from quadlog.anchors import Anchor, Gap
-from quadlog.broker import Admin, KafkaOutlet, identity, records_between
+from quadlog.broker import Admin, KafkaOutlet, identity, records_between, tail
+from quadlog.broker.gaps import gaps
 from tests.support.brokers import fill, never, until
 from tests.support.labs import running_broker
 from tests.support.topic_reader import Reader
@@ -108,6 +110,24 @@ def test_what_was_asked_for_and_made_anew_is_left_to_who_asked(reader: Reader) -
     assert reader.offsets(other) == []
     reader.tail.read(other, 7)
     until(lambda: reader.offsets(other) == [7, 8])
+
+
+def test_a_consumer_that_finds_no_leader_is_replaced(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that looked while the broker was fenced: it would never find one."""
+    consumers: list[Consumer] = []
+
+    def lost(consumer: Consumer, *asked: Any) -> dict[str, Gap]:  # noqa: ANN401 - handed on
+        if consumer not in consumers:
+            consumers.append(consumer)
+        if consumer is consumers[0]:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        return gaps(consumer, *asked)
+
+    monkeypatch.setattr(tail, "gaps", lost)
+    one, other = reader.names
+    reader.begin({one: 0, other: 0}, {one: None, other: None})
+    until(lambda: (one, 4) in reader.heard and (other, 4) in reader.heard, 10)
+    assert len(consumers) == 2
 
 
 def anchor_of(reader: Reader, name: str, offset: int) -> Anchor:
