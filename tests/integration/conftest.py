@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.broker import KafkaOutlet
 from quadlog.spark import SparkSettings, session
-from tests.support.brokers import new_topic
+from tests.support.brokers import never, new_topic
+from tests.support.masters.centre import Centre
 from tests.support.workers.branches import Logs
 from tests.support.workers.copies import Taker, new_taker
 from tests.support.workers.rehearsal import Log, Worker
@@ -41,6 +44,21 @@ def spark() -> Iterator[SparkSession]:
 def topic(kafka: str) -> str:
     """A new one, of one partition."""
     return new_topic(kafka)
+
+
+@pytest.fixture
+def outlet(kafka: str) -> Iterator[KafkaOutlet]:
+    """Says records to the broker."""
+    with closing(KafkaOutlet(kafka, client="test", failed=never)) as outlet:
+        yield outlet
+
+
+@pytest.fixture
+def centre(tmp_path: Path, kafka: str) -> Iterator[Centre]:
+    """A data centre whose topics a test loses."""
+    centre = Centre(tmp_path, kafka)
+    yield centre
+    centre.outlet.close()
 
 
 @pytest.fixture

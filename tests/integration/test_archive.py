@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from consumers import archive as archiving
@@ -23,6 +22,7 @@ from quadlog.broker import records_between
 from quadlog.codec import transactions
 from quadlog.compact import source, stretches_of
 from quadlog.errors import StateError
+from tests.support.brokers import delete_before
 from tests.support.masters.random_effects import counting_effects, random_topic, with_small_chunks
 from tests.support.workers.replayed import agreed_for, compaction, produced, said
 
@@ -63,12 +63,6 @@ def archived(
         return archive(surveyor, topic, stretches, "quadlog.Entry" if entries else "quadlog.Effect")
 
 
-def shorten(kafka: str, name: str, offset: int) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for cut in admin.delete_records([TopicPartition(name, 0, offset)]).values():
-        cut.result()
-
-
 @pytest.mark.long("many jobs of Spark")
 @pytest.mark.parametrize(
     ("seed", "steps"), [(0, 30), *(pytest.param(seed, 80, marks=pytest.mark.soak) for seed in (2, 0, 1))]
@@ -90,7 +84,7 @@ def test_archive_and_topic_are_read_as_one(
         for start, until in ((0, second), (first, second), (first, end)):
             directory = tmp_path / "archive"
             archived(spark, kafka, one, directory, start=start, end=until, entries=one == agreed)
-        shorten(kafka, one, rng.randrange(second, end + 1))
+        delete_before(kafka, one, rng.randrange(second, end + 1))
     surveyor = Surveyor(spark)
     for one in (name, agreed):
         with source(surveyor, kafka, one, tmp_path / "archive") as found:
@@ -130,7 +124,7 @@ def test_a_gap_between_archive_and_topic_is_told(spark: SparkSession, kafka: str
     _, effects = counting_effects(topic.records, Applied())
     name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
     archived(spark, kafka, name, tmp_path / "archive", end=30)
-    shorten(kafka, name, 31)
+    delete_before(kafka, name, 31)
     with (
         compaction(spark, kafka, name, agreed, tmp_path / "archive") as job,
         pytest.raises(StateError, match=r"lacks effect 1, .* it begins at offset 31"),

@@ -1,70 +1,32 @@
-"""Outlet and tail against a real broker."""
+"""What is said to a real broker, and what is read of it at once."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-import uuid
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from quadlog.broker import (
-    BEGINNING,
-    END,
     Admin,
     KafkaOutlet,
-    KafkaTail,
     backwards,
     end_of,
-    last,
     ranges,
     reading,
 )
 from quadlog.broker.outlet import HELD
 from quadlog.broker.reading import BATCH
-from quadlog.errors import StateError, Unavailable
+from quadlog.errors import Unavailable
 from quadlog.kafka.ports import free_ports
-from tests.support.brokers import fill, never, until
+from tests.support.brokers import delete_before, fill, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from quadlog.ports import Record
-
-
-@pytest.fixture
-def outlet(kafka: str) -> Iterator[KafkaOutlet]:
-    outlet = KafkaOutlet(kafka, client="test", failed=never)
-    yield outlet
-    outlet.close()
-
-
-class Listener:
-    """What a tail gave."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.failures: list[str] = []
-
-    def hear(self, tail: str, records: Sequence[Record]) -> None:
-        assert tail == "t"
-        assert records
-        self.records += records
-
-    def offsets(self, topic: str) -> list[int]:
-        return [record.offset for record in self.records if record.topic == topic]
-
-
-def tail_of(kafka: str, listener: Listener, full: Callable[[], frozenset[str]] = frozenset) -> KafkaTail:
-    return KafkaTail(
-        kafka, client="test", name="t", hear=listener.hear, failed=listener.failures.append, full=full
-    )
 
 
 def test_records_stand_in_the_order_they_were_given(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
@@ -117,77 +79,6 @@ def test_chunks_of_many_threads_stand_together(kafka: str, outlet: KafkaOutlet, 
         assert len(set(keys[at : at + 5])) == 1
 
 
-def test_a_tail_begins_where_it_is_told_and_goes_on(kafka: str, outlet: KafkaOutlet) -> None:
-    topics = [f"test.{uuid.uuid4()}" for _ in range(5)]
-    Admin(kafka).ensure(topics, replication=1, config={})
-    for topic in topics:
-        fill(outlet, topic, 10)
-    from_start, from_seven, last_three, last_fifty, from_end = topics
-    listener = Listener()
-    tail = tail_of(kafka, listener).start(
-        {from_start: BEGINNING, from_seven: 7, last_three: last(3), last_fifty: last(50), from_end: END}
-    )
-    until(lambda: len(listener.records) >= 10 + 3 + 3 + 10)
-    time.sleep(0.5)  # END is where the topic ends once the tail is there
-    for topic in topics:
-        fill(outlet, topic, 2)
-    until(lambda: all(listener.offsets(topic)[-2:] == [10, 11] for topic in topics))
-    tail.close()
-    assert listener.offsets(from_start) == list(range(12))
-    assert listener.offsets(from_seven) == list(range(7, 12))
-    assert listener.offsets(last_three) == list(range(7, 12))
-    assert listener.offsets(last_fifty) == list(range(12))
-    assert listener.offsets(from_end) == [10, 11]
-    assert [record.value for record in listener.records if record.topic == from_seven][:3] == [
-        b"7",
-        b"8",
-        b"9",
-    ]
-    assert listener.failures == []
-
-
-def test_a_tail_waits_for_topics_that_are_made_later(kafka: str, outlet: KafkaOutlet) -> None:
-    topic, listener = f"test.{uuid.uuid4()}", Listener()
-    tail = tail_of(kafka, listener).start({topic: BEGINNING})
-    time.sleep(0.3)
-    assert (listener.records, listener.failures) == ([], [])
-    Admin(kafka).ensure([topic], replication=1, config={})
-    fill(outlet, topic, 3)
-    until(lambda: len(listener.records) >= 3)
-    tail.close()
-    assert listener.offsets(topic) == [0, 1, 2]
-    assert listener.failures == []
-
-
-def test_a_tail_takes_up_and_leaves_topics_while_it_reads(
-    kafka: str, outlet: KafkaOutlet, topic: str
-) -> None:
-    other = f"test.{uuid.uuid4()}"
-    Admin(kafka).ensure([other], replication=1, config={})
-    fill(outlet, topic, 3)
-    fill(outlet, other, 5)
-    listener = Listener()
-    tail = tail_of(kafka, listener).start({topic: BEGINNING})
-    until(lambda: listener.offsets(topic) == [0, 1, 2])
-    assert listener.offsets(other) == [], "nobody asked for it"
-    tail.read(other, 2)
-    until(lambda: listener.offsets(other) == [2, 3, 4])
-    tail.read(other, 4)
-    until(lambda: listener.offsets(other) == [2, 3, 4, 4])
-    tail.leave(other)
-    tail.leave("one that it does not read")
-    tail.read(topic, 1)  # asked for in order: when this one is heard, the other was left
-    until(lambda: listener.offsets(topic) == [0, 1, 2, 1, 2])
-    fill(outlet, other, 2)
-    fill(outlet, topic, 1)
-    until(lambda: listener.offsets(topic)[-1] == 3)
-    assert listener.offsets(other) == [2, 3, 4, 4]
-    tail.read(other, 5)
-    until(lambda: listener.offsets(other) == [2, 3, 4, 4, 5, 6])
-    tail.close()
-    assert listener.failures == []
-
-
 def test_what_is_said_together_goes_at_the_end(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
     """In the order in which it was said; another thread is not held up by it, and a flush lets it go."""
     acked: list[int] = []
@@ -225,56 +116,6 @@ def test_what_is_said_together_goes_at_the_end(kafka: str, outlet: KafkaOutlet, 
     until(lambda: acked == [0, 1, 2, 3, 4, 5, 6])
 
 
-def test_a_topic_whose_reader_is_full_waits_and_the_others_do_not(
-    kafka: str, outlet: KafkaOutlet, topic: str
-) -> None:
-    other, full = f"test.{uuid.uuid4()}", set[str]()
-    Admin(kafka).ensure([other], replication=1, config={})
-    listener = Listener()
-    tail = tail_of(kafka, listener, lambda: frozenset(full)).start({topic: BEGINNING, other: BEGINNING})
-    fill(outlet, topic, 3)
-    until(lambda: len(listener.offsets(topic)) == 3)
-    full.add(topic)
-    time.sleep(0.5)  # longer than a poll: from the next one on it is paused
-    fill(outlet, topic, 2000)
-    fill(outlet, other, 2000)
-    until(lambda: len(listener.offsets(other)) == 2000)
-    time.sleep(0.3)
-    assert len(listener.offsets(topic)) == 3
-    full.clear()
-    until(lambda: len(listener.offsets(topic)) == 2003)
-    tail.close()
-    assert listener.offsets(topic) == list(range(2003)), "nothing is lost and nothing comes twice"
-
-
-def test_records_that_are_gone_end_a_tail_with_a_reason(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
-    """Never silently from somewhere else."""
-    fill(outlet, topic, 3)
-    listener = Listener()
-    tail = tail_of(kafka, listener).start({topic: 1000})
-    until(lambda: bool(listener.failures))
-    tail.close()
-    assert topic in listener.failures[0]
-    assert "set retention.ms to -1" in listener.failures[0]
-    assert listener.records == []
-
-
-def test_a_reader_that_fails_ends_its_tail_with_a_reason(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
-    failures: list[str] = []
-
-    def hear(tail: str, records: Sequence[Record]) -> None:
-        del tail, records
-        raise StateError("not a quadlog record")
-
-    tail = KafkaTail(kafka, client="test", name="t", hear=hear, failed=failures.append).start(
-        {topic: BEGINNING}
-    )
-    fill(outlet, topic, 1)
-    until(lambda: bool(failures))
-    tail.close()
-    assert failures == ["reading from t failed: not a quadlog record"]
-
-
 def test_where_a_topic_ends(kafka: str, outlet: KafkaOutlet, topic: str) -> None:
     assert end_of(kafka, topic) == (0, [])
     fill(outlet, topic, 5)
@@ -282,12 +123,6 @@ def test_where_a_topic_ends(kafka: str, outlet: KafkaOutlet, topic: str) -> None
     assert (end, [record.offset for record in records]) == (5, [3, 4])
     assert end_of(kafka, topic, count=0) == (5, [])
     assert [record.offset for record in end_of(kafka, topic, count=99)[1]] == [0, 1, 2, 3, 4]
-
-
-def delete_before(kafka: str, topic: str, offset: int) -> None:
-    client = AdminClient({"bootstrap.servers": kafka})
-    for deleted in client.delete_records([TopicPartition(topic, 0, offset)]).values():
-        deleted.result(timeout=20)
 
 
 def test_a_topic_is_read_backwards_in_windows(

@@ -9,8 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 from pyoxigraph import Store
 
 from consumers import survey
@@ -34,6 +32,7 @@ from quadlog.taking import take
 from tests.bench.catching_up import line_of
 from tests.bench.catching_up import log_of as log_of_bench
 from tests.support.agreement.random_entries import heard_from, random_agreed
+from tests.support.brokers import delete_before
 from tests.support.masters.lineages import runs_of
 from tests.support.masters.random_effects import (
     RandomTopic,
@@ -183,9 +182,7 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
             job.write(Range(until=41), tmp_path / "bundle").proven()
         with pytest.raises(UserError, match="no effects between 40 and 40"):
             job.write(Range(after=40), tmp_path / "bundle").proven()
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for cut in admin.delete_records([TopicPartition(name, 0, state.effects_offset)]).values():
-        cut.result()
+    delete_before(kafka, name, state.effects_offset)
     with compaction(spark, kafka, name, agreed) as job:
         with pytest.raises(
             StateError, match=f"lacks effect 1, .* it begins at offset {state.effects_offset}"

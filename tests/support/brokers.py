@@ -8,6 +8,8 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from quadlog.broker import Admin
 
@@ -22,6 +24,13 @@ def new_topic(kafka: str) -> str:
     name = f"test.{uuid.uuid4()}"
     Admin(kafka).ensure([name], replication=1, config={})
     return name
+
+
+def delete_before(kafka: str, topic: str, offset: int) -> None:
+    """Have the topic begin there."""
+    client = AdminClient({"bootstrap.servers": kafka})
+    for deleted in client.delete_records([TopicPartition(topic, 0, offset)]).values():
+        deleted.result(timeout=20)
 
 
 def never(reason: str) -> None:
