@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from quadlog.broker.admin import why_full
 from quadlog.broker.connection import COMMON
+from quadlog.broker.reading import STARTING_S
 from quadlog.clock import Turns
 from quadlog.errors import TopicLost
 
@@ -84,8 +85,9 @@ class KafkaOutlet:
         Args:
             bootstrap: one data centre's Kafka.
             client: how it knows this producer.
-            failed: called with a reason when this producer can never again keep its promise.
-            taken: called for each record that is acknowledged; on the producer's thread, like `failed`.
+            failed: called with a reason when this producer can never again keep its promise; on the producer's
+                thread, or on the one that says a record.
+            taken: called for each record that is acknowledged; on the producer's thread.
             lost: called for each that is not, and never will be; there, or on the thread that says it.
             is_gapless: whether nothing is to be taken behind a record that was refused.
 
@@ -110,6 +112,8 @@ class KafkaOutlet:
                 **(GAPLESS if is_gapless else {}),
                 # Retried until the broker is back: only the broker's word ends a record.
                 "message.timeout.ms": 0,
+                # A broker that is busy tells late of a topic that was just made.
+                "topic.metadata.propagation.max.ms": round(STARTING_S * 1000),
                 # Memory for records that the broker has not taken; librdkafka's own limit is a gigabyte.
                 "queue.buffering.max.kbytes": BUFFER // 1024,
                 "retry.backoff.ms": 50,
@@ -180,12 +184,19 @@ class KafkaOutlet:
             except BufferError:  # 100,000 records or BUFFER bytes wait for the broker
                 self._flush(0.1)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError._FATAL:  # noqa: SLF001
+                if not self._is_told(topic, len(value), error.args[0]):
                     raise
-                break  # whoever hears acknowledgements is told why
+                break
             else:
                 return
         self._lost()
+
+    def _is_told(self, topic: str, size: int, error: KafkaError) -> bool:
+        """Whether somebody is told why a record was not even handed over."""
+        if error.code() == KafkaError._UNKNOWN_TOPIC:  # noqa: SLF001 - librdkafka's own code
+            self._failed(self._refusal(topic, size, error))
+            return True
+        return bool(error.code() == KafkaError._FATAL)  # noqa: SLF001 - whoever hears acknowledgements is
 
     def _refusal(self, topic: str, size: int, error: KafkaError) -> str:
         """Why a record was not taken.  A broker that forgot the sequence of a producer forgot its last records, too."""

@@ -153,8 +153,7 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
 
     """
     deadline = time.monotonic() + timeout
-    with reading(bootstrap, "quadlog-end") as consumer:
-        low, high = watermarks(consumer, topic, deadline)
+    with _at(bootstrap, "quadlog-end", topic, timeout) as (consumer, low, high):
         start = max(low, high - count)
         records: list[Record] = []
         if start < high:
@@ -174,8 +173,7 @@ def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.
         Unavailable: nothing came within `timeout` seconds.
 
     """
-    with reading(bootstrap, "quadlog-look-back") as consumer:
-        low, high = watermarks(consumer, topic, time.monotonic() + timeout)
+    with _at(bootstrap, "quadlog-look-back", topic, timeout) as (consumer, low, high):
         yield from _passing_by(consumer, topic, max(low, high - count), high, timeout)
 
 
@@ -188,8 +186,7 @@ def records_between(
         Unavailable: nothing came within `timeout` seconds.
 
     """
-    with reading(bootstrap, "quadlog-read-on") as consumer:
-        low, high = watermarks(consumer, topic, time.monotonic() + timeout)
+    with _at(bootstrap, "quadlog-read-on", topic, timeout) as (consumer, low, high):
         yield from _passing_by(consumer, topic, max(low, start), min(high, end), timeout)
 
 
@@ -248,8 +245,7 @@ def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) ->
         Unavailable: nothing came within `timeout` seconds.
 
     """
-    with reading(bootstrap, "quadlog-way-back") as consumer:
-        low, high = watermarks(consumer, topic, time.monotonic() + timeout)
+    with _at(bootstrap, "quadlog-way-back", topic, timeout) as (consumer, low, high):
         end, count = min(end, high), WINDOW
         while end > low:
             start = max(low, end - count)
@@ -272,8 +268,8 @@ def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
         Unavailable: no broker told within `timeout` seconds.
 
     """
-    with reading(bootstrap, "quadlog-beginning") as consumer:
-        return watermarks(consumer, topic, time.monotonic() + timeout)[0]
+    with _at(bootstrap, "quadlog-beginning", topic, timeout) as (_, low, _):
+        return low
 
 
 def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) -> int:
@@ -283,8 +279,7 @@ def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) 
         Unavailable: no broker told within `timeout` seconds.
 
     """
-    with reading(bootstrap, "quadlog-when") as consumer:
-        _, end = watermarks(consumer, topic, time.monotonic() + timeout)
+    with _at(bootstrap, "quadlog-when", topic, timeout) as (consumer, _, end):
         try:
             [found] = consumer.offsets_for_times([TopicPartition(topic, 0, moment)], timeout=timeout)
         except KafkaException as error:
@@ -292,15 +287,27 @@ def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) 
         return end if found.offset < 0 else found.offset
 
 
-def watermarks(consumer: Consumer, topic: str, deadline: float) -> tuple[int, int]:
-    """First and next offset.  A topic that was just made has no leader for a moment: it is asked again."""
+@contextmanager
+def _at(bootstrap: str, client: str, topic: str, timeout: float) -> Generator[tuple[Consumer, int, int]]:
+    """A consumer that finds a topic, and the topic's first and next offset.
+
+    A topic that was just made has no leader for a moment: it is asked again, each time by a new consumer.  One that
+    looked while a broker was fenced may find no leader there for good (librdkafka's issue 5430).
+
+    Raises:
+        Unavailable: no broker told within `timeout` seconds.
+
+    """
+    deadline = time.monotonic() + timeout
     while True:
-        try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
-        except KafkaException as error:
-            if time.monotonic() > deadline:
-                message = f"the end of {topic} cannot be read: {error}; is its broker up?"
-                raise Unavailable(message) from error
-            time.sleep(0.1)
-        else:
-            return low, high
+        with reading(bootstrap, client) as consumer:
+            try:
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    message = f"the end of {topic} cannot be read: {error}; is its broker up?"
+                    raise Unavailable(message) from error
+            else:
+                yield consumer, low, high
+                return
+        time.sleep(0.1)

@@ -19,6 +19,7 @@ from quadlog.broker import (
     ranges,
     reading,
 )
+from quadlog.broker import outlet as outlet_module
 from quadlog.broker.outlet import HELD
 from quadlog.broker.reading import BATCH
 from quadlog.errors import Unavailable
@@ -190,3 +191,20 @@ def test_an_acknowledgement_that_cannot_be_taken_ends_the_process(kafka: str, to
     until(lambda: bool(failures))
     assert failures == ["an acknowledgement could not be taken: 0"]
     outlet.close()
+
+
+def test_a_topic_that_stays_unknown_is_named(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First by the record's acknowledgement, then where a record is handed over."""
+    monkeypatch.setattr(outlet_module, "STARTING_S", 1.0)
+    reasons: list[str] = []
+    lost: list[int] = []
+    outlet = KafkaOutlet(kafka, client="test", failed=reasons.append, lost=lambda: lost.append(1))
+    try:
+        for count in (1, 2):
+            outlet.produce("test.nowhere", key=b"k", values=[b"1"], headers=[])
+            until(lambda: len(lost) == count)  # noqa: B023 - it is waited for here
+    finally:
+        outlet.close()
+    assert len(reasons) == 2
+    assert all("for test.nowhere was not taken" in reason for reason in reasons)
+    assert all("there is no such topic" in reason for reason in reasons)
