@@ -22,7 +22,7 @@ from quadlog.lab.directory import read_record
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-TIMEOUT = 90.0
+TIMEOUT = 200.0
 """Longer than the lab takes for any command."""
 LONGEST = 65536
 
