@@ -133,7 +133,8 @@ async def test_after_the_first_byte_the_transfer_is_broken_off(tmp_path: Path) -
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    async with served(tmp_path, query_timeout=0.8) as here:
+    async with served(tmp_path, query_timeout=3) as here:
+        assert (await here.ask("ASK {}")).status_code == 200, "a process is there: the time is for the answer"
         receive = asyncio.Event()
         scope = {
             "type": "http",

@@ -16,10 +16,12 @@ from quadlog.units import MIB
 from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker.feed import Feed
-from tests.support.workers.served import ENDLESS, OF_X, gone, served
+from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from quadlog.worker.reader import Reader
 
 pytestmark = pytest.mark.anyio
 
@@ -88,29 +90,35 @@ async def test_where_nobody_reads_no_process_follows_what_is_written(
         assert len(answer.json()["results"]["bindings"]) == 3
 
 
+async def one_idle(here: Served) -> Reader:
+    deadline = time.monotonic() + 30
+    while len(here.readers._idle) != 1:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    return here.readers._idle[0]
+
+
 async def test_before_the_first_read_no_process_follows_a_worker_that_is_catching_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One is there again when it has caught up, or is asked."""
     monkeypatch.setattr(readers_module, "HURRY", 3)
 
-    async def write_for(seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+    async def write() -> None:
+        for _ in range(10):
             here.update("INSERT DATA { <urn:x> <urn:n> 1 }")
-            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
 
     async with served(tmp_path, most=2) as here:
-        await asyncio.sleep(1)
-        [first] = here.readers._idle
-        await write_for(1)
-        await gone(first.pid)
+        first = await one_idle(here)
+        while lives(first.pid):
+            await write()
         assert (here.readers._idle, here.readers._starting) == ([], 0)
-        await asyncio.sleep(2)
-        [second] = here.readers._idle
+        second = await one_idle(here)
         assert (await here.ask("ASK { <urn:x> <urn:n> 1 }")).json()["boolean"] is True
         assert second in here.readers._idle
-        await write_for(1)
+        for _ in range(100):
+            await write()
         assert second in here.readers._idle, "it is asked, and told of all"
 
 

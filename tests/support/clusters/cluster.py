@@ -99,6 +99,19 @@ class Cluster:
             assert time.monotonic() < deadline, f"masters at {agreed}, workers at {applied}"
             time.sleep(0.05)
 
+    def chains(self) -> set[str]:
+        """Of the masters' logs, where all end at one index: an entry may come while one after the other is asked."""
+        [chains] = until(lambda: [*ends.values()] if len(ends := self._ends()) == 1 else [])
+        return chains
+
+    def _ends(self) -> dict[int, set[str]]:
+        """By the index of a master's last entry, the chains there."""
+        ends: dict[int, set[str]] = {}
+        for number in range(len(self.masters)):
+            state = self.status(number)
+            ends.setdefault(state["agreed_index"], set()).add(state["agreed_chain"])
+        return ends
+
     def _applied(self, worker: str) -> tuple[Any, ...]:
         """Index, chain and signature; or why it does not say them."""
         try:

@@ -77,7 +77,7 @@ def ending(cluster: Cluster, appends: Appends, healed: float) -> Ending:
     print(f"equal {seconds:.1f} s after the heal")
     return Ending(
         views=set(views(cluster)),
-        chains={cluster.status(number)["agreed_chain"] for number in range(len(cluster.masters))},
+        chains=cluster.chains(),
         signatures={HTTP.get(f"{url}/status").json()["signature"] for url in cluster.workers.values()},
         seconds=seconds,
         amiss=appends.amiss(),
