@@ -60,11 +60,11 @@ class MasterSettings(CompanySettings):
     """Seconds without a heartbeat after which a worker counts as down."""
     max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
     """Seconds for which a worker may lack what is decided, and an entry its effect, before an alarm tells."""
-    log_max_size: Annotated[Annotated[int, Field(ge=1000)] | None, BeforeValidator(_unless_off)] = None
+    log_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
     """Entries that the topics of this data centre keep, with their effects; above it the oldest go.  `off`: none do."""
     log_max_depth: Annotated[float | None, BeforeValidator(_duration)] = None
     """Seconds, said with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry goes.  `off`: never."""
-    log_hard_max_size: Annotated[Annotated[int, Field(ge=1000)] | None, BeforeValidator(_unless_off)] = None
+    log_hard_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
     """Entries above which no worker is waited for that lacks the oldest: it copies another one's store."""
     log_trim_every: Annotated[float, Field(gt=0)] = 60.0
     """Seconds between two looks at these limits."""

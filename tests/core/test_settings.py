@@ -81,7 +81,7 @@ def test_a_depth_that_may_mean_anything_is_refused(tmp_path: Path, said: str) ->
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ("log-max-size = 999", "log-max-size.*greater than or equal to 1000"),
+        ("log-max-size = 199", "log-max-size.*greater than or equal to 200"),
         ('log-max-size = "much"', "log-max-size.*valid integer"),
         ("log-hard-max-size = 5000", "set log-max-size or log-max-depth, too"),
         ('log-archive = "archive"', "log-archive says where the log goes: set log-max-size"),

@@ -52,7 +52,7 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
     shelf = tmp_path / "backups"
     shelf.mkdir()
     limits = {
-        "QUADLOG_LOG_MAX_SIZE": "1000",
+        "QUADLOG_LOG_MAX_SIZE": "300",
         "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S),
         "QUADLOG_BACKUPS": str(shelf),
     }
@@ -60,17 +60,17 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
         cluster = Cluster(lab)
         one, other = cluster.workers
         assert put(cluster, "one", "ASK { FILTER NOT EXISTS { <urn:no> ?p ?o } }").status_code < 300
-        write(cluster, 1, 500)
+        write(cluster, 1, 150)
         cluster.wait_until_equal()
         older = back_up(shelf, cluster.workers[other])
-        assert older.applied.index == 501
-        write(cluster, 501, 1800)
-        until_they_begin_behind(lab, 200)
+        assert older.applied.index == 151
+        write(cluster, 151, 560)
+        until_they_begin_behind(lab, 90)
         time.sleep(3 * LOOKS_S)
         assert 0 < max(beginnings(lab)) <= older.applied.agreed_offset
         newer = back_up(shelf, cluster.workers[one])
-        assert newer.applied.index == 1801
-        write(cluster, 1801, 1850)
+        assert newer.applied.index == 561
+        write(cluster, 561, 580)
         cluster.wait_until_equal()
         for worker in (one, other):
             lab.kill(worker)

@@ -14,25 +14,21 @@ from tests.support.clusters.cluster import Cluster
 from tests.support.labs import running_lab
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-pytestmark = pytest.mark.alone
 
 HISTORY = 500
 """List appends behind the older of two stores."""
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.mark.soak
+def test_two_seconds_of_bench(tmp_path: Path) -> None:
     """With brokers of its own, whose CPU is counted."""
-    with running_lab(tmp_path_factory.mktemp("bench") / "lab", dcs=3, workers=1) as lab:
-        yield Cluster(lab)
+    with running_lab(tmp_path / "lab", dcs=3, workers=1) as lab:
+        check_two_seconds(Cluster(lab), tmp_path / "figures.json")
 
 
-@pytest.mark.long("brokers of its own, and each part of the bench once")
-def test_two_seconds_of_bench(cluster: Cluster, tmp_path: Path) -> None:
-    figures, before = tmp_path / "figures.json", cluster.wait_until_equal()
+def check_two_seconds(cluster: Cluster, figures: Path) -> None:
+    before = cluster.wait_until_equal()
     short = (
         "--seconds",
         "2",

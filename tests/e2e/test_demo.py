@@ -12,7 +12,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from pyoxigraph import RdfFormat, serialize
 
+from quadlog.demo.ontology import FILE, PACKAGE, find_brick, read_turtle
 from quadlog.demo.report import VERDICT
 from quadlog.lab import processes
 
@@ -24,14 +26,25 @@ BOUND = 10.0
 """Seconds after which nothing of a demo that has ended may be left."""
 
 
-def start_demo(directory: Path) -> subprocess.Popen[str]:
+def part_of_brick(directory: Path, triples: int) -> str:
+    """Install a package that has the beginning of the ontology only; return what Python's path has to be."""
+    package = directory / FILE
+    package.parent.mkdir(parents=True)
+    serialize(read_turtle(find_brick().read_bytes())[:triples], package, format=RdfFormat.TURTLE)
+    about = directory / f"{PACKAGE}-0.dist-info" / "METADATA"
+    about.parent.mkdir()
+    about.write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 0\n")
+    return str(directory)
+
+
+def start_demo(directory: Path, **environment: str) -> subprocess.Popen[str]:
     """Run the demo with its data in `directory`."""
     return subprocess.Popen(
         [sys.executable, "-m", "quadlog", "demo", "--dir", str(directory)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "TMPDIR": str(directory.parent)},
+        env={**os.environ, "TMPDIR": str(directory.parent), **environment},
     )
 
 
@@ -48,14 +61,16 @@ def left_on_disk(directory: Path) -> list[str]:
 
 @pytest.mark.long("the demo as a user sees it, brokers included")
 @pytest.mark.timeout(TIMEOUT)
-def test_every_worker_ends_with_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("triples", [6_000, pytest.param(None, marks=pytest.mark.soak, id="all")])
+def test_every_worker_ends_with_the_file(tmp_path: Path, triples: int | None) -> None:
     directory = tmp_path / "demo"
-    with start_demo(directory) as demo:
+    package = {"PYTHONPATH": part_of_brick(tmp_path / "package", triples)} if triples else {}
+    with start_demo(directory, **package) as demo:
         said, _ = demo.communicate(timeout=TIMEOUT - BOUND)
     assert demo.returncode == 0, said
     assert f"Verdict: {VERDICT}" in said
     assert "was sent KILL: exited(-9)" in said
-    rows = re.findall(r"(dc\d-w\d) +│ (\d+) +│ 62,083 │ (\w{16}) │ same +│ yes", said)
+    rows = re.findall(rf"(dc\d-w\d) +│ (\d+) +│ {triples or 62_083:,} │ (\w{{16}}) │ same +│ yes", said)
     assert [worker for worker, _, _ in rows] == [f"dc{dc}-w{w}" for dc in (1, 2, 3) for w in (1, 2)]
     assert len({(index, signature) for _, index, signature in rows}) == 1
     assert re.search(r"[\d.]+ updates/s", said)

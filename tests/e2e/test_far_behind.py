@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.alone
 
-BEHIND = int(os.environ.get("QUADLOG_BEHIND", "5000"))
+BEHIND = int(os.environ.get("QUADLOG_BEHIND", "3000"))
 """Entries that the joiner lacks; 100,000 take some ten minutes."""
 LAG_S = 3.0
 """`max-peer-lag` here."""

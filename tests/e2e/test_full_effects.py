@@ -22,12 +22,14 @@ from tests.support.clusters.duty import (
     Load,
     check,
     during,
+    evaluates_at_home,
     evaluating_in,
     handovers,
     hardly_noticed,
     wait_for,
     workers_in,
 )
+from tests.support.clusters.ending import in_turn
 from tests.support.clusters.second_broker import Topic, leave, replicated
 from tests.support.clusters.trouble import reads_served
 from tests.support.labs import BROKERS, running_lab
@@ -35,6 +37,8 @@ from tests.support.labs import BROKERS, running_lab
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+
+    from tests.support.labs import RunningLab
 
     Filling = Callable[[Cluster, int], AbstractContextManager[tuple[Callable[[], None], Callable[[], None]]]]
     """Gives what fills a data centre's effects topic, and what has it take records again."""
@@ -46,11 +50,18 @@ CIRCLING = 0.6
 """Of a core: more than any process takes under this load, and less than one that tries something without a pause."""
 
 
-@pytest.fixture
-def filling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """Three data centres of which one's effects topic takes no records for a while."""
     with running_lab(tmp_path_factory.mktemp("full") / "lab", dcs=3, workers=2) as lab:
-        yield Cluster(lab)
+        yield lab
+
+
+@pytest.fixture
+def filling(lab: RunningLab) -> Iterator[Cluster]:
+    """Wherever its home is by now."""
+    with in_turn(lab) as cluster:
+        yield cluster
 
 
 @contextmanager
@@ -94,60 +105,7 @@ def goes_on(cluster: Cluster) -> None:
         assert (status["state"], status["index"]) == ("applied", index_of(answer))
 
 
-@pytest.mark.long("a second broker, and a topic that takes nothing for seconds")
-@pytest.mark.parametrize(
-    "full",
-    [
-        pytest.param(too_few_in_sync, id="too few in sync"),
-        pytest.param(too_small, id="too small", marks=pytest.mark.soak),
-    ],
-)
-def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
-    filling: Cluster, full: Filling
-) -> None:
-    wait_for(filling, "dc1")
-    load = Load(filling, DCS)
-    pids = [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)]
-    took: dict[str, float] = {}
-    told: list[dict[str, Any]] = []
-    why = "min.insync.replicas is 2" if full is too_few_in_sync else "MSG_SIZE"
-
-    def see() -> None:
-        until(lambda: evaluating_in(filling) and "dc1" not in evaluating_in(filling))
-        told.extend(
-            until(
-                lambda: [one for one in full_alarms(filling) if one["worker"] and why in one["reason"]], 6.0
-            )
-        )
-        goes_on(filling)
-
-    with full(filling, 0) as (fill, empty):
-        with reads_served(filling):
-            processes = [*filling.lab.masters, *filling.lab.workers]
-            began, before = time.monotonic(), [cpu_s(process["pid"]) for process in processes]
-            asyncio.run(during(load, (1.0, fill), (0.0, see), (1.0, empty), (1.0, lambda: None)))
-            wall_s = time.monotonic() - began
-            for process, had in zip(processes, before, strict=True):
-                took[process["id"]] = (cpu_s(process["pid"]) - had) / wall_s
-        hardly_noticed(load)
-        print({name: f"{share:.2f}" for name, share in took.items()})
-        assert max(took.values()) < CIRCLING
-        until(lambda: evaluating_in(filling) and "dc1" not in evaluating_in(filling))
-        assert {filling.status(number)["view"]["home"] for number in range(3)} == {"dc2"}
-        alarm = told[0]
-        print(alarm)
-        assert alarm["worker"] in workers_in("dc1")
-        assert "main.dc1.effects" in alarm["reason"]
-        assert "max.message.bytes" in alarm["what_to_do"]
-        check(filling, load)
-        until(lambda: not full_alarms(filling))
-        [there] = evaluating_in(filling)
-        assert there != "dc1", "it stays where it is; on a slow machine it may have gone on from dc2"
-        assert handovers(filling)[-1:] == [there], "also in the topic that was full"
-    assert pids == [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)], "nobody died"
-
-
-@pytest.mark.long("a second broker, and a topic that is full for seconds")
+# A lab of its own comes first: the one for all others would idle beside it.
 def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_the_next(
     tmp_path: Path,
 ) -> None:
@@ -175,12 +133,71 @@ def test_where_a_data_centre_that_is_not_the_home_is_full_the_duty_goes_on_to_th
             check(filling, load)
 
 
-def old_effects(cluster: Cluster, behind: int) -> list[int]:
-    """Offsets in dc1's topic of effects of the first view behind an index, before anything of a later one."""
+@pytest.mark.long("a second broker, and a topic that takes nothing for seconds")
+@pytest.mark.parametrize(
+    "full",
+    [
+        pytest.param(too_few_in_sync, id="too few in sync"),
+        pytest.param(too_small, id="too small", marks=pytest.mark.soak),
+    ],
+)
+def test_where_the_homes_effects_are_not_taken_another_one_is_the_home(
+    filling: Cluster, full: Filling
+) -> None:
+    home = evaluates_at_home(filling)
+    number, before = DCS.index(home), filling.status()["view"]
+    load = Load(filling, DCS)
+    pids = [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)]
+    took: dict[str, float] = {}
+    told: list[dict[str, Any]] = []
+    why = "min.insync.replicas is 2" if full is too_few_in_sync else "MSG_SIZE"
+
+    def see() -> None:
+        until(lambda: evaluating_in(filling) and home not in evaluating_in(filling))
+        told.extend(
+            until(
+                lambda: [
+                    one for one in full_alarms(filling, number) if one["worker"] and why in one["reason"]
+                ],
+                6.0,
+            )
+        )
+        goes_on(filling)
+
+    with full(filling, number) as (fill, empty):
+        with reads_served(filling):
+            processes = [*filling.lab.masters, *filling.lab.workers]
+            began, at_first = time.monotonic(), [cpu_s(process["pid"]) for process in processes]
+            asyncio.run(during(load, (1.0, fill), (0.0, see), (1.0, empty), (1.0, lambda: None)))
+            wall_s = time.monotonic() - began
+            for process, had in zip(processes, at_first, strict=True):
+                took[process["id"]] = (cpu_s(process["pid"]) - had) / wall_s
+        hardly_noticed(load)
+        print({name: f"{share:.2f}" for name, share in took.items()})
+        assert max(took.values()) < CIRCLING
+        until(lambda: evaluating_in(filling) and home not in evaluating_in(filling))
+        views = [filling.status(master)["view"] for master in range(3)]
+        assert {view["home"] for view in views} == {DCS[(number + 1) % 3]}
+        assert min(view["epoch"] for view in views) > before["epoch"]
+        alarm = told[0]
+        print(alarm)
+        assert alarm["worker"] in workers_in(home)
+        assert f"main.{home}.effects" in alarm["reason"]
+        assert "max.message.bytes" in alarm["what_to_do"]
+        check(filling, load)
+        until(lambda: not full_alarms(filling, number))
+        [there] = evaluating_in(filling)
+        assert there != home, "it stays where it is; on a slow machine it may have gone on once more"
+        assert handovers(filling, home)[-1:] == [there], "also in the topic that was full"
+    assert pids == [process["pid"] for process in (*filling.lab.masters, *filling.lab.workers)], "nobody died"
+
+
+def old_effects(cluster: Cluster, dc: str, epoch: int, behind: int) -> list[int]:
+    """Offsets in a topic of effects of a view's behind an index, before anything of a later view."""
     found = []
-    for record in records(cluster.lab.dcs[0]["kafka"], cluster.lab.topic("dc1", "effects")):
+    for record in records(cluster.lab.dcs[DCS.index(dc)]["kafka"], cluster.lab.topic(dc, "effects")):
         headers = dict(record.headers() or [])
-        if headers.get(EPOCH, b"1") != b"1":
+        if int(headers.get(EPOCH) or epoch) > epoch:
             break
         if INDEX in headers and int(headers[INDEX] or 0) > behind:
             found.append(record.offset() or 0)
@@ -190,27 +207,27 @@ def old_effects(cluster: Cluster, behind: int) -> list[int]:
 @pytest.mark.long("a second broker, and a topic that is full for seconds")
 def test_what_the_old_evaluator_said_comes_late_and_is_void(filling: Cluster) -> None:
     """It is suspended with effects that its topic did not take; and its master, so that these come before all else."""
-    wait_for(filling, "dc1")
-    old = evaluating(filling)
+    home, old = evaluates_at_home(filling), evaluating(filling)
+    number, epoch = DCS.index(home), filling.status()["view"]["epoch"]
     load = Load(filling, DCS)
-    with too_few_in_sync(filling, 0) as (fill, empty):
+    with too_few_in_sync(filling, number) as (fill, empty):
 
         def suspend() -> None:
             fill()
             time.sleep(0.2)
             filling.lab.kill(old, "STOP")
 
-        asyncio.run(during(load, (1.0, suspend), (0.0, lambda: wait_for(filling, "dc2"))))
-        [other] = [worker for worker in workers_in("dc1") if worker != old]
+        asyncio.run(during(load, (1.0, suspend), (0.0, lambda: wait_for(filling, DCS[(number + 1) % 3]))))
+        [other] = [worker for worker in workers_in(home) if worker != old]
         status = f"{filling.workers[other]}/status"
         behind = HTTP.get(status).json()["applied_index"]
-        assert not old_effects(filling, behind)
-        filling.lab.kill("dc1-m1", "STOP")
+        assert not old_effects(filling, home, epoch, behind)
+        filling.lab.kill(f"{home}-m1", "STOP")
         empty()
         filling.lab.kill(old, "CONT")
-        until(lambda: old_effects(filling, behind))
+        until(lambda: old_effects(filling, home, epoch, behind))
         until(lambda: HTTP.get(status).json()["void_effects"].get("old epoch"))
         assert HTTP.get(status).json()["applied_index"] == behind, "nothing of it is shown"
-        filling.lab.kill("dc1-m1", "CONT")
+        filling.lab.kill(f"{home}-m1", "CONT")
         check(filling, load)
         goes_on(filling)

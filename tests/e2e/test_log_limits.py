@@ -43,8 +43,8 @@ def restart(lab: RunningLab) -> None:
 def test_a_worker_that_is_away_keeps_the_log_up_to_the_hard_limit(tmp_path: Path) -> None:
     """Then it is gone, and the worker takes a copy by itself."""
     limits = {
-        "QUADLOG_LOG_MAX_SIZE": "1000",
-        "QUADLOG_LOG_HARD_MAX_SIZE": "1600",
+        "QUADLOG_LOG_MAX_SIZE": "300",
+        "QUADLOG_LOG_HARD_MAX_SIZE": "500",
         "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S),
     }
     with BROKERS.lab(tmp_path / "lab", dcs=1, workers=3, environment=limits) as lab:
@@ -53,18 +53,18 @@ def test_a_worker_that_is_away_keeps_the_log_up_to_the_hard_limit(tmp_path: Path
         cluster.wait_until_equal()
         away = next(name for name in cluster.workers if name != evaluating(cluster))
         lab.kill(away)
-        write(cluster, 11, 1400)
+        write(cluster, 11, 420)
         time.sleep(3 * LOOKS_S)
         assert beginnings(lab) == [0, 0], "it is waited for"
-        write(cluster, 1401, 2000)
-        until_they_begin_behind(lab, 200, 30)
-        assert max(beginnings(lab)) <= 2010 - 1600
+        write(cluster, 421, 640)
+        until_they_begin_behind(lab, 90, 30)
+        assert max(beginnings(lab)) <= 650 - 500
         assert logged(cluster, f"kept_by={away}") >= 1
         lab.start(away)
         assert logged(cluster, "Replicating (out of sync)", away) == 1
         cluster.wait_until_equal()
-        write(cluster, 2001, 2100)
-        until_they_begin_behind(lab, 900, 30)
+        write(cluster, 641, 740)
+        until_they_begin_behind(lab, 320, 30)
         restart(lab)
         check_one_state(cluster)
 
@@ -74,21 +74,21 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
     limits = {"QUADLOG_LOG_MAX_DEPTH": "3s", "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S)}
     with BROKERS.lab(tmp_path / "lab", dcs=3, workers=1, environment=limits) as lab:
         cluster = Cluster(lab)
-        write(cluster, 1, 400)
+        write(cluster, 1, 200)
         cluster.wait_until_equal()
-        until_they_begin_behind(lab, 200, 30)
+        until_they_begin_behind(lab, 90, 30)
         restart(lab)
         check_one_state(cluster)
-        write(cluster, 401, 600)
+        write(cluster, 201, 350)
         check_one_state(cluster)
-        until_they_begin_behind(lab, 400, 30)
+        until_they_begin_behind(lab, 200, 30)
         for dc in ("dc1", "dc2"):
             lab.kill(f"{dc}-m1")
             lab.start(f"{dc}-m1")
             check_one_state(cluster)
 
 
-@pytest.mark.long("2,200 updates, so that the log is shortened")
+@pytest.mark.long("a disk that is lost, and two starts of all")
 @pytest.mark.parametrize(
     "dc",
     [
@@ -99,7 +99,7 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
 def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None:
     """It knows all that it acknowledged, also what stood in no topic any more; the others went on meanwhile."""
     limits = {
-        "QUADLOG_LOG_MAX_SIZE": "1000",
+        "QUADLOG_LOG_MAX_SIZE": "300",
         "QUADLOG_LOG_TRIM_EVERY": str(3 * LOOKS_S),  # three masters look, and each look is work
         "QUADLOG_MAX_PEER_LAG": "3",
     }
@@ -109,13 +109,13 @@ def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None
         text = "INSERT DATA { <urn:once> <urn:p> 1 }"
         first = cluster.update(text, master=number, **{"Idempotency-Key": "k1"})
         assert first.status_code == 204
-        write(cluster, 1, 1400)
-        until_they_begin_behind(lab, 300, 60)
+        write(cluster, 1, 420)
+        until_they_begin_behind(lab, 90, 60)
         lab.kill(f"{dc}-m1")
         shutil.rmtree(lab.directory / "nodes" / f"{dc}-m1" / "data" / "rocksdb")
         other = (number + 1) % 3
         until(lambda: cluster.update("INSERT DATA { <urn:away> <urn:p> 1 }", master=other).is_success, 30)
-        write(cluster, 1401, 1600, master=other)
+        write(cluster, 421, 480, master=other)
         lab.start(f"{dc}-m1")
         until(lambda: len(cluster.status(number)["view"]["members"]) == 3, 60)
         assert logged(cluster, "goes on behind a shortened log", f"{dc}-m1") == 1
@@ -123,11 +123,11 @@ def test_a_master_that_lost_its_disk_comes_back(tmp_path: Path, dc: str) -> None
         again = cluster.update(text, master=number, **{"Idempotency-Key": "k1"})
         assert index_of(again) == index_of(first), "what it acknowledged, it knows"
         check_one_state(cluster)
-        write(cluster, 1601, 1800)
+        write(cluster, 481, 540)
         check_one_state(cluster)
         before = min(beginnings(lab))
-        write(cluster, 1801, 2200)
-        until_they_begin_behind(lab, before + 200, 60)
+        write(cluster, 541, 800)
+        until_they_begin_behind(lab, before + 100, 60)
         restart(lab)
         check_one_state(cluster)
 
@@ -143,20 +143,20 @@ def test_what_goes_is_in_the_archive_before(tmp_path: Path, further: int) -> Non
     archive = tmp_path / "archive"
     archive.write_text("in the way")
     limits = {
-        "QUADLOG_LOG_MAX_SIZE": "1000",
+        "QUADLOG_LOG_MAX_SIZE": "300",
         "QUADLOG_LOG_TRIM_EVERY": str(4 * LOOKS_S),  # few archives, each of much
         "QUADLOG_LOG_ARCHIVE": str(archive),
     }
     with BROKERS.lab(tmp_path / "lab", dcs=1, workers=1, environment=limits) as lab:
         cluster = Cluster(lab)
-        write(cluster, 1, 1300)
+        write(cluster, 1, 420)
         until(lambda: logged(cluster, "quadlog archive ended with") >= 1, 60)
         assert beginnings(lab) == [0, 0]
         archive.unlink()
-        until_they_begin_behind(lab, 200, 90)
+        until_they_begin_behind(lab, 90, 90)
         if further:
-            write(cluster, 1301, 1300 + further)
-            until_they_begin_behind(lab, 200 + further, 90)
+            write(cluster, 421, 420 + further)
+            until_they_begin_behind(lab, 90 + further // 2, 90)
         [dc] = lab.dcs
         command = [sys.executable, "-m", "quadlog", "compact", str(tmp_path / "bundle")]
         options = ["--kafka", dc["kafka"], "--dc", dc["name"], "--repository", lab.repository]
@@ -168,5 +168,5 @@ def test_what_goes_is_in_the_archive_before(tmp_path: Path, further: int) -> Non
         cluster.wait_until_equal()
         [url] = cluster.workers.values()
         signature, lines = recount(url)
-        assert (manifest.after.index, manifest.before.index) == (1300 + further, 0)
+        assert (manifest.after.index, manifest.before.index) == (420 + further, 0)
         assert (f"{manifest.after.signature:064x}", manifest.after.quads) == (signature, len(lines))

@@ -34,7 +34,7 @@ EACH = 5
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """Three data centres that never give each other up."""
     directory = tmp_path_factory.mktemp("relay") / "lab"
-    with BROKERS.lab(directory, dcs=3, workers=2, environment={"QUADLOG_MAX_PEER_LAG": "inf"}) as lab:
+    with BROKERS.lab(directory, dcs=3, workers=1, environment={"QUADLOG_MAX_PEER_LAG": "inf"}) as lab:
         yield lab
 
 

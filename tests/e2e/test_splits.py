@@ -119,7 +119,7 @@ def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """Three data centres that give each other up soon."""
     directory = tmp_path_factory.mktemp("splits") / "lab"
-    with BROKERS.lab(directory, dcs=3, workers=2, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}) as lab:
+    with BROKERS.lab(directory, dcs=3, workers=1, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}) as lab:
         yield lab
 
 

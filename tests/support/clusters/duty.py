@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.core.records import Handover
 from tests.bench.generator import Connection
 from tests.support.clusters.book import Book, one_log
-from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, records
+from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, records, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,11 +112,29 @@ def check(cluster: Cluster, *loads: Load) -> None:
     all_equal(cluster)
 
 
-def handovers(cluster: Cluster) -> list[str]:
-    """Where the duty went, as the home's effects say."""
+def evaluates_at_home(cluster: Cluster) -> str:
+    """Bring the duty to the home of the view; returns that data centre."""
+    home: str = cluster.status()["view"]["home"]
+    [there] = until(lambda: evaluating_in(cluster))
+    while there != home:
+        for worker in workers_in(there):
+            cluster.lab.kill(worker)
+        before, [there] = there, until(partial(_evaluating_elsewhere, cluster, there))
+        for worker in workers_in(before):
+            cluster.lab.start(worker)
+    cluster.wait_until_equal()
+    return home
+
+
+def _evaluating_elsewhere(cluster: Cluster, dc: str) -> set[str]:
+    return evaluating_in(cluster) - {dc}
+
+
+def handovers(cluster: Cluster, dc: str = "dc1") -> list[str]:
+    """Where the duty went, as the effects of a data centre say."""
     said = [
         codec.decode(record.value() or b"")
-        for record in records(cluster.lab.dcs[0]["kafka"], cluster.lab.topic("dc1", "effects"))
+        for record in records(cluster.lab.dcs[DCS.index(dc)]["kafka"], cluster.lab.topic(dc, "effects"))
         if record.key() == b"handover"
     ]
     terms = {handover.term: handover.dc for handover in said if isinstance(handover, Handover)}
