@@ -29,8 +29,9 @@ test: setup  ## Every test, on real brokers and processes: what waits and what c
 	@mkdir -p $(RESULTS)
 	$(MAKE) --no-print-directory --keep-going --jobs 2 waits computes
 
-waits: setup  ## Whole clusters, and what measures time: one test at a time
-	TEST_LANE=0/2 $(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/waits.xml
+waits: setup  ## Whole clusters, and what measures time: two at a time, since each waits half of its time
+	TEST_LANE=0/3 $(PYTEST) --durations=10 -n 2 --dist loadscope --no-loadscope-reorder -m "waits and not soak" \
+	  --junitxml $(RESULTS)/waits.xml
 
 computes: setup  ## The other tests, with a low priority; what they say comes at their end
 	@TEST_LANE=1/2 nice -n 10 $(PYTEST) --durations=10 -m "not waits and not soak" \

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from quadlog.kafka.ports import PORTS, bounds
 from tests.support.labs import BROKERS, running_broker
@@ -49,33 +50,37 @@ def pytest_unconfigure() -> None:
     BROKERS.stop()
 
 
-def _takes_the_shared_cluster(item: pytest.Item) -> bool:
-    """Not one of its module's own: beside that the shared one would idle."""
-    if not isinstance(item, pytest.Function) or "cluster" not in item.fixturenames:
-        return False
-    return not hasattr(item.module, "cluster")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole clusters and what measures time are of one lane, and the shared cluster is the last one: it idles."""
+    """Whole clusters and what measures time are of one lane; what spoils a cluster is the last one that uses it."""
     for item in items:
         if item.nodeid.startswith("tests/e2e/") or item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.waits)
-    shared = {item.path for item in items if _takes_the_shared_cluster(item)}
-
-    for item in items:
         for mark in item.iter_markers("long"):
             assert mark.args, f"{item.nodeid}: long needs a reason"
 
     def place(item: pytest.Item) -> int:
-        if item.nodeid.startswith("tests/test_budget.py"):
-            return 9
-        if item.path in shared:
-            return 2 if item.get_closest_marker("spoils") else 1
-        return 0 if item.nodeid.startswith("tests/e2e/") else 3
+        if not item.nodeid.startswith("tests/e2e/"):
+            return 3
+        if not item.nodeid.startswith("tests/e2e/shared/"):
+            return 0
+        return 2 if item.get_closest_marker("spoils") else 1
 
     items.sort(key=place)
+
+
+class ByModule(LoadScopeScheduling):  # type: ignore[misc]
+    """Whichever process runs one test of a module, or of those that share a cluster, runs them all."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, _ = nodeid.partition("::")
+        directory, _, _ = module.rpartition("/")
+        return directory if directory.endswith("/shared") else module
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule:
+    """For `-n`."""
+    return ByModule(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs" / "http-api.md").read_text(encoding="utf-8")
 STATEMENTS = "/repositories/main/statements"
 KEY = "Idempotency-Key"
 QUERY = {"Content-Type": "application/sparql-query"}

@@ -18,7 +18,7 @@ from tests.support.raw_http import H2C, connected, exchange, parts_of, request, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-CLIENTS = Path(__file__).parents[1] / "support" / "Clients.java"
+CLIENTS = Path(__file__).parents[2] / "support" / "Clients.java"
 STATEMENTS = "/repositories/main/statements"
 TURTLE = {"Content-Type": "text/turtle"}
 CLOSE = {"Connection": "close"}

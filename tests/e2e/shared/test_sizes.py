@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +16,6 @@ from tests.support.clusters.cluster import (
     UPDATE,
     Cluster,
     applied_at,
-    applied_key,
     counted,
     index_of,
     name,
@@ -25,10 +23,6 @@ from tests.support.clusters.cluster import (
     records,
 )
 from tests.support.clusters.sizes import LIMIT, MIB, refusal
-from tests.support.labs import BROKERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("media_type", [UPDATE["Content-Type"], FORM["Content-Type"]])
@@ -86,26 +80,3 @@ def test_megabytes_travel_in_chunks_to_every_data_centre(cluster: Cluster) -> No
         assert chunks["effects"] > 2, dc["name"]
     assert cluster.update(text.replace("INSERT", "DELETE", 1), master=0).status_code == 204
     assert "<urn:big:" not in HTTP.get(f"{cluster.masters[0]}/repositories/main/statements").text
-
-
-def test_a_worker_that_is_busy_for_seconds_is_not_replaced(tmp_path: Path) -> None:
-    """Else its successor would be busy as well, be replaced in turn, and so on for ever."""
-    subject, graph = name(), name()
-    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2) as lab:
-        cluster = Cluster(lab)
-        assert cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'the first' }}").status_code == 204
-        cluster.wait_until_equal()
-        attempts = {HTTP.get(f"{url}/status").json()["attempt"] for url in cluster.workers.values()}
-        quads = "\n".join(f'{subject} <urn:has> "{number} {"x" * 60}" .' for number in range(80_000))
-        key = {"Idempotency-Key": str(uuid.uuid4())}
-        answer = HTTP.post(
-            f"{cluster.masters[0]}/update",
-            content=f"INSERT DATA {{ GRAPH {graph} {{ {quads} }} }}",
-            headers=UPDATE | key,
-        )
-        assert answer.status_code in {204, 504}, answer.text  # it may take longer than request-timeout
-        applied_key(cluster, key["Idempotency-Key"])
-        for url in cluster.workers.values():
-            status = HTTP.get(f"{url}/status", timeout=30).json()
-            assert {status["attempt"]} == attempts
-            assert not status["void_effects"].get("old attempt")

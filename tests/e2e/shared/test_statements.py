@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,9 +13,7 @@ from tests.support.clusters.cluster import (
     UPDATE,
     Cluster,
     all_equal,
-    applied_key,
     ask,
-    counted,
     index_of,
     lines_with,
     name,
@@ -23,32 +21,15 @@ from tests.support.clusters.cluster import (
     objects,
 )
 from tests.support.clusters.sizes import LIMIT, refusal
-from tests.support.labs import BROKERS, quadlog
+from tests.support.clusters.statements import send
+from tests.support.labs import quadlog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import httpx
 
 PATCH = "application/rdf-patch"
-Parameters: TypeAlias = "Mapping[str, str | Sequence[str]]"
-
-
-def send(
-    cluster: Cluster,
-    method: str,
-    body: str | bytes = b"",
-    media_type: str = "",
-    *,
-    master: int = 0,
-    given: Parameters | None = None,
-    **headers: str,
-) -> httpx.Response:
-    sent = {key.replace("_", "-"): value for key, value in headers.items()}
-    sent |= {"Content-Type": media_type} if media_type else {}
-    url = f"{cluster.masters[master]}/repositories/{cluster.lab.repository}/statements"
-    return HTTP.request(method, url, content=body, headers=sent, params=given)
 
 
 def fine(answer: httpx.Response) -> httpx.Response:
@@ -314,28 +295,3 @@ def test_no_import_into_a_log_that_holds_something(cluster: Cluster, tmp_path: P
         assert "NotEmpty: the log holds something" in done.stderr
         assert cluster.status()["seed"] is None
         assert not lines_with(cluster, "<urn:seed>")
-
-
-@pytest.mark.parametrize(
-    ("quads", "width"), [(60_000, 280), pytest.param(180_000, 60, marks=pytest.mark.soak)]
-)
-def test_twenty_megabytes(tmp_path: Path, quads: int, width: int) -> None:
-    """In a smaller cluster: every worker takes seconds of CPU for it, and more of them would show nothing more.
-
-    So many quads that an effect is applied in pieces.
-    """
-    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1) as lab:
-        cluster, graph = Cluster(lab), name()
-        lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>{width}} and more" .\n' for n in range(quads))
-        assert len(lines) > 18_000_000
-        key = f"large/{uuid.uuid4()}"
-        answer = send(cluster, "PUT", lines, TURTLE, given={"context": graph}, master=1, Idempotency_Key=key)
-        assert answer.status_code in {204, 504}, answer.text  # it may take longer than request-timeout
-        applied_key(cluster, key, master=1)
-        for url in cluster.workers.values():
-            assert counted(url, f"GRAPH {graph} {{ ?s ?p ?o }}") == quads
-        key = f"large/{uuid.uuid4()}"
-        send(cluster, "DELETE", given={"context": graph}, Idempotency_Key=key)
-        applied_key(cluster, key)
-        assert not lines_with(cluster, "<urn:large:")
-        all_equal(cluster)
