@@ -54,7 +54,7 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole clusters and what measures time are of one lane; what spoils a cluster is the last one that uses it."""
     for item in items:
-        if item.nodeid.startswith("tests/e2e/") or item.get_closest_marker("alone"):
+        if item.nodeid.startswith("tests/e2e/"):
             item.add_marker(pytest.mark.waits)
         for mark in item.iter_markers("long"):
             assert mark.args, f"{item.nodeid}: long needs a reason"

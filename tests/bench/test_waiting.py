@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 FEW = 100
 RATIO = 1.2

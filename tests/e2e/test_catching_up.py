@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 AWAY = 200
 """Updates while it is away."""
 

@@ -24,8 +24,6 @@ from tests.support.labs import BROKERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope="module")
 def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.alone
-
 BEHIND = int(os.environ.get("QUADLOG_BEHIND", "3000"))
 """Entries that the joiner lacks; 100,000 take some ten minutes."""
 LAG_S = 3.0

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 QUADS = 40_000
 RATE_MBIT = 10.0
 """Of the link: a copy takes some twenty seconds."""

@@ -17,8 +17,6 @@ from tests.support.labs import BROKERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.alone
-
 VICTIM = "dc1-w2"
 QUADS = 10_000
 

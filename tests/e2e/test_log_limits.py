@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 
 def restart(lab: RunningLab) -> None:
     """All masters and workers end at once, and begin again."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tests.support.labs import Shape
 
-pytestmark = pytest.mark.alone
-
 LAG_S = 3.0
 """`max-peer-lag` here."""
 QUADS = 2_000

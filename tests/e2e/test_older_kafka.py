@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.clusters.appends import Appends
 
-pytestmark = [pytest.mark.soak, pytest.mark.alone]
+pytestmark = pytest.mark.soak
 
 BACK_S = 120.0
 """Within which all is one again."""

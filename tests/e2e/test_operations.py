@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.clusters.appends import Appends
 
-pytestmark = [pytest.mark.soak, pytest.mark.alone]
+pytestmark = pytest.mark.soak
 
 DCS = ("dc1", "dc2", "dc3")
 RESTART_S = 60.0

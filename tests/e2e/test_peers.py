@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-pytestmark = pytest.mark.alone
-
 LAG_S = 3.0
 """`max-peer-lag` here."""
 FIRST = ("dc1-m1", "dc2-m1", "dc3-m1")

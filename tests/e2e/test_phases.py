@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tests.support.clusters.appends import Appends
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 LAG_S = 5.0
 """`max-peer-lag` here: a master that dies three times in a row is not given up meanwhile."""
 VISITS = {Failpoint.HALF_BEHIND_CUT: 5, Failpoint.HALF_BEHIND_REWIND: 5}

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-pytestmark = pytest.mark.alone
-
 TIMEOUT_S = 2
 MIB = 1024 * 1024
 ENVIRONMENT = {

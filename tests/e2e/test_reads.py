@@ -21,8 +21,6 @@ from tests.support.labs import BROKERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.alone
-
 SIDE = 1000
 ALL_PAIRS = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b }"
 """A million rows, 150 MB of JSON."""

@@ -35,8 +35,6 @@ def cluster(running: RunningLab) -> Iterator[Cluster]:
         yield cluster
 
 
-pytestmark = pytest.mark.alone
-
 GONE_S = 20.0
 """Within which a worker believes that its topics are not there any more."""
 

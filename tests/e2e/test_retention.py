@@ -20,7 +20,7 @@ from tests.support.labs import running_lab
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.alone, pytest.mark.soak]
+pytestmark = pytest.mark.soak
 
 TOLD_S = 15.0
 OWN = Topics("main", "dc1")

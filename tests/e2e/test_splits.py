@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tests.support.clusters.appends import Appends
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 LAG_S = 1.5
 """`max-peer-lag` here."""
 FLAP_S = LAG_S * 2 / 3

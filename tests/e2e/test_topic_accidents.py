@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.alone, pytest.mark.soak]
+pytestmark = pytest.mark.soak
 
 TOLD_S = 15.0
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tests.support.clusters.appends import Appends
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 MASTER = "dc3-m1"
 DCS = ("dc1", "dc2", "dc3")
 FORGOT = "has said more than its disk remembers"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tests.support.labs import RunningLab
 
-pytestmark = pytest.mark.alone
-
 LAG_S = 3.0
 """`max-peer-lag` here."""
 WORKER_LAG_S = 1.0

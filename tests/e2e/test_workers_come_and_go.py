@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-pytestmark = pytest.mark.alone
-
 NEW = "dc1-w3"
 
 

@@ -153,7 +153,7 @@ def _drip(request: BaseHTTPRequestHandler) -> None:
         request.close_connection = True
 
 
-@pytest.mark.alone
+@pytest.mark.waits
 def test_time_is_that_of_all_documents_together(tmp_path: Path, web: Web) -> None:
     web.special["/drip"] = _drip
     pair = Pair(tmp_path, load_from=f"{web.url}/", load_timeout=0.4)

@@ -14,7 +14,7 @@ from tests.bench.catching_up import has_applied, log_of, make_topics, produce_lo
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 EFFECTS = 60_000
 """Some two seconds."""

@@ -30,7 +30,7 @@ from quadlog.units import MIB
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 TIMEOUT = 0.6
 """worker-timeout, in seconds."""

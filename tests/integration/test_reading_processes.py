@@ -164,7 +164,7 @@ async def test_a_process_that_is_being_started_is_waited_for(tmp_path: Path) -> 
         assert [answer.status_code for answer in answers] == [200, 200]
 
 
-@pytest.mark.alone
+@pytest.mark.waits
 async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path) -> None:
     (tmp_path / "copies").touch()
     async with served(tmp_path) as here:

@@ -21,7 +21,7 @@ from tests.support.workers.relay import RunningRelay, echo, receive, rtt, runnin
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.waits
 
 HELD_SHUT = 0.5
 """Seconds in which something would have passed: thousands of times what it takes."""

@@ -122,7 +122,7 @@ def test_what_was_agreed_is_suspected_also_if_it_is_heard_late(tmp_path: Path, l
     worker.replica.tenure.retire()
 
 
-@pytest.mark.alone
+@pytest.mark.waits
 def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path, log: Log) -> None:
     worker = successor(tmp_path, log, ENDLESS)
     pid = _trial_of(worker)._process.pid

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.support.clusters.cluster import Cluster
 
-pytestmark = pytest.mark.alone
-
 DATA = "urn:killing:data"
 ENDLESS = (
     f"SELECT (COUNT(*) AS ?n) {{ GRAPH <{DATA}> {{ {' '.join(f'?a{n} ?b{n} ?c{n} .' for n in range(9))} }} }}"

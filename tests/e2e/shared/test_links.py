@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def lab(cluster: Cluster) -> Iterator[RunningLab]:
