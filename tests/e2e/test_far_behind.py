@@ -46,7 +46,7 @@ class Updates:
             answer = self.cluster.update(text, master=self.master)
             assert answer.status_code == 204, answer.text
             self.took.append((began, time.monotonic() - began))
-            self._stop.wait(0.02)
+            self._stop.wait(0.1)
 
     def longest_s(self, since: float, until: float) -> float:
         """Of those asked for in between."""

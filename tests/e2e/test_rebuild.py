@@ -74,7 +74,7 @@ def test_a_data_centre_that_lost_its_kafka(cluster: Cluster, dc: str, keeps_disk
     gone = logged(cluster, "is gone. Have that Kafka back", worker)
     with appending(cluster) as appends:
         began = time.monotonic()
-        until(lambda: all(appends.told(number, began) >= 10 for number in range(3)))
+        until(lambda: all(appends.told(number, began) >= 3 for number in range(3)))
         lose_kafka(lab, dc)
         with pytest.raises(SetupError, match=r"TopicLost.*quadlog dc rebuild"):
             lab.start(master)

@@ -17,7 +17,7 @@ from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAUSE_S = 0.2
+PAUSE_S = 0.4
 """Between two appends of a client: what a cluster can do is not the question, and each costs it 50 ms of a core."""
 NOBODY_S = 0.5
 """Before a client tries again where nobody is: in the end every master is asked for every try."""

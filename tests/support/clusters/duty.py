@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LONGEST_STALL_S = 5.0
 
 
-PAUSE_S = 0.2
+PAUSE_S = 0.5
 """Between two writes of a client: how many there are is not the question."""
 
 

@@ -57,7 +57,7 @@ def reads_served(cluster: Cluster) -> Iterator[None]:
                 count += 1
                 if answer.status_code != 200 or index_of(answer) < first:
                     failures.append(answer.text)
-                time.sleep(0.02)
+                time.sleep(0.05)
 
     thread = threading.Thread(target=read)
     thread.start()
