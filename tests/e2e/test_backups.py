@@ -60,11 +60,11 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
         cluster = Cluster(lab)
         one, other = cluster.workers
         assert put(cluster, "one", "ASK { FILTER NOT EXISTS { <urn:no> ?p ?o } }").status_code < 300
-        write(cluster, 1, 150)
+        write(cluster, 1, 250)
         cluster.wait_until_equal()
         older = back_up(shelf, cluster.workers[other])
-        assert older.applied.index == 151
-        write(cluster, 151, 560)
+        assert older.applied.index == 251
+        write(cluster, 251, 560)
         until_they_begin_behind(lab, 90)
         time.sleep(3 * LOOKS_S)
         assert 0 < max(beginnings(lab)) <= older.applied.agreed_offset

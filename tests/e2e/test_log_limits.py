@@ -72,14 +72,14 @@ def test_an_idle_log_that_is_too_old_goes_and_all_start_again(tmp_path: Path) ->
     limits = {"QUADLOG_LOG_MAX_DEPTH": "3s", "QUADLOG_LOG_TRIM_EVERY": str(LOOKS_S)}
     with BROKERS.lab(tmp_path / "lab", dcs=3, workers=1, environment=limits) as lab:
         cluster = Cluster(lab)
-        write(cluster, 1, 200)
+        write(cluster, 1, 250)
         cluster.wait_until_equal()
         until_they_begin_behind(lab, 90, 30)
         restart(lab)
         check_one_state(cluster)
-        write(cluster, 201, 350)
+        write(cluster, 251, 450)
         check_one_state(cluster)
-        until_they_begin_behind(lab, 200, 30)
+        until_they_begin_behind(lab, 250, 30)
         for dc in ("dc1", "dc2"):
             lab.kill(f"{dc}-m1")
             lab.start(f"{dc}-m1")
