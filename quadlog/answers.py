@@ -95,7 +95,7 @@ class Streamed(StreamingResponse):
         try:
             await super().stream_response(send)
         except QuadlogError as error:
-            log.warning("an answer was broken off", reason=str(error))
+            log.warning("answer_broken_off", reason=str(error))
             self._scope[FAILED] = error
             if "content-length" not in self.headers:
                 is_table = self.headers.get("content-type", "").startswith(("text/csv", "text/tab-separated"))

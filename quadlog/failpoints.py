@@ -126,7 +126,7 @@ def within(point: Failpoint) -> Generator[None]:
         threading.Timer(secrets.randbelow(WITHIN_MS) / 1000, _die).start()
     yield
     if _Armed.visits == 0:
-        logger().warning("the end came before the death", failpoint=point.value)
+        logger().warning("failpoint_section_completed", failpoint=point.value)
         _die()
 
 

@@ -54,7 +54,7 @@ class Flushing:
         try:
             self._flush()
         except (OSError, RuntimeError) as error:  # who commits next is told the same, and ends the process
-            logger().warning("what is in memory could not be written out", reason=str(error))
+            logger().warning("flush_failed", reason=str(error))
             self._note(error)
             return
         give_back()

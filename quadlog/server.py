@@ -105,7 +105,7 @@ class Server:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
-            log.error("what runs beside the server failed", exc_info=error)
+            log.error("background_task_failed", exc_info=error)
             self.fail(str(error))
 
     @property
@@ -117,7 +117,7 @@ class Server:
         """End the process, from any thread: going on would break a promise."""
         if self._reason is None:
             self._reason = reason
-            log.error("this process has to stop", reason=reason)
+            log.error("process_failed", reason=reason)
         self.leave()
 
     def leave(self) -> None:
@@ -150,7 +150,7 @@ class Server:
         """Nobody waits for it: what failed is asked for again, and the log tells why it had to be."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            log.error("what another thread asked for failed", exc_info=error)
+            log.error("scheduled_task_failed", exc_info=error)
 
 
 def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application

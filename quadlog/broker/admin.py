@@ -42,8 +42,8 @@ class Admin:
         # Kept as long as its futures live: they are lost with it.
         self._client = AdminClient({**COMMON, "bootstrap.servers": bootstrap})
 
-    def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> list[str]:
-        """Create the topics that are missing.  Returns a warning for each existing one with too few replicas.
+    def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> dict[str, int]:
+        """Create the topics that are missing.  Returns the replication factor of each existing one where it is too low.
 
         What else may be wrong with existing ones: `describe`, and `quadlog.topic_settings`.
 
@@ -55,11 +55,7 @@ class Admin:
         known = self._topics()
         self._make_all([topic for topic in topics if topic not in known], replication, config)
         replicas = {topic: len(known[topic].partitions[0].replicas) for topic in topics if topic in known}
-        return [
-            f"topic {topic}: replication factor {count}: a lost disk loses what was acknowledged; use 3"
-            for topic, count in replicas.items()
-            if count < SAFE_REPLICATION
-        ]
+        return {topic: count for topic, count in replicas.items() if count < SAFE_REPLICATION}
 
     def _make_all(self, missing: Sequence[str], replication: int, config: Mapping[str, str]) -> None:
         """Returns when the broker tells of all: it knows of them some time after the controller has made them."""

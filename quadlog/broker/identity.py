@@ -119,7 +119,7 @@ class Identities:
 
     def _give_up(self) -> None:
         """The answer is lost: another client is asked."""
-        log.warning("a broker's answer is lost", topics=sorted(self._asked))
+        log.warning("describe_topics_unanswered", topics=sorted(self._asked))
         waiting = [one for one in self._lost if not all(future.done() for future in one[1].values())]
         self._lost = [*waiting, (self._client, self._asked)]
         self._client, self._asked = AdminClient(self._settings), {}

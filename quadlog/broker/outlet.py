@@ -214,7 +214,7 @@ class KafkaOutlet:
                 turns.gather(told)
                 told = self._hear(0.2)
         except Exception as error:  # of who was told: without this thread nobody hears of an acknowledgement
-            log.exception("an acknowledgement could not be taken")
+            log.exception("acknowledgement_failed")
             self._failed(f"an acknowledgement could not be taken: {error}")
 
     def _hear(self, timeout: float) -> int:

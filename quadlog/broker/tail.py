@@ -142,7 +142,7 @@ class KafkaTail:
                 with reading(self._bootstrap, self._client, lost=self._lose) as consumer:
                     self._read_on(consumer)
         except Exception as error:
-            log.exception("tail failed", tail=self.name)
+            log.exception("tail_failed", tail=self.name)
             self._failed(f"reading from {self.name} failed: {error}")
 
     def _lose(self) -> None:
@@ -199,7 +199,7 @@ class KafkaTail:
             raise error
         if self._fault != fault:
             self._fault = fault
-            log.warning("cannot_read", tail=self.name, reason=fault)
+            log.warning("topic_read_failed", tail=self.name, reason=fault)
         self._closing.wait(AGAIN_S)
         self._met_at = time.monotonic()
 
@@ -231,7 +231,7 @@ class KafkaTail:
                 self._closing.wait(SURE_S)
                 found = {topic: gap for topic, gap in self._gaps(consumer).items() if topic in found}
         except (KafkaException, StateError, Unavailable) as error:
-            log.warning("cannot_look_at_topics", tail=self.name, reason=str(error))
+            log.warning("topic_lookup_failed", tail=self.name, reason=str(error))
             self._closing.wait(AGAIN_S)
             return False
         for topic, gap in found.items():

@@ -163,10 +163,10 @@ class Alarms:
             key: Alarm(trouble, before[key].since if key in before else wall) for key, trouble in now.items()
         }
         for key in now.keys() - before.keys():
-            log.error("alarm", **_told(self._raised[key]))
+            log.error("alarm_raised", **_told(self._raised[key]))
         for key in before.keys() - now.keys():
             name, worker, topic, setting = key
-            log.info("alarm ended", alarm=name.value, worker=worker, topic=topic, setting=setting)
+            log.info("alarm_ended", alarm=name.value, worker=worker, topic=topic, setting=setting)
 
 
 def _told(alarm: Alarm) -> dict[str, Any]:

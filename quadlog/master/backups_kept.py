@@ -51,7 +51,7 @@ class BackupsKept:
         try:
             paths = backups_in(self._directory)
         except OSError as error:
-            log.warning(UNREADABLE, directory=str(self._directory), reason=str(error))
+            log.warning("backups_unreadable", directory=str(self._directory), reason=str(error))
             return {UNREADABLE: 0}
         usable, _ = looked_through(paths, log_of(self._kafka, self._topics))
         return {NEWEST: usable[:KEPT][-1].applied.index} if usable else {}

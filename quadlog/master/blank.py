@@ -170,7 +170,7 @@ class Blank:
             self._take_tail(checkpoint)
         self._go_on(checkpoint)
         log.info(
-            "goes on behind a shortened log",
+            "checkpoint_restored",
             checkpoint=checkpoint.last.index,
             last=self._store.brought.last.index,
         )
@@ -192,9 +192,7 @@ class Blank:
                     break
             else:
                 self._state = f"waits for a master that has entry {until.index}"
-                log.warning(
-                    "waits for a master that has the log", until=until.index, reasons="; ".join(reasons)
-                )
+                log.warning("log_fetch_failed", until=until.index, reasons="; ".join(reasons))
                 time.sleep(AGAIN_S)
 
     def _bring_from(self, url: str, until: Point) -> None:

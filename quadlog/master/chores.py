@@ -141,7 +141,7 @@ class Chores:
         # Where it is full the duty goes elsewhere; if it cannot, it is tried again here.
         is_able = not there.is_held and (not self.fullness.is_full or self.fullness.lasts(moment))
         if self.duty.is_here and is_able and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):
-            log.info("asking a worker to evaluate", worker=worker.beat.worker)
+            log.info("worker_asked_to_evaluate", worker=worker.beat.worker)
             self._appoint(worker.beat.url, self.duty.agreed)
 
     def _tend_own_topic(self, moment: float) -> None:
@@ -157,7 +157,7 @@ class Chores:
 
     def _change(self, *, mine: bool) -> None:
         """Take over, or stand by."""
-        log.info("leads its data centre" if mine else "stands by", unsaid=len(self.scribe))
+        log.info("leadership_taken" if mine else "leadership_released", unsaid=len(self.scribe))
         self.leads = mine
         self.scribe.lead(mine=mine)
         if not mine:

@@ -196,7 +196,7 @@ class Copying:
             return
         self._back_in = view.epoch
         ledger, seed = self._ledger, self._ledger.seed
-        log.info("goes back by itself", to=index, from_=ledger.index, epoch=view.epoch)
+        log.info("rewind_written", to=index, effects=ledger.index, epoch=view.epoch)
         rewind = Rewind(
             epoch=view.epoch, index=index, term=GENESIS, attempt=ledger.attempt, cut=self._reach.newest_cut()
         )
@@ -270,7 +270,7 @@ class Copying:
         self._next, self._fork, self._void = found.offset, found.fork, found.void
         if self._is_full:
             self._reach.foresee()
-        log.info("copies effects", of=found.source.dc, offset=found.offset, fork=found.fork)
+        log.info("effects_copying_started", dc=found.source.dc, offset=found.offset, fork=found.fork)
         self._reach.read(found.source.dc, found.offset)
 
     def hear(self, dc: str, record: Record) -> None:

@@ -89,7 +89,7 @@ class Decided:
         ballot = standing.pending
         if before is not None and before.home == self._dc != standing.view.home:
             self.floor = standing.view.epoch
-            log.info("the home is elsewhere", home=standing.view.home, effects=self.ledger.index)
+            log.info("home_moved", home=standing.view.home, effects=self.ledger.index)
             self._tell_the_crew()
         is_held = ballot is not None and standing.view.home == self._dc != ballot.home
         if self.is_held and not is_held and self._has_passed:

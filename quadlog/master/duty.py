@@ -111,7 +111,7 @@ class Duty:
             self.agreed = Handover(index=0, term=view.id, dc=view.home, epoch=view.epoch)
             self._said_at = self._proposed_at = float("-inf")
             self._lone_since, self._moves = None, 0
-            log.info("a view has the duty", dc=view.home, epoch=view.epoch)
+            log.info("duty_assigned", dc=view.home, epoch=view.epoch)
 
     def note(self, entries: Iterable[Entry]) -> None:
         """Entries are agreed.  A move counts if it moves what is the newest then: two masters may propose at once."""
@@ -123,7 +123,7 @@ class Duty:
                 self.agreed = Handover(index=entry.index, term=entry.chain, dc=dc, epoch=self.agreed.epoch)
                 self._moves += 1
                 self._said_at = self._proposed_at = float("-inf")
-                log.info("another data centre is to evaluate", dc=dc, index=entry.index)
+                log.info("duty_moved", dc=dc, index=entry.index)
 
     def tend(
         self,
@@ -162,7 +162,7 @@ class Duty:
         ):
             self._proposed_at = moment
             following = self._following
-            log.warning("no worker is left here to evaluate", next=following, is_full=is_full)
+            log.warning("handover_proposed", next=following, is_full=is_full)
             self._propose(self.agreed, following)
 
     @property

@@ -32,9 +32,7 @@ def understood(records: Iterable[Record], hear: Callable[[Record], Said]) -> Ite
             said = hear(record)
         except ForeignRecord as error:
             if not is_told:
-                log.warning(
-                    "passed over a record", topic=record.topic, offset=record.offset, error=str(error)
-                )
+                log.warning("record_skipped", topic=record.topic, offset=record.offset, error=str(error))
             is_told = True
         else:
             yield record, said

@@ -60,7 +60,7 @@ class Foreseen:
         if self._ledger is None:
             self._ledger = copy(self._own)
             self._ledger.remember_apart()
-            log.info("follows effects that are not in the own topic", behind=self._own.index)
+            log.info("effects_topic_bypassed", behind=self._own.index)
 
     def tend(self, *, is_full: bool, applied: int) -> None:
         """Nothing is foreseen any more once the topic has it, and a worker here shows it.

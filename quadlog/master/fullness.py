@@ -61,7 +61,7 @@ class Fullness:
     def look(self, moment: float) -> None:
         """See whether it is full."""
         if self._given_up_at is None and (reason := self._own_trouble(moment)):
-            log.error("nothing that is said to the own effects is taken", reason=reason)
+            log.error("effects_topic_full", reason=reason)
             self._outlet.give_up()
             self._given_up_at, self._reason = moment, reason
         if self._reason or self._unsaid(moment):
@@ -105,7 +105,7 @@ class Fullness:
     def heard(self) -> None:
         """The topic has a new record, whoever said it."""
         if self._reason and not self._outlet.refusal:
-            log.info("the own effects take records again", topic=self._topic)
+            log.info("effects_topic_recovered", topic=self._topic)
             self._reason, self._pause = "", AGAIN_MS[0]
 
     def troubles(self) -> Iterator[Trouble]:

@@ -151,7 +151,7 @@ class Joining:
         if forked.fork is None:
             return
         joined, fork = forked.joined, forked.fork
-        log.info("reads a stronger side's log", of=joined.dc, fork=fork.index, own=joined.own.index)
+        log.info("join_started", dc=joined.dc, fork=fork.index, own=joined.own.index)
         self._beside.begin(fork, joined.view.id, joined.own)
         visit(Failpoint.BESIDE_BEGUN)
         self._consumer, self._next = AgreedConsumer(fork), forked.offset

@@ -152,7 +152,7 @@ class Listening:
             self._hear(record)
         except ForeignRecord as error:
             self.unreadable[record.topic] += 1
-            log.warning("passed over a record", topic=record.topic, offset=record.offset, error=str(error))
+            log.warning("record_skipped", topic=record.topic, offset=record.offset, error=str(error))
 
     def _hear(self, record: Record) -> None:
         topic, ears = record.topic, self._ears

@@ -240,7 +240,7 @@ class Node:
                 self._superseded.note()  # as the error says: an older copy of its topics may not tell at the next start
             self._failed(f"DuplicateNode: {error}")
         except ForgottenPayloadError as error:
-            log.exception("the node cannot go on")
+            log.exception("master_failed")
             with suppress(OSError):
                 self._superseded.note()
             what_to_do = "Start this master again: it comes back as one without its disk"
@@ -248,7 +248,7 @@ class Node:
         except TopicLost as error:
             self._failed(f"TopicLost: {error}")
         except Exception as error:
-            log.exception("the node cannot go on")
+            log.exception("master_failed")
             self._failed(str(error))
         finally:
             self.inbox.end()

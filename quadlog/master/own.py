@@ -21,7 +21,7 @@ from quadlog.master.sites import Sites
 from quadlog.master.superseded import marked, unmark
 from quadlog.master.tails import ROUNDS_READ_BACK
 from quadlog.store import MasterStore
-from quadlog.topic_settings import config_of, rules_of
+from quadlog.topic_settings import SAFE_REPLICATION, config_of, rules_of
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
@@ -58,8 +58,14 @@ def prepare_topics(settings: MasterSettings) -> None:
     replication = settings.kafka_replication
     for rules, alike in groupby(rules_of(topics).items(), key=lambda item: item[1]):
         config = config_of(rules, replication=replication)
-        for warning in admin.ensure([topic for topic, _ in alike], replication=replication, config=config):
-            log.warning(warning)
+        low = admin.ensure([topic for topic, _ in alike], replication=replication, config=config)
+        for topic, factor in low.items():
+            log.warning(
+                "replication_factor_low",
+                topic=topic,
+                replication_factor=factor,
+                what_to_do=f"set it to {SAFE_REPLICATION}: a lost disk loses what was acknowledged",
+            )
 
 
 def open_store(settings: MasterSettings) -> MasterStore:
@@ -95,7 +101,7 @@ def open_store(settings: MasterSettings) -> MasterStore:
         return store
     store.close()
     log.warning(
-        "this master has said more than its disk remembers: it is void, and it begins as one that lost its disk",
+        "store_voided",
         kept=_VOID,
         sequence=known.sequence,
     )
@@ -185,7 +191,7 @@ def _opened(settings: MasterSettings, path: Path, before: Callable[[], bytes | N
             ) from error
         set_aside(path, error)
         mark.unlink(missing_ok=True)
-        log.warning("this master begins as one that lost its disk", reason="its store was damaged")
+        log.warning("incarnation_started", reason="its store was damaged")
         return MasterStore(path, before=before)
 
 

@@ -87,7 +87,7 @@ class MasterProcess:
         agreed_end = self._start_node()
         self.tails.start(payloads_end=self._payloads_end, agreed_end=agreed_end)
         app = make_app(self.node, self.settings, peers=self.sites.dc_of, seeding=self.seeding)
-        log.info("master serves", id=self.settings.node_id, url=self.settings.master_url)
+        log.info("master_started", id=self.settings.node_id, url=self.settings.master_url)
         try:
             return self.server.run(app)
         finally:

@@ -87,7 +87,7 @@ class Relay:
         before = self.unheard
         self._hearing.look(moment)
         if self.unheard != before:
-            log.warning("data centres out of reach", dcs=self.unheard, ways=self.ways)
+            log.warning("reachability_changed", unreachable=self.unheard, ways=self.ways)
         missed = self._hearing.missed if leads else frozenset[str]()
         self._begin_to_pass_on(missed - self._passed)
         self._passed = missed
@@ -106,5 +106,5 @@ class Relay:
         for dc, intake in self._intakes.items():
             origins = {dc, *(origin for origin, ways in self.ways.items() if dc in (ways[:1] or left))}
             if (offset := intake.take_from(origins)) is not None:
-                log.info("takes payloads from copies", of=dc, origins=sorted(origins), offset=offset)
+                log.info("payload_origins_changed", dc=dc, origins=sorted(origins), offset=offset)
                 self._read(dc, offset)

@@ -50,7 +50,7 @@ class Masters:
         """What they said is no more to be relied on."""
         for name, incarnation in self.heard(dc).items():
             if incarnation:
-                log.warning("void_incarnation", node=name, incarnation=incarnation.hex())
+                log.warning("incarnation_voided", node=name, incarnation=incarnation.hex())
                 self._agreement.step(Voided(node=name, incarnation=incarnation), now())
 
     def _incarnation(self, name: str) -> bytes:
@@ -103,7 +103,7 @@ class Remade:
         self._saving.recognise(topic, seen.identity)
         if not seen.is_other:
             return
-        log.warning("a peer's topic was made anew: it is read from its beginning", topic=topic)
+        log.warning("peer_topic_recreated", topic=topic)
         self._saving.forget(topic)
         self._begin_again(topic)
 
@@ -118,8 +118,13 @@ class Remade:
         is_own = topic in ears.own or topic == ears.status
         if topic in ears.needed or (is_own and not gap.is_front):
             raise TopicLost(f"{topic} {gap}")
-        event = "records_deleted" if gap.is_front else "peer_topic_went_back"
-        log.error(event, topic=topic, read=gap.read, begins=gap.begins, ends=gap.ends)
+        log.error(
+            "records_deleted" if gap.is_front else "peer_topic_went_back",
+            topic=topic,
+            read=gap.read,
+            begins=gap.begins,
+            ends=gap.ends,
+        )
         if is_own:
             return
         self._saving.forget(topic)
@@ -134,7 +139,7 @@ class Remade:
     def troubles(self) -> Iterator[Trouble]:
         """What an operator has to know, until all masters of that data centre have begun anew."""
         for dc in [dc for dc, lacking in self._lacking.items() if self._has_begun_anew(dc, lacking)]:
-            log.info("peer_topics_are_followed_again", dc=dc, topics=sorted(self._lacking.pop(dc).gaps))
+            log.info("peer_topics_recovered", dc=dc, topics=sorted(self._lacking.pop(dc).gaps))
         gaps = sorted(
             (found for lacking in self._lacking.values() for found in lacking.gaps.items()), key=itemgetter(0)
         )

@@ -150,15 +150,15 @@ class Saving:
         if lost := given_up(before, after):
             moment, heard_at = now().steady, self._agreement.heard_at
             silent = {name: round((moment - heard_at[name]) / 1000, 1) for name in lost if name in heard_at}
-            log.warning("gives up members", members=sorted(lost), epoch=before.view.epoch, silent_s=silent)
+            log.warning("members_given_up", members=sorted(lost), epoch=before.view.epoch, silent_s=silent)
         if after.view != before.view:
-            log.info("a view is installed", epoch=after.view.epoch, members=after.view.members)
+            log.info("view_installed", epoch=after.view.epoch, members=after.view.members)
 
     def cut(self, save: Save, adopted: Adopted) -> None:
         """The log is another one behind an entry, and saved: all who follow it here are told."""
         cut = self._store.cut()
         assert cut is not None, "it is saved with what was adopted"
-        log.info("gave way to a stronger side's log", kept=adopted.kept, last=adopted.last.index)
+        log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
         self._decided.cut(adopted.kept)
         self._desk.cut(
             adopted.kept,

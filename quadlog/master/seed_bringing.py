@@ -45,8 +45,10 @@ class SeedBringing:
             return
         self._is_bringing = True
         try:
-            failure = await self.brought(worker, signature)
-            log.info("brought the seed to a worker", worker=worker.beat.worker, failure=failure)
+            if failure := await self.brought(worker, signature):
+                log.warning("seed_delivery_failed", worker=worker.beat.worker, reason=failure)
+            else:
+                log.info("seed_delivered", worker=worker.beat.worker)
         finally:
             self._is_bringing = False
 

@@ -184,7 +184,7 @@ class Seeding:
                 ) from error
             else:
                 if not answer.is_success:
-                    log.warning("a seed was refused at home", reason=message_of(answer))
+                    log.warning("seed_refused", reason=message_of(answer))
                 place = {name: answer.headers[name] for name in PASSED_BACK if name in answer.headers}
                 return Response(answer.content, answer.status_code, place, media_type="application/json")
         raise Unavailable(

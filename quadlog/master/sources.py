@@ -90,7 +90,7 @@ class Sources:
 
         self._located.add(handover)
         try:
-            end = await _answer(look, "no handover yet", dc=handover.dc)
+            end = await _answer(look, "handover", dc=handover.dc)
         finally:
             self._located.discard(handover)
         if end is not None:
@@ -99,7 +99,7 @@ class Sources:
     async def find(self, wanted: Wanted, then: Callable[[Found], None]) -> None:
         """Find where copying is to begin; whatever keeps it from that, it is asked again later."""
         source = wanted.source
-        found = await _answer(lambda: self._find(wanted), "cannot copy effects yet", dc=source.dc)
+        found = await _answer(lambda: self._find(wanted), "effects", dc=source.dc)
         then(found or Found(source=source, offset=None))
 
     def _find(self, wanted: Wanted) -> Found:
@@ -134,8 +134,7 @@ class Sources:
         self, joined: Joined, chain_at: Callable[[int], bytes | None], then: Callable[[Forked], None]
     ) -> None:
         """Find where the own log parts from another data centre's; it is answered, whatever goes wrong."""
-        event = "cannot read a stronger side's log yet"
-        fork, offset = await _answer(lambda: self._fork(joined, chain_at), event, dc=joined.dc) or (None, 0)
+        fork, offset = await _answer(lambda: self._fork(joined, chain_at), "fork", dc=joined.dc) or (None, 0)
         then(Forked(joined=joined, fork=fork, offset=offset))
 
     def _fork(self, joined: Joined, chain_at: Callable[[int], bytes | None]) -> tuple[Point, int]:
@@ -159,10 +158,9 @@ class Sources:
         then: Callable[[Sequence[LoggedEntry]], None],
     ) -> None:
         """Find an entry of the own log in the own agreed topic, where a cut has made it void, and what follows it."""
-        event = "an entry cannot be said again yet"
-        found = await _answer(lambda: self._regain(index, chain_at), event, dc=self._dc)
+        found = await _answer(lambda: self._regain(index, chain_at), "entry", dc=self._dc)
         if not found:
-            log.error("the agreed topic lacks an entry, and its payload is not kept here", index=index)
+            log.error("entry_missing", index=index)
             await asyncio.sleep(PATIENCE_S)
         then(found or ())
 
@@ -269,14 +267,14 @@ class _Seen:
             yield record
 
 
-async def _answer(look: Callable[[], Answer], event: str, *, dc: str) -> Answer | None:
+async def _answer(look: Callable[[], Answer], wanted: str, *, dc: str) -> Answer | None:
     """What `look` finds, in a thread; None, and the reason in the log, if it fails: what is out of reach is usual."""
     try:
         return await asyncio.to_thread(look)
     except Unavailable as error:
-        log.warning(event, dc=dc, reason=str(error))
+        log.warning("topic_search_failed", dc=dc, wanted=wanted, reason=str(error))
     except Exception:
-        log.exception(event, dc=dc)
+        log.exception("topic_search_failed", dc=dc, wanted=wanted)
     return None
 
 

@@ -85,7 +85,7 @@ class Superseded:
                 try:
                     status = (await client.get(f"{url}/cluster/status")).json()
                 except (httpx.HTTPError, ValueError) as error:
-                    log.debug("a peer does not answer", peer=peer, reason=str(error))
+                    log.debug("peer_request_failed", peer=peer, reason=str(error))
                     continue
                 if (known := known_to(status, self._node)) is not None and known > self._incarnation:
                     self._end(peer, known)

@@ -147,7 +147,7 @@ class Trimming:
             if index - self._index >= self._least and is_of_this_log:
                 self._delete(index, checkpoint, kept_by)
         except QuadlogError as error:
-            log.warning("the log is not shortened now", reason=str(error))
+            log.warning("log_trim_failed", reason=str(error))
         finally:
             self._is_busy = False
 
@@ -181,7 +181,13 @@ class Trimming:
         self._promise(checkpoint)
         Admin(self._kafka).delete_before(offsets)
         self._index = index
-        log.info("shortened the log", until=index, kept_by=",".join(kept_by), **_short(offsets))
+        log.info(
+            "log_trimmed",
+            until=index,
+            kept_by=",".join(kept_by),
+            agreed=offsets[self._topics.agreed],
+            effects=offsets[self._topics.effects],
+        )
 
     def _promise(self, checkpoint: Checkpoint) -> None:
         is_there = threading.Event()
@@ -189,10 +195,6 @@ class Trimming:
         if not is_there.wait(ACKED_S):
             message = f"{self._topics.checkpoint} did not take a checkpoint within {ACKED_S:.0f} s"
             raise Unavailable(message)
-
-
-def _short(offsets: dict[str, int]) -> dict[str, int]:
-    return {topic.rpartition(".")[2]: offset for topic, offset in offsets.items()}
 
 
 def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:

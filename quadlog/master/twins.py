@@ -107,7 +107,7 @@ class Twins:
                 self._compare(post, record.value)
                 if post.incarnation < self._incarnation and post.incarnation not in self._older:
                     self._older.add(post.incarnation)
-                    log.warning("an older process posts as this master", incarnation=post.incarnation.hex())
+                    log.warning("older_incarnation_detected", incarnation=post.incarnation.hex())
 
     def hear(self, post: Post, value: bytes) -> None:
         """Any post and its bytes, from any topic: own ones come back from the own topic, and passed on by others."""

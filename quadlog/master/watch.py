@@ -192,7 +192,7 @@ class Watch:
             store, at = self._asked.get(beat.worker, ("", float("-inf")))
             if store != beat.store or now - at >= MEND_MS:
                 self._asked[beat.worker] = beat.store, now
-                log.info("asking a worker to be rebuilt", worker=beat.worker, reason=wrong.reason)
+                log.info("worker_asked_to_rebuild", worker=beat.worker, reason=wrong.reason)
                 self._hands.mend(worker, wrong)
 
     def _troubles(self, worker: Worker, now: float) -> Iterator[Trouble]:

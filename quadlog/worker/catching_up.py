@@ -89,7 +89,7 @@ class CatchingUp:
         except StoreDamaged:
             raise
         except (QuadlogError, OSError) as error:
-            log.warning("the log is heard from where the store is", reason=str(error))
+            log.warning("catch_up_failed", reason=str(error))
         finally:
             self._tidy()
             self._full.forget()
@@ -97,36 +97,37 @@ class CatchingUp:
 
     def _come_into_the_log(self) -> None:
         """Where the topics do not go back to the store only a copy helps, or a backup: that is waited for."""
-        words = "Replicating (out of sync)"
+        cause = "out_of_sync"
         while lacking := self._missing():
-            log.warning(words, reason=lacking)
+            log.warning("full_replication_started", cause=cause, reason=lacking)
             try:
                 before = self._store.applied
                 self._copy()
                 if self._store.applied == before:
                     time.sleep(AGAIN_S)  # nobody here is further yet
-                words = "Replicating (out of sync), forced"  # it was said to be one that the log goes back to
+                cause = "copy_out_of_sync"  # it was said to be one that the log goes back to
             except StoreDamaged:
                 raise
             except (QuadlogError, OSError) as error:
                 self._obstacle = f"{lacking}; {error}: {WAY_OUT}"
                 log.warning(
-                    "no copy is to be had, and there is no other way",
-                    reason=self._obstacle,
+                    "full_replication_failed",
+                    reason=f"{lacking}; {error}",
+                    what_to_do=WAY_OUT,
                     again_in_s=AGAIN_S,
                 )
                 time.sleep(AGAIN_S)
 
     def _catch_up(self, behind: int) -> None:
         choice = self._choose(behind)
-        log.info("catches up", way=choice.way, behind=behind, reason=choice.reason)
+        log.info("catch_up_started", way=choice.way, behind=behind, reason=choice.reason)
         match choice.way:
             case Way.INCREMENTAL:
                 pass
             case Way.COMPACTED:
                 self._take(behind)
             case Way.FULL:
-                log.info("Replicating (empty)" if self._is_empty else "Replicating (catch up)")
+                log.info("full_replication_started", cause="empty" if self._is_empty else "catch_up")
                 self._copy()
 
     def _choose(self, behind: int) -> Choice:
@@ -199,7 +200,7 @@ class CatchingUp:
         taken = time.monotonic()
         self._rates.keep_bundle(manifest.effects, taken - began)
         log.info(
-            "took a bundle",
+            "bundle_taken",
             first=manifest.before.index + 1,
             last=manifest.after.index,
             behind=behind,

@@ -81,7 +81,7 @@ class Copying:
             try:
                 size = size_at(beat.url)
             except QuadlogError as error:
-                log.warning("Couldn't find storage size", donor=beat.url, reason=str(error))
+                log.warning("donor_size_unknown", donor=beat.url, reason=str(error))
             return Offer(donor=beat.url, index=beat.applied.index, size=size)
         return None
 
@@ -127,7 +127,7 @@ class Copying:
                 return self._whole(donor)
             except (QuadlogError, httpx.HTTPError, OSError) as error:
                 reasons.append(f"{donor}: {error}")
-                log.warning("no copy from this worker", donor=donor, reason=str(error))
+                log.warning("copy_failed", donor=donor, reason=str(error))
         raise Unavailable(
             "no worker of this data centre gives a copy: " + ("; ".join(reasons) or "none is there")
         )

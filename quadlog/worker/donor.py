@@ -187,7 +187,7 @@ class Donor:
             raise UserError(f"this copy has {copy.label.size} bytes, and is asked for from {start} on")
         turn = self._begin(digest)
         how = wanted_in(request.headers)
-        log.info("gives a copy", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
+        log.info("copy_requested", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
         window = window_for(copy.label.size - int(start), self._window, lent_in(request.headers))
         chunks = packed(pieces_of(copy.files, start=int(start)), how, window=window)
         headers = copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE}

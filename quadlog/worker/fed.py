@@ -61,7 +61,7 @@ class Fed:
             self._ids[topic] = identity
             self._write()
         elif identity is not None and self._was_rebuilt():
-            log.warning("the data centre was rebuilt: this worker is fed again", topic=topic)
+            log.warning("data_centre_rebuilt", topic=topic)
             self.wanted = True
             self._leave()
         else:
@@ -77,7 +77,7 @@ class Fed:
         """
         if not gap.is_front:
             raise TopicLost(f"{topic} {gap}")
-        log.error("records_deleted", topic=topic, needed=gap.read, beginning=gap.begins)
+        log.error("records_deleted", topic=topic, read=gap.read, begins=gap.begins, ends=gap.ends)
         self._begin_anew()
 
     def has_hole(self, hole: Hole) -> None:

@@ -147,7 +147,7 @@ class Following:
                 backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
             case Cut() as cut:
                 self.commits.settle()
-                log.info("the log was cut", behind=cut.index, epoch=cut.epoch)
+                log.info("log_cut", behind=cut.index, epoch=cut.epoch)
                 backlog.cut(cut.index)
                 self._tenure.meet_cut(cut.epoch)
             case None:
@@ -221,7 +221,7 @@ class Following:
     def _tell_of(self, stranger: int) -> None:
         """Where that lasts somebody will wonder why nothing is applied."""
         if stranger and stranger != self._stranger:
-            log.info("an effect waits for its own entry: a cut or a rewind is to come", index=stranger)
+            log.info("effect_deferred", index=stranger)
         self._stranger = stranger
 
     def _check_signatures(self, effects: Sequence[Effect]) -> None:
@@ -244,5 +244,5 @@ def _understood(
     try:
         return hear(record, part)
     except ForeignRecord as error:
-        log.warning("passed over a record", topic=record.topic, offset=record.offset, error=str(error))
+        log.warning("record_skipped", topic=record.topic, offset=record.offset, error=str(error))
         return None

@@ -61,34 +61,35 @@ class Full:
                 raise
             self._restore(before, nobody)
             return
-        rate = self._told("took a copy", copied, before, began)
-        if rate is not None:
+        took = time.monotonic() - began
+        log.info("copy_taken", **_figures(copied, before, took))
+        if (rate := _rate(copied, took)) is not None:
             self._rates.keep(copied=rate)
 
     def _restore(self, before: Applied, nobody: Unavailable) -> None:
-        log.warning("no copy is to be had: a backup is looked for", reason=str(nobody))
+        log.warning("backup_search_started", reason=str(nobody))
         self._source, began = self._restoring, time.monotonic()
         try:
             copied = self._restoring.take(before, self._copying.forget)
         except QuadlogError as none:
             raise Unavailable(f"{nobody}; and {none}") from none
-        rate = self._told("took a backup", copied, before, began)
-        if rate is not None:
-            self._rates.keep(restored=rate)
-
-    def _told(self, event: str, copied: Copied, before: Applied, began: float) -> float | None:
-        """Say what came, and how fast: bits/s, where it was enough to tell."""
         took = time.monotonic() - began
-        log.info(
-            event,
-            index=copied.applied.index,
-            before=before.index,
-            size=copied.size,
-            took_s=round(took, 1),
-        )
-        return copied.came * 8 / took if copied.came >= _TELLING else None
+        log.info("backup_restored", **_figures(copied, before, took))
+        if (rate := _rate(copied, took)) is not None:
+            self._rates.keep(restored=rate)
 
     def forget(self) -> None:
         """What is here of a store that came in part is not needed any more."""
         self._copying.forget()
         self._restoring.forget()
+
+
+def _figures(copied: Copied, before: Applied, took: float) -> dict[str, float]:
+    """What the log tells of a store that came."""
+    index, size = copied.applied.index, copied.size
+    return {"index": index, "before": before.index, "size": size, "took_s": round(took, 1)}
+
+
+def _rate(copied: Copied, took: float) -> float | None:
+    """Bits/s, where it was enough to tell."""
+    return copied.came * 8 / took if copied.came >= _TELLING else None

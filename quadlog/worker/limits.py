@@ -140,7 +140,7 @@ class Watch:
             exceeded = self._limits.exceeded(seconds, pid, before=before, control=under_way[2])
             if exceeded and self._under_way is under_way:
                 log.error(
-                    "this worker begins anew: an update cannot be evaluated here",
+                    "evaluation_aborted",
                     index=index,
                     reason=exceeded,
                 )

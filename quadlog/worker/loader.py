@@ -97,7 +97,7 @@ class _Job:
         try:
             self.result = await self._load()
         except Exception as error:  # whatever it is, the log has to go on
-            log.exception("what a transaction loads cannot be loaded", id=self.tx_id.hex())
+            log.exception("load_failed", id=self.tx_id.hex())
             self.result = dict.fromkeys(self._wanted, Failed(f"it failed: {error!r}"))
         done()
 

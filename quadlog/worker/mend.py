@@ -81,7 +81,7 @@ class Mender:
         if self._health.mend:
             raise Unavailable(self._health.mend)
         if not self.wanted:
-            log.error("this worker empties its store and is fed again", reason=reason)
+            log.error("rebuild_started", reason=reason)
             self.wanted = True
             self._leave()
 

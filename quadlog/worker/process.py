@@ -175,7 +175,7 @@ class WorkerProcess:
             return self._server.run(app, beside=(readers.run, reads.run))
         finally:
             self._end()
-            log.info("worker stopped", served_s=round(time.monotonic() - started))
+            log.info("worker_stopped", served_s=round(time.monotonic() - started))
             self._become_anew()
 
     def _begin(self) -> None:
@@ -183,7 +183,7 @@ class WorkerProcess:
         self._tail.start(self._replica.offsets())
         self._scrubber.start()
         settings, applied = self._settings, self._store.applied
-        log.info("worker serves", id=settings.node_id, url=settings.worker_url, applied=applied.index)
+        log.info("worker_started", id=settings.node_id, url=settings.worker_url, applied=applied.index)
 
     def _end(self) -> None:
         """1. Count no more.  2. Apply no more.  3. Hear and say no more.  4. Let go of the store."""
@@ -210,7 +210,7 @@ class WorkerProcess:
         elif self._seedbed.wanted:
             self._seedbed.sow()
         elif self._fed.is_out_of_log:
-            log.warning("begins_anew", reason="records of the log are gone that this worker needs")
+            log.warning("worker_restarted", reason="out_of_log")
         else:
             return
         begin_anew()

@@ -255,7 +255,7 @@ class Readers:
                 self._store.damage.note(error)
             self._failed = f"no reading process could be started: {error or 'it ended at once, see the log'}"
             self._again_at = now().steady + AGAIN_S * 1000
-            log.warning(self._failed)
+            log.warning("reading_process_failed", reason=self._failed)
             reader = None
         finally:
             self._starting -= 1

@@ -194,7 +194,7 @@ class Reads:
 
     def _stop(self, read: Read, why: str) -> None:
         """Its process ends; whoever waits for it is told why."""
-        log.warning("a read was stopped", id=read.id, reason=why, client=read.caller.client)
+        log.warning("query_stopped", id=read.id, reason=why, client=read.caller.client)
         read.error = QueryStopped(why)
         self._drop(read)
 

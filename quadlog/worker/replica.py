@@ -232,7 +232,7 @@ class Replica:
         except BaseException as error:  # a panic of pyoxigraph's is no Exception
             if self.store.damage.note(error) or self.store.damage.reason:
                 return
-            log.exception("the worker cannot go on")
+            log.exception("worker_failed")
             self._host.failed(str(error))
 
     def _turn(self) -> bool:

@@ -60,7 +60,7 @@ class Restoring:
         try:
             usable, _ = self._look(applied)
         except QuadlogError as error:
-            log.warning("no backup is considered", reason=str(error))
+            log.warning("backup_search_failed", reason=str(error))
             return None
         for backup in usable[:1]:
             path, size = str(backup.path), backup.label.size
@@ -132,7 +132,7 @@ class Restoring:
             raise StateError(why) from error
         finally:
             coming.close()
-        log.info("the store is that of a backup", backup=str(backup.path), made=backup.made)
+        log.info("store_replaced", backup=str(backup.path), made=backup.made)
         return Copied(applied, backup.label.size, came)
 
     def _begun(self, backup: Backup) -> Coming:
@@ -148,7 +148,7 @@ class Restoring:
             if Announced.load(self._directory) == announced:
                 return Coming(self._directory, announced)
         except (QuadlogError, OSError) as error:
-            log.warning("what came of a backup before is not used", reason=str(error))
+            log.warning("partial_copy_discarded", reason=str(error))
         self.forget()
         return Coming.begin(self._directory, announced)
 
@@ -165,11 +165,13 @@ class Restoring:
             self.progress = percent, _ = min(100, 100 * coming.size // size), left
             if now >= said + SAY_S:
                 said = now
-                log.info("restores", backup=str(backup.path), percent=percent, rate=round(rate), eta_s=left)
+                log.info(
+                    "restore_progress", backup=str(backup.path), percent=percent, rate=round(rate), eta_s=left
+                )
 
 
 def _refused(path: Path, reason: str) -> str:
-    log.warning("no store from this backup", backup=str(path), reason=reason)
+    log.warning("backup_refused", backup=str(path), reason=reason)
     return f"{path.name}: {reason}"
 
 

@@ -61,7 +61,7 @@ class Returning:
         """1. Nothing is anticipated.  2. What was not applied is forgotten, what was applied undone.  3. Hear on."""
         store, backlog = self._store, self._hearing.backlog
         applied, half_made = store.applied, store.half_made
-        log.info("goes back", to=rewind.index, applied=applied.index, epoch=rewind.epoch)
+        log.info("rewind_started", to=rewind.index, applied=applied.index, epoch=rewind.epoch)
         self._tenure.retire()
         half = [effect for effect in backlog.effects() if effect.index <= half_made]
         backlog.rewind(rewind.index)
@@ -97,6 +97,6 @@ class Returning:
             self._give_up(error)
 
     def _give_up(self, error: StateError) -> None:
-        log.error("the store cannot go back: it is emptied, and fed again from the log", reason=str(error))
+        log.error("rewind_failed", reason=str(error))
         self.is_lost = True
         self._host.rebuild(f"the store cannot go back: {error}")

@@ -99,7 +99,7 @@ class Scrubber:
                 if self._stopping.is_set():
                     return
                 self._health.scrub_failure = f"what is stored could not be recounted: {error}"
-                log.warning("a scrub came to nothing", reason=str(error), again_in_s=pause)
+                log.warning("scrub_failed", reason=str(error), again_in_s=pause)
             self._ended = time.monotonic()
             self._woken.clear()  # what was doubted meanwhile was counted
 
@@ -135,9 +135,9 @@ class Scrubber:
             rewound=applied.rewound,
         )
         if found.found == found.expected:
-            log.info("scrub: all is as it was applied", index=found.index, **counted)
+            log.info("scrub_passed", index=found.index, **counted)
         else:
-            log.error("scrub: the store was changed behind its back", index=found.index, **counted)
+            log.error("scrub_mismatch_found", index=found.index, **counted)
         return found
 
     def _refuse_unread(self, why: str) -> None:

@@ -104,7 +104,7 @@ class Seedbed:
                 self._health.mend = (
                     f"it lacks the seed {signature[:16]}… that the log begins with, and waits for it"
                 )
-                log.warning("this worker lacks the seed that the log begins with", signature=signature)
+                log.warning("seed_missing", signature=signature)
         return True
 
     def _take_up(self) -> bool:
@@ -114,7 +114,7 @@ class Seedbed:
             return False
         if self.wanted is None:
             self.wanted = found[0]
-            log.info("takes up the seed that the log begins with", signature=found[0].signature)
+            log.info("seed_accepted", signature=found[0].signature)
             self._leave()
         return True
 
@@ -183,9 +183,7 @@ class Seedbed:
         assert self.wanted is not None, "a seed is wanted"
         label, place = self.wanted, self._place(self.wanted.signature)
         if label.signature not in self._received and not _is_intact(place, label):
-            log.error(
-                "the seed that was kept here is damaged: it has to come again", signature=label.signature
-            )
+            log.error("seed_damaged", signature=label.signature)
             shutil.rmtree(place)
             return
         sown = self.data_dir / _SOWN

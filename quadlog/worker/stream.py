@@ -87,7 +87,7 @@ class CopyStream:
                     reason = str(error)
                 at = coming.size if coming is not None else 0
                 failures, before = 1 if at > before else failures + 1, at
-                log.info("asks again for the rest of the copy", donor=donor, at=at, reason=reason)
+                log.info("copy_resumed", donor=donor, at=at, reason=reason)
                 time.sleep(PAUSE_S)
         finally:
             if coming is not None:
@@ -99,7 +99,7 @@ class CopyStream:
         try:
             return Coming(self._directory, announced) if announced is not None else None
         except (QuadlogError, OSError) as error:
-            log.warning("what came of a copy before is not used", reason=str(error))
+            log.warning("partial_copy_discarded", reason=str(error))
             self.forget()
             return None
 
@@ -160,7 +160,11 @@ class CopyStream:
             if now >= said + SAY_S:
                 said = now
                 log.info(
-                    "copies", donor=coming.announced.donor, percent=percent, rate=round(rate), eta_s=left
+                    "copy_progress",
+                    donor=coming.announced.donor,
+                    percent=percent,
+                    rate=round(rate),
+                    eta_s=left,
                 )
 
 

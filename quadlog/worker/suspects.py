@@ -123,7 +123,7 @@ class Suspects:
                 return True
             case reason:
                 self._store.examine()  # a damaged store is not the update's fault
-                log.error("rejected an update that ended its evaluation", index=entry.index, reason=reason)
+                log.error("update_rejected", index=entry.index, reason=reason)
                 judge.reject(entry, reason)
                 self.close()
                 return False

@@ -141,7 +141,7 @@ class Tenure:
 
     def hand_over(self, handover: Handover) -> None:
         """From here on another data centre evaluates, or this one in a new term."""
-        log.info("handover", dc=handover.dc, index=handover.index, epoch=handover.epoch)
+        log.info("handover_read", dc=handover.dc, index=handover.index, epoch=handover.epoch)
         self.retire()
         asked = self._asked
         if asked is not None and asked.order <= handover.order:
@@ -163,7 +163,7 @@ class Tenure:
         self.retire()
         self._duty = fence if fence == self._fence else None
         self._agreed_end = None
-        log.info("fence", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
+        log.info("fence_read", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
 
     def meet_cut(self, epoch: int) -> None:
         """What was decided, is on trial or loaded may be of the branch; what follows the fork is of that epoch.
@@ -210,7 +210,7 @@ class Tenure:
             try:
                 self._agreed_end = self._host.agreed_end()
             except Unavailable as error:
-                log.warning("does not evaluate yet", reason=str(error))
+                log.warning("evaluation_delayed", reason=str(error))
                 return False
         return self._hearing.agreed_offset >= self._agreed_end or self._backlog.is_full
 
@@ -252,8 +252,6 @@ class Tenure:
             if len(decided) == len(effects):
                 lines = [one.due(effect) for effect, one in zip(effects, decided, strict=True)]
                 return lines, [record for one in decided for record in one.records]
-            log.error(
-                "an effect that this worker did not decide came back as its own", first=effects[0].index
-            )
+            log.error("own_effect_unrecognized", first=effects[0].index)
             self.retire()
         return effects, []

@@ -82,7 +82,7 @@ class Voice:
         with self._lock:
             if why and self.reason == said:
                 self.reason = f"{said}: {why}"
-        log.error("nothing that is evaluated here is taken", reason=said, why=why, what_to_do=WHAT_TO_DO)
+        log.error("effects_topic_full", reason=said, why=why, what_to_do=WHAT_TO_DO)
 
     @property
     def waits(self) -> bool:
@@ -105,5 +105,5 @@ class Voice:
     def heard(self, moment: float) -> None:
         """The topic has a new record, whoever said it."""
         if self.reason and moment - self._lost_at >= HOARSE_MS:
-            log.info("the effects topic takes records again")
+            log.info("effects_topic_recovered")
             self.reason = ""

@@ -27,10 +27,8 @@ def partitions(kafka: str, names: list[str]) -> list[int]:
 
 def test_missing_topics_are_made_with_one_partition(kafka: str, names: list[str]) -> None:
     admin = Admin(kafka)
-    assert admin.ensure(names, replication=1, config={"retention.ms": "-1"}) == []
-    warnings = admin.ensure(names, replication=1, config={})
-    assert [warning.split(": ")[0] for warning in warnings] == [f"topic {name}" for name in names]
-    assert all("replication factor 1" in warning for warning in warnings)
+    assert admin.ensure(names, replication=1, config={"retention.ms": "-1"}) == {}
+    assert admin.ensure(names, replication=1, config={}) == dict.fromkeys(names, 1)
     assert partitions(kafka, names) == [1, 1, 1]
 
 
@@ -119,7 +117,7 @@ def test_topics_are_there_also_where_an_answer_was_lost(
     monkeypatch.setattr(identity, "ANSWER_S", 1.0)
     made = Admin(kafka)
     made._client = losing = Losing(made._client, times=2, is_heard=is_heard)  # type: ignore[assignment]
-    assert made.ensure(names, replication=1, config={}) == []
+    assert made.ensure(names, replication=1, config={}) == {}
     assert partitions(kafka, names) == [1, 1, 1]
     assert losing.times == (1 if is_heard else 0)
 

@@ -90,7 +90,7 @@ class Commands:
                 raise UserError(message)
         self._save(wanted)
         self._relay.set(wanted)
-        log.info("links changed", **request)
+        log.info("links_changed", **request)
 
 
 class _Asker:
@@ -113,7 +113,7 @@ class _Asker:
             elif piece and len(self._heard) < LONGEST:
                 return
         except OSError as error:
-            log.warning("an answer of the links was not taken", error=repr(error))
+            log.warning("links_answer_failed", error=repr(error))
         self._watch.close()
 
     def writable(self) -> None:

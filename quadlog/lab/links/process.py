@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> None:
     except OSError as error:
         message = f"the links cannot listen: {error}; stop what uses their ports"
         raise SetupError(message) from error
-    log.info("links serve", port=wiring.port, doors=len(wiring.doors), cuts=sorted(relay.state.cuts))
+    log.info("links_started", port=wiring.port, doors=len(wiring.doors), cuts=sorted(relay.state.cuts))
     loop.run()
 
 

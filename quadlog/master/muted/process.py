@@ -109,7 +109,7 @@ class MutedProcess:
         self._monitor.start()
         for beside in (self._look, self._ask):
             threading.Thread(target=self._keep, args=(beside,), name=beside.__name__, daemon=True).start()
-        log.info("muted master serves", id=self._settings.node_id, follows=self._settings.source)
+        log.info("muted_master_started", id=self._settings.node_id, follows=self._settings.source)
         try:
             return self._server.run(make_app(self._keeper, self._settings))
         finally:
@@ -159,7 +159,7 @@ class MutedProcess:
         try:
             what()
         except Exception as error:
-            log.exception("a muted master cannot go on")
+            log.exception("muted_master_failed")
             self._server.fail(f"{type(error).__name__}: {error}")
 
     def _look(self) -> None:

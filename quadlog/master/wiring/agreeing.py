@@ -60,7 +60,7 @@ def twins_of(world: World) -> Twins:
             try:
                 twins.look(records_between(kafka, topic, start, end))
             except Unavailable as error:
-                log.warning("cannot see who else posts here", reason=str(error))
+                log.warning("duplicate_check_failed", reason=str(error))
 
         world.server.call_soon(lambda: asyncio.to_thread(look))
 
