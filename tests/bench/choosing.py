@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 CLOSE: Final = 1.1
 """Two ways that differ by less are as fast: so much lies between two runs of the same."""
-_SAYS: Final = re.compile(r"catches up\"? .*?way=(\w+)")
-_DONE: Final = {"compacted": "took a bundle", "full": "took a copy"}
+_SAYS: Final = re.compile(r"catch_up_started\b.*?way=(\w+)")
+_DONE: Final = {"compacted": "bundle_taken", "full": "copy_taken"}
 """What a worker says that went that way."""
 
 

@@ -186,7 +186,7 @@ def copy(kafka: str, directory: Path, how: str, donor: int) -> tuple[float, floa
     ):
         await_applied(url)
         took, cpu = time.monotonic() - began, cpu_of(donor) - used + cpu_of(pid)
-    if "took a copy" not in (log := (directory / "log").read_text()):
+    if "copy_taken" not in (log := (directory / "log").read_text()):
         sys.exit(log)
     return took, cpu
 
@@ -234,10 +234,10 @@ def losing(
             relay.set(lambda state: state.heal("dc1", "dc2"))
             await_applied(url)
         took = time.monotonic() - began
-    if "took a copy" not in (said := (directory / "log").read_text()):
+    if "copy_taken" not in (said := (directory / "log").read_text()):
         sys.exit(said)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", given + log.read_text())
-    return took, [int(start) for start in re.findall(r"gives a copy.* start=(\d+)", plain)]
+    return took, [int(start) for start in re.findall(r"copy_requested.* start=(\d+)", plain)]
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ def test_it_is_logged_when_it_begins_and_when_it_ends() -> None:
         alarms.set([hung], 4_000)
         alarms.set([dead, hung], 5_000)
     assert [(one["event"], one["alarm"], one["worker"]) for one in logs] == [
-        ("alarm", "worker-dead", "a"),
-        ("alarm", "worker-hung", "b"),
-        ("alarm ended", "worker-dead", "a"),
-        ("alarm", "worker-dead", "a"),
+        ("alarm_raised", "worker-dead", "a"),
+        ("alarm_raised", "worker-hung", "b"),
+        ("alarm_ended", "worker-dead", "a"),
+        ("alarm_raised", "worker-dead", "a"),
     ]
     assert [a.since for a in alarms.all()] == [2_000, 5_000]
 

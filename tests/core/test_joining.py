@@ -211,7 +211,7 @@ def test_what_another_program_wrote_is_passed_over(key: bytes, value: bytes) -> 
     with capture_logs() as logs:
         found = fork_of(records, Point(6, OWN[5].chain), lambda index: OWN[index - 1].chain)
     assert found == (Point(3, OWN[2].chain), 3)
-    assert [line["event"] for line in logs] == ["passed over a record"]
+    assert [line["event"] for line in logs] == ["record_skipped"]
 
 
 def test_in_a_topic_that_was_made_anew_the_fork_is_looked_for_again() -> None:

@@ -78,11 +78,11 @@ def test_a_backup_replaces_all_stores_that_are_lost(tmp_path: Path) -> None:
         damage(newer)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lab.start, (one, other)))
-        taken = [worker for worker in (one, other) if logged(cluster, "took a backup", worker)]
+        taken = [worker for worker in (one, other) if logged(cluster, "backup_restored", worker)]
         assert taken
         for worker in taken:
-            assert logged(cluster, "it is damaged", worker) >= 1
-            assert logged(cluster, f"index={older.applied.index}", worker) >= 1
+            assert logged(cluster, "backup_refused", worker, backup=str(newer.path)) >= 1
+            assert logged(cluster, "backup_restored", worker, index=older.applied.index) == 1
         check_one_state(cluster)
         assert cluster.update("INSERT DATA { <urn:no> <urn:p> 1 }").status_code == 409
 
@@ -110,6 +110,6 @@ def test_a_worker_waits_for_a_backup_of_use(tmp_path: Path) -> None:
         until(lambda: said in (told_of(cluster, one)["catching_up"] or {}).get("obstacle", ""))
         lab.start(other)
         starting.join()
-        assert logged(cluster, "took a copy", one) == 1
+        assert logged(cluster, "copy_taken", one) == 1
         check_one_state(cluster)
         assert counted(cluster.workers[one], "?s <urn:p> ?o") == 11

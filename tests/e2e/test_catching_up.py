@@ -8,7 +8,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from tests.support.clusters.away import delete_records, one_goes_away, told_of
 from tests.support.clusters.cluster import HTTP, Cluster, ask, counted, evaluating, recount, until
 from tests.support.clusters.controls import delete, listed, put
 from tests.support.clusters.many import update_all
+from tests.support.clusters.trouble import logged
 from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ AWAY = 200
 """Updates while it is away."""
 
 
-TAKEN = {"incremental": "worker serves", "compacted": "took a bundle", "full": "took a copy"}
+TAKEN = {"incremental": "worker_started", "compacted": "bundle_taken", "full": "copy_taken"}
 HUNG_S = 3.0
 """After which a worker that says nothing and does not answer is told to hang: `worker-timeout`, and a knock."""
 UPDATES_S, READS_S = 20, 10
@@ -41,19 +41,6 @@ SERVED_S = 2.0
 """And for so long after the worker is back."""
 
 
-@dataclass
-class Watched(Cluster):
-    """A lab that several tests have in common, one after the other."""
-
-    ends: dict[str, int] = field(default_factory=dict[str, int])
-    """Of each log, where it ended when the test began."""
-
-    def logged(self, what: str, who: str = "dc1-m1") -> int:
-        """How often a log says it since then."""
-        log = self.lab.directory / "logs" / f"{who}.log"
-        return log.read_bytes()[self.ends[who] :].decode().count(what)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """One data centre."""
@@ -62,9 +49,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 
 
 @pytest.fixture
-def trio(running: RunningLab) -> Watched:
+def trio(running: RunningLab) -> Cluster:
     """Three workers that are there, right, and equal."""
-    cluster = Watched(running)
+    cluster = Cluster(running)
     assert set(running.states().values()) == {"running"}
     until(lambda: no_worker_alarms(cluster))
     cluster.wait_until_equal()
@@ -72,7 +59,7 @@ def trio(running: RunningLab) -> Watched:
     if "one" in listed(cluster):
         assert delete(cluster, "one").status_code == 204
     cluster.wait_until_equal()
-    cluster.ends = {log.stem: log.stat().st_size for log in (running.directory / "logs").glob("*.log")}
+    cluster.log_ends = {log.stem: log.stat().st_size for log in (running.directory / "logs").glob("*.log")}
     return cluster
 
 
@@ -125,15 +112,15 @@ def served(cluster: Cluster, *, times: float = 1) -> Iterator[list[float]]:
 # Those that need the log from its beginning come first.
 
 
-def test_the_faster_way_is_a_copy(trio: Watched) -> None:
+def test_the_faster_way_is_a_copy(trio: Cluster) -> None:
     """To a worker that took ten seconds for an effect the last time; and once more when it has lost its store."""
     away = one_goes_away(trio)
     data = trio.lab.directory / "nodes" / away / "data"
-    for words in ("Replicating (catch up)", "Replicating (empty)"):
-        trio.update(f'INSERT DATA {{ <urn:s> <urn:p> "{words}" }}')
+    for cause in ("catch_up", "empty"):
+        trio.update(f'INSERT DATA {{ <urn:s> <urn:p> "{cause}" }}')
         (data / "rates.json").write_text('{"incremental": 0.1}')
         trio.lab.start(away, QUADLOG_MIN_TIME_TO_CONSIDER_FULL_REPLICATION="5")
-        assert trio.logged(words, away) == 1
+        assert logged(trio, "full_replication_started", away, cause=cause) == 1
         trio.wait_until_equal()
         trio.lab.kill(away)
         shutil.rmtree(data / "quads")
@@ -144,29 +131,29 @@ def test_the_faster_way_is_a_copy(trio: Watched) -> None:
     ("way", "times"),
     [("incremental", 1), *(pytest.param(way, MUCH, marks=pytest.mark.soak) for way in TAKEN)],
 )
-def test_clients_notice_nothing(trio: Watched, way: str, times: float) -> None:
+def test_clients_notice_nothing(trio: Cluster, way: str, times: float) -> None:
     away = one_goes_away(trio)
     update_all(trio, (set_one(number) for number in range(AWAY)))
     with served(trio, times=times):
         trio.lab.start(away, QUADLOG_CATCH_UP=way)
         time.sleep(SERVED_S)
-    assert trio.logged(f"way={way}", away) == 1
-    assert trio.logged(TAKEN[way], away)
+    assert logged(trio, "catch_up_started", away, way=way) == 1
+    assert logged(trio, TAKEN[way], away)
     trio.wait_until_equal()
     assert len({recount(url)[0] for url in trio.workers.values()}) == 1
 
 
-def test_where_none_can_be_made_the_log_is_heard(trio: Watched) -> None:
+def test_where_none_can_be_made_the_log_is_heard(trio: Cluster) -> None:
     """No Spark at that address: the worker says so, and catches up effect by effect."""
     away = one_goes_away(trio)
     trio.update("INSERT DATA { <urn:s> <urn:p> 1 }")
     trio.lab.start(away, QUADLOG_CATCH_UP="compacted", QUADLOG_SPARK_MASTER="nonsense")
-    assert trio.logged("the log is heard from where the store is", away) == 1
+    assert logged(trio, "catch_up_failed", away) == 1
     trio.wait_until_equal()
 
 
 @pytest.mark.long("a run of Spark")
-def test_a_worker_that_was_away_takes_a_bundle(trio: Watched) -> None:
+def test_a_worker_that_was_away_takes_a_bundle(trio: Cluster) -> None:
     """Quads, graphs, a control and a rejected entry; it can evaluate afterwards, and holds the control then."""
     away = one_goes_away(trio)
     assert put(trio, "one", "ASK { FILTER NOT EXISTS { <urn:no> ?p ?o } }").status_code < 300
@@ -175,7 +162,7 @@ def test_a_worker_that_was_away_takes_a_bundle(trio: Watched) -> None:
     trio.update("DROP GRAPH <urn:g> ; CREATE GRAPH <urn:empty>")
     with served(trio):
         trio.lab.start(away, QUADLOG_CATCH_UP="compacted")
-    assert trio.logged("took a bundle", away) == 1
+    assert logged(trio, "bundle_taken", away) == 1
     trio.wait_until_equal()
     signatures = {recount(url)[0] for url in trio.workers.values()}
     assert len(signatures) == 1
@@ -194,7 +181,7 @@ def start_all(cluster: Cluster, workers: Sequence[str]) -> None:
         list(pool.map(cluster.lab.start, workers))
 
 
-def test_a_worker_that_the_log_does_not_go_back_to_is_copied(trio: Watched) -> None:
+def test_a_worker_that_the_log_does_not_go_back_to_is_copied(trio: Cluster) -> None:
     """And one without a store, too; both go on, with the control that was set."""
     lab = trio.lab
     assert put(trio, "one", "ASK { FILTER NOT EXISTS { <urn:no> ?p ?o } }").status_code < 300
@@ -211,8 +198,8 @@ def test_a_worker_that_the_log_does_not_go_back_to_is_copied(trio: Watched) -> N
     with served(trio):
         for worker in (away, lost):
             lab.start(worker)
-            assert trio.logged("Replicating (out of sync)", worker) == 1
-            assert trio.logged("took a copy", worker) == 1
+            assert logged(trio, "full_replication_started", worker, cause="out_of_sync") == 1
+            assert logged(trio, "copy_taken", worker) == 1
     trio.wait_until_equal()
     assert len({recount(url)[0] for url in trio.workers.values()}) == 1
     for worker in (away, lost):
@@ -220,7 +207,7 @@ def test_a_worker_that_the_log_does_not_go_back_to_is_copied(trio: Watched) -> N
         assert [control["name"] for control in found] == ["one"]
 
 
-def test_a_worker_that_is_wrong_is_rebuilt_by_a_copy(trio: Watched) -> None:
+def test_a_worker_that_is_wrong_is_rebuilt_by_a_copy(trio: Cluster) -> None:
     """Where the log has no beginning any more: a quad was changed behind its back, and its scrub finds that."""
     lab, wrong = trio.lab, one_goes_away(trio)
     lab.start(wrong)
@@ -233,16 +220,17 @@ def test_a_worker_that_is_wrong_is_rebuilt_by_a_copy(trio: Watched) -> None:
     files.flush()
     del files
     lab.start(wrong, QUADLOG_SCRUB_PERIOD="1", QUADLOG_SCRUB_SHARE="1")
-    until(lambda: trio.logged("took a copy", wrong), 30)
+    until(lambda: logged(trio, "copy_taken", wrong), 30)
     until(lambda: no_worker_alarms(trio), 30)
     assert trio.update("INSERT DATA { <urn:s> <urn:q> 20 }").status_code == 204
     trio.wait_until_equal()
     assert len({recount(url)[0] for url in trio.workers.values()}) == 1
-    assert trio.logged("worker-damaged") == 2
+    for event in ("alarm_raised", "alarm_ended"):
+        assert logged(trio, event, alarm="worker-damaged") == 1
 
 
 @pytest.mark.long("a worker waits between its questions")
-def test_where_nobody_can_give_a_copy_it_waits(trio: Watched) -> None:
+def test_where_nobody_can_give_a_copy_it_waits(trio: Cluster) -> None:
     """No worker that has the log is there: the other one says so, waits for them, and has it afterwards."""
     lab = trio.lab
     away = one_goes_away(trio)
@@ -256,7 +244,7 @@ def test_where_nobody_can_give_a_copy_it_waits(trio: Watched) -> None:
         lab.kill(worker, "KILL" if worker == evaluator else "TERM")
     starting = threading.Thread(target=lab.start, args=(away,))
     starting.start()
-    until(lambda: trio.logged("no worker of this data centre gives a copy", away))
+    until(lambda: logged(trio, "full_replication_failed", away))
     until(lambda: "none is there" in (told_of(trio, away)["catching_up"] or {}).get("obstacle", ""))
     assert told_of(trio, away)["state"] == "catching up"
     answer = HTTP.get(f"{trio.workers[away]}/status")
@@ -265,6 +253,6 @@ def test_where_nobody_can_give_a_copy_it_waits(trio: Watched) -> None:
     assert {alarm["worker"] for alarm in trio.status()["alarms"] if alarm["name"] == "worker-hung"} == set()
     start_all(trio, others)
     starting.join()
-    assert trio.logged("took a copy", away) == 1
+    assert logged(trio, "copy_taken", away) == 1
     assert trio.update("INSERT DATA { <urn:s> <urn:p> 2 }").status_code == 204
     trio.wait_until_equal()

@@ -122,13 +122,13 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
                 assert percent() < at + 5, "nothing comes through"
                 assert cluster.update("INSERT DATA { <urn:s> <urn:q> 1 }").status_code == 204
                 relay.set(lambda state: state.heal("dc1", "dc2"))
-                until(lambda: logged(cluster, "took a copy", away), 90)
+                until(lambda: logged(cluster, "copy_taken", away), 90)
                 until(lambda: not again.is_alive(), 60)  # another server takes the door over
                 print(f"in service {time.monotonic() - began:.1f} s after it was begun")
                 cluster.wait_until_equal()
                 assert len({recount(url)[0] for url in cluster.workers.values()}) == 1
         said = re.sub(r"\x1b\[[0-9;]*m", "", (tmp_path / "log").read_text())
-        starts = [int(found) for found in re.findall(r"gives a copy.* start=(\d+)", said)]
+        starts = [int(found) for found in re.findall(r"copy_requested.* start=(\d+)", said)]
         print(f"asked for from {starts}")
         assert starts[0] == 0
         assert len(starts) >= 3

@@ -49,7 +49,7 @@ def test_a_follower_dies_within_its_commits(lab: Cluster, hits: int) -> None:
     until(lambda: len(lab.status()["workers"]) == len(lab.workers))  # reads need the other one
     lab.lab.kill(VICTIM, "KILL")
     with reads_served(lab):
-        while kills - logged(lab, "the end came before the death", VICTIM) < hits:
+        while kills - logged(lab, "failpoint_section_completed", VICTIM) < hits:
             kills += 1
             with suppress(SetupError):  # it may die of what it has to apply before it is ready
                 lab.lab.start(VICTIM, QUADLOG_FAILPOINT="within-apply")

@@ -138,7 +138,7 @@ def test_it_goes_back_with_whom_it_follows(lab: Cluster) -> None:
         headers={"Accept": "text/csv"},
     )
     assert sorted(found.text.split()[1:]) == sorted(one.strip("<>") for one in lone)
-    assert logged(lab, "a rewind", "dc3-w1") + logged(lab, "the log was cut", "dc3-w1") >= 1
+    assert logged(lab, "rewind_started", "dc3-w1") + logged(lab, "log_cut", "dc3-w1") >= 1
     assert worker["applied_chain"] != alone
 
 

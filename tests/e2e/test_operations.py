@@ -57,7 +57,7 @@ def test_everything_is_restarted_under_load_and_workers_are_fed_from_the_beginni
     assert end.amiss == Amiss()
     assert set(lab.states().values()) == {"running"}
     for node in lab.states():
-        assert not logged(cluster, "this process has to stop", node), node
+        assert not logged(cluster, "process_failed", node), node
 
 
 @pytest.mark.parametrize("times", [30])

@@ -14,7 +14,7 @@ from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.rebuilding import nodes_of, rebuild
-from tests.support.clusters.trouble import logged
+from tests.support.clusters.trouble import printed
 from tests.support.labs import RunningLab, running_lab
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_a_data_centre_that_lost_its_kafka(cluster: Cluster, dc: str, keeps_disk
     """Nobody there starts until it is rebuilt; then all is one again, without a word to anybody elsewhere."""
     lab, master, worker = cluster.lab, f"{dc}-m1", f"{dc}-w1"
     [(epoch, _)] = set(views(cluster))
-    gone = logged(cluster, "is gone. Have that Kafka back", worker)
+    gone = printed(cluster, "is gone. Have that Kafka back", worker)
     with appending(cluster) as appends:
         began = time.monotonic()
         until(lambda: all(appends.told(number, began) >= 3 for number in range(3)))
@@ -80,7 +80,7 @@ def test_a_data_centre_that_lost_its_kafka(cluster: Cluster, dc: str, keeps_disk
             lab.start(master)
         lab.start(worker)
         until(lambda: lab.states()[worker] == "exited(1)", GONE_S)
-        assert logged(cluster, "is gone. Have that Kafka back", worker) > gone
+        assert printed(cluster, "is gone. Have that Kafka back", worker) > gone
         if not keeps_disk:
             shutil.rmtree(lab.directory / "nodes" / master / "data" / "rocksdb")
         code, said = rebuild(lab, dc)

@@ -88,8 +88,8 @@ def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
     with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=environment) as lab:
         cluster = Cluster(lab)
         until(lambda: one_view(cluster, members=2))
-        gave_way, alone = "gave way to a stronger side's log", "goes back by itself"
-        before = [logged(cluster, text) for text in (gave_way, alone)]
+        gave_way, alone = "log_adopted", "rewind_written"
+        before = [logged(cluster, event) for event in (gave_way, alone)]
         with appending(cluster) as appends:
             cluster.cut("dc1", "dc2")
             until(lambda: all(len(members) == 1 for _, members in views(cluster)), 2 * LAG_S + 5)
@@ -102,7 +102,7 @@ def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
             died = time.monotonic()
             until(lambda: appends.told(0, died + LAG_S / 2) >= 3, LAG_S + 10)
             print(f"dc1 goes on {time.monotonic() - died:.1f} s after it lost whom it followed")
-            assert [logged(cluster, text) for text in (gave_way, alone)] == [count + 1 for count in before]
+            assert [logged(cluster, event) for event in (gave_way, alone)] == [count + 1 for count in before]
             lab.start("dc2-m1")
             end = ending(cluster, appends, time.monotonic())
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
@@ -149,7 +149,7 @@ def chosen(cluster: Cluster, *, evaluates: bool) -> str:
 
 def test_a_master_that_stood_still(cluster: Cluster) -> None:
     """The others go on without it; it goes on with them, and never alone."""
-    before = logged(cluster, "a view has the duty", "dc3-m1")
+    before = logged(cluster, "duty_assigned", "dc3-m1")
     with appending(cluster) as appends:
         cluster.lab.kill("dc3-m1", "STOP")
         until(lambda: len(cluster.status(0)["view"]["members"]) == 2, 2 * LAG_S + 5)
@@ -157,7 +157,7 @@ def test_a_master_that_stood_still(cluster: Cluster) -> None:
         until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
         cluster.lab.kill("dc3-m1", "CONT")
         end = ending(cluster, appends, time.monotonic())
-        assert logged(cluster, "a view has the duty", "dc3-m1") == before + 1
+        assert logged(cluster, "duty_assigned", "dc3-m1") == before + 1
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
     assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
@@ -169,7 +169,7 @@ def test_one_data_centre_is_cut_off(cluster: Cluster, evaluates: bool) -> None: 
     dc = chosen(cluster, evaluates=evaluates)
     others = [name for name in DCS if name != dc]
     numbers = {name: number for number, name in enumerate(DCS)}
-    before = {other: logged(cluster, "a view has the duty", f"{other}-m1") for other in others}
+    before = {other: logged(cluster, "duty_assigned", f"{other}-m1") for other in others}
     with appending(cluster) as appends, strictly(appends, numbers[dc]) as reads:
         for other in others:
             cluster.cut(dc, other)
@@ -177,9 +177,7 @@ def test_one_data_centre_is_cut_off(cluster: Cluster, evaluates: bool) -> None: 
         until(lambda: len(views(cluster)[numbers[dc]][1]) == 1, 2 * LAG_S + 5)
         until(lambda: len(views(cluster)[numbers[others[0]]][1]) == 2, 2 * LAG_S + 5)
         apart = time.monotonic()
-        installed = {
-            logged(cluster, "a view has the duty", f"{other}-m1") - before[other] for other in others
-        }
+        installed = {logged(cluster, "duty_assigned", f"{other}-m1") - before[other] for other in others}
         print(f"two views after {apart - cut:.1f} s: {views(cluster)}")
         until(lambda: all(appends.told(number, apart) >= 3 for number in numbers.values()), 20)
         time.sleep(max(0.0, 2 * LAG_S - (time.monotonic() - cut)))

@@ -72,7 +72,7 @@ def test_what_another_program_wrote_does_not_keep_a_master_from_starting(setting
         master = MasterProcess(settings)
         master.server.leave()
         assert master.run() == 0
-    told = [line["topic"] for line in logs if line["event"] == "passed over a record"]
+    told = [line["topic"] for line in logs if line["event"] == "record_skipped"]
     assert (told.count(topics.agreed), told.count(topics.rounds)) == (1, 0), (
         "whose key is not its own it does not read"
     )

@@ -25,7 +25,7 @@ def test_the_rate_is_that_of_the_whole_start(kafka: str, tmp_path: Path) -> None
     make_topics(kafka, topics)
     produce_log(kafka, topics, log_of(EFFECTS, EFFECTS // 10))
     with running(kafka, tmp_path.name, tmp_path / "worker", catch_up="incremental") as (url, _):
-        while "worker serves" not in (tmp_path / "worker" / "log").read_text():
+        while "worker_started" not in (tmp_path / "worker" / "log").read_text():
             time.sleep(0.01)
         began = time.monotonic()
         while not has_applied(url, EFFECTS):

@@ -71,7 +71,7 @@ class Shelf:
                 found: Copied | str = self.restoring.take(applied, self.make_room)
             except Unavailable as error:
                 found = str(error)
-        refused = [one for one in said if one["event"] == "no store from this backup"]
+        refused = [one for one in said if one["event"] == "backup_refused"]
         return found, {Path(one["backup"]).name: str(one["reason"]) for one in refused}
 
     def check(self, backup: Backup) -> None:

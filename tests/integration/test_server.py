@@ -64,7 +64,9 @@ def test_what_fails_on_the_loop_is_told_and_ends_nothing() -> None:
     with capture_logs() as logs:
         assert server.run(None) == 0
     assert done == ["served on"]
-    assert [repr(line["exc_info"]) for line in logs] == ["KeyError('of nobody')"]
+    assert [(line["event"], repr(line["exc_info"])) for line in logs] == [
+        ("scheduled_task_failed", "KeyError('of nobody')")
+    ]
 
 
 @pytest.fixture

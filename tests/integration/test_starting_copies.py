@@ -1,4 +1,4 @@
-"""A worker that starts takes a copy where it has to, or where that is faster, and says so in the documented words."""
+"""A worker that starts takes a copy where it has to, or where that is faster, and logs which."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -30,7 +30,7 @@ from quadlog.worker.restoring import Restoring
 from tests.support.workers.copies import FED, Taker, filled, given_by, giving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
     from pathlib import Path
 
     from quadlog.applied import Applied
@@ -68,7 +68,12 @@ class Starting:
             ).run()
         index = store.applied.index
         store.close()
-        return index, [str(one["event"]) for one in said if one["event"] != "gives a copy"]
+        return index, [_named(one) for one in said if one["event"] != "copy_requested"]
+
+
+def _named(one: MutableMapping[str, Any]) -> str:
+    """An event, with the field that tells why a whole store is taken."""
+    return f"{one['event']}: {one['cause']}" if "cause" in one else str(one["event"])
 
 
 def _refused(_: CatchingUp) -> None:
@@ -83,7 +88,8 @@ def starting(taker: Taker, monkeypatch: pytest.MonkeyPatch) -> Starting:
 
 
 HURRIED = {"min_time_to_consider_full_replication": 0.0, "full_replication_time_factor": 1.0}
-HEARD = "the log is heard from where the store is"
+HEARD = "catch_up_failed"
+OUT = "full_replication_started: out_of_sync"
 
 
 def test_the_chooser_takes_a_copy_where_that_is_faster(
@@ -92,10 +98,13 @@ def test_the_chooser_takes_a_copy_where_that_is_faster(
     store = filled(tmp_path / "store", 500)
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
-        assert starting.run() == (3, ["catches up"]), "40 s are not above 600"
+        assert starting.run() == (3, ["catch_up_started"]), "40 s are not above 600"
         slow = HURRIED | {"net_speed_bits_per_sec": 1.0}
-        assert starting.run(**slow) == (3, ["catches up", HEARD]), "a bundle, which nobody makes here"
-        assert starting.run(**HURRIED) == (7, ["catches up", "Replicating (catch up)", "took a copy"])
+        assert starting.run(**slow) == (3, ["catch_up_started", HEARD]), "a bundle, which nobody makes here"
+        assert starting.run(**HURRIED) == (
+            7,
+            ["catch_up_started", "full_replication_started: catch_up", "copy_taken"],
+        )
         assert starting.run(**HURRIED) == (7, []), "nothing is missing"
         assert (giver.made, giver.asked) == (1, [0])
 
@@ -106,10 +115,10 @@ def test_who_has_nothing_takes_a_copy_at_once(
     store = filled(tmp_path / "store", 500)
     shutil.rmtree(starting.taker.directory / QUADS)
     given_by(monkeypatch)
-    assert starting.run() == (0, ["catches up"]), "nobody has anything"
+    assert starting.run() == (0, ["catch_up_started"]), "nobody has anything"
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
-        assert starting.run() == (7, ["catches up", "Replicating (empty)", "took a copy"])
+        assert starting.run() == (7, ["catch_up_started", "full_replication_started: empty", "copy_taken"])
 
 
 def test_a_size_that_nobody_knows(
@@ -118,7 +127,7 @@ def test_a_size_that_nobody_knows(
     store = filled(tmp_path / "store", 500)
     with giving(store, tmp_path / "out", offers=False) as giver:
         given_by(monkeypatch, giver.url)
-        assert starting.run(**HURRIED) == (3, ["Couldn't find storage size", "catches up", HEARD])
+        assert starting.run(**HURRIED) == (3, ["donor_size_unknown", "catch_up_started", HEARD])
 
 
 def test_out_of_the_log(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +136,8 @@ def test_out_of_the_log(starting: Starting, tmp_path: Path, monkeypatch: pytest.
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
         starting.beginnings = [100, 100]
-        out, took = "Replicating (out of sync)", "took a copy"
-        assert starting.run() == (7, [out, took, f"{out}, forced", took])
+        again, took = "full_replication_started: copy_out_of_sync", "copy_taken"
+        assert starting.run() == (7, [OUT, took, again, took])
 
 
 def test_a_store_before_a_hole_in_a_topic_is_copied_over_it(
@@ -139,7 +148,7 @@ def test_a_store_before_a_hole_in_a_topic_is_copied_over_it(
     store = filled(tmp_path / "store", 500)
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
-        assert starting.run() == (7, ["Replicating (out of sync)", "took a copy"])
+        assert starting.run() == (7, [OUT, "copy_taken"])
     assert starting.run() == (7, [])
 
 
@@ -207,8 +216,8 @@ def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: 
     assert 10_000 < rates.copied < 1_000_000
 
 
-LOOKED = "no copy is to be had: a backup is looked for"
-IS_THAT = "the store is that of a backup"
+LOOKED = "backup_search_started"
+IS_THAT = "store_replaced"
 
 
 @pytest.fixture
@@ -229,7 +238,7 @@ def test_where_no_donor_is_a_backup_is_taken(
     monkeypatch.setattr(stream, "TRIES", 1)
     starting.beginnings = [100]
     events = [out, *_, took] = starting.run(backups=backups)[1]
-    assert (out, took) == ("Replicating (out of sync)", "took a backup")
+    assert (out, took) == (OUT, "backup_restored")
     assert LOOKED in events
     assert IS_THAT in events
     [look] = starting.looks
@@ -254,7 +263,7 @@ def test_what_a_donor_began_makes_room_for_a_backup(
         giver.cut_after = [40_000, 0, 0]
         starting.beginnings = [100]
         index, said = starting.run(backups=backups)
-    assert (index, said[-1]) == (7, "took a backup")
+    assert (index, said[-1]) == (7, "backup_restored")
     assert giver.asked[0] == 0
 
 
@@ -265,7 +274,7 @@ def test_a_donor_goes_before_a_backup(
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
         starting.beginnings = [100]
-        assert starting.run(backups=backups) == (9, ["Replicating (out of sync)", "took a copy"])
+        assert starting.run(backups=backups) == (9, [OUT, "copy_taken"])
 
 
 def test_where_there_is_neither_both_reasons_are_told(
@@ -295,7 +304,7 @@ def test_the_chooser_reckons_with_a_backup_and_what_came_behind_it(
     patient = hurried | {"full_replication_time_factor": 2.5}
     assert starting.run(**patient)[0] == 3, "70 s, and 30 behind the backup"
     index, said = starting.run(**hurried)
-    assert (index, said[1:3]) == (7, ["Replicating (catch up)", LOOKED])
+    assert (index, said[1:3]) == (7, ["full_replication_started: catch_up", LOOKED])
     assert RatesFile(rates).read().restored not in {0.0, SPEED}
     assert RatesFile(rates).read().copied == SPEED
 
@@ -306,7 +315,10 @@ def test_who_has_nothing_takes_a_backup_at_once(
     given_by(monkeypatch)
     shutil.rmtree(starting.taker.directory / QUADS)
     index, said = starting.run(backups=backups)
-    assert (index, said) == (7, ["catches up", "Replicating (empty)", LOOKED, IS_THAT, "took a backup"])
+    assert (index, said) == (
+        7,
+        ["catch_up_started", "full_replication_started: empty", LOOKED, IS_THAT, "backup_restored"],
+    )
 
 
 def test_whether_a_rebuilt_worker_would_be_given_a_store(

@@ -349,7 +349,7 @@ def test_the_two_newest_backups_are_waited_for_up_to_the_hard_limit(
         shortening.tend(0.0)
         shortening.tend(1000.0)
     assert shortening.beginnings == (300, 300)
-    assert [one["kept_by"] for one in said if one["event"] == "shortened the log"] == ["the newest backups"]
+    assert [one["kept_by"] for one in said if one["event"] == "log_trimmed"] == ["the newest backups"]
     shortening.trimming = shortening.made(LogLimits(size=300, hard_size=350), kept)
     shortening.tend(2000.0)
     shortening.tend(3000.0)

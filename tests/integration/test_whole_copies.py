@@ -102,7 +102,7 @@ def test_what_is_wanted_comes_or_nothing_is_compressed(
     with giving(store, tmp_path / "out") as giver, capture_logs() as said:
         given_by(monkeypatch, giver.url)
         check(taker, store, Copying(settings, Topics("main", "dc1")).fetch(3))
-    [given] = [one for one in said if one["event"] == "gives a copy"]
+    [given] = [one for one in said if one["event"] == "copy_requested"]
     assert given["how"] == (how if how != "brotli" else "none")
 
 

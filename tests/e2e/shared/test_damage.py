@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.clusters.cluster import HTTP, Cluster, applied_at, index_of, name, recount, until
+from tests.support.clusters.trouble import logged, printed
 from tests.support.workers.damaged import harm_blocks, tables, zero
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ def check_that_it_has_another_one(cluster: Cluster, worker: str, before: dict[st
     after = HTTP.get(f"{cluster.workers[worker]}/status").json()
     assert after["store"] != before["store"]
     assert recount(cluster.workers[worker])[0] == after["signature"]
-    log = (cluster.lab.directory / "logs" / f"{worker}.log").read_text()
-    assert "store_set_aside" in log
-    assert "Traceback" not in log
+    assert logged(cluster, "store_set_aside", worker, directory=str(directory)) == 1
+    assert not printed(cluster, "Traceback", worker)
     removed(cluster, worker)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +37,8 @@ class Cluster:
     """A running lab, as its clients see it."""
 
     lab: RunningLab
+    log_ends: dict[str, int] = field(default_factory=dict[str, int])
+    """Of each log, behind how many bytes `logged` begins to count; unset: at its beginning."""
 
     @property
     def masters(self) -> list[str]:

@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from structlog.processors import LogfmtRenderer
 
 from tests.support.clusters.cluster import PATIENCE_S, Cluster, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+RENDERED = LogfmtRenderer(bool_as_flag=False)
+"""Fields, as `quadlog.logs` has them in a line."""
 TOLD_S = 5.0
 """Within which trouble has to be told."""
 
@@ -70,6 +73,15 @@ def reads_served(cluster: Cluster) -> Iterator[None]:
     assert count > 5
 
 
-def logged(cluster: Cluster, what: str, who: str = "dc1-m1") -> int:
-    """How often a log says it."""
-    return (cluster.lab.directory / "logs" / f"{who}.log").read_text().count(what)
+def logged(cluster: Cluster, event: str, who: str = "dc1-m1", **fields: object) -> int:
+    """How often a log has an event, with these fields among others."""
+    tokens = [f" {RENDERED(None, '', {key: value})} " for key, value in {"event": event, **fields}.items()]
+    log = (
+        (cluster.lab.directory / "logs" / f"{who}.log").read_bytes()[cluster.log_ends.get(who, 0) :].decode()
+    )
+    return sum(all(token in f"{line} " for token in tokens) for line in log.splitlines())
+
+
+def printed(cluster: Cluster, text: str, who: str) -> int:
+    """How often a log has a part of an error's text: of one that a process ends with, as an operator reads it."""
+    return (cluster.lab.directory / "logs" / f"{who}.log").read_text().count(text)
