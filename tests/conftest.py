@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from quadlog.kafka.ports import PORTS, bounds
 from tests.support.labs import BROKERS, running_broker
@@ -52,7 +51,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole clusters and what measures time are of one lane; what spoils a cluster is the last one that uses it."""
+    """Tests with a cluster wait; those of the shared one come first, and what spoils it behind what does not."""
     for item in items:
         if item.nodeid.startswith("tests/e2e/"):
             item.add_marker(pytest.mark.waits)
@@ -60,27 +59,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             assert mark.args, f"{item.nodeid}: long needs a reason"
 
     def place(item: pytest.Item) -> int:
-        if not item.nodeid.startswith("tests/e2e/"):
-            return 3
-        if not item.nodeid.startswith("tests/e2e/shared/"):
-            return 0
-        return 2 if item.get_closest_marker("spoils") else 1
+        if item.nodeid.startswith("tests/e2e/shared/"):
+            return 1 if item.get_closest_marker("spoils") else 0
+        return 2 if item.nodeid.startswith("tests/e2e/") else 3
 
     items.sort(key=place)
-
-
-class ByModule(LoadScopeScheduling):  # type: ignore[misc]
-    """Whichever process runs one test of a module, or of those that share a cluster, runs them all."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module, _, _ = nodeid.partition("::")
-        directory, _, _ = module.rpartition("/")
-        return directory if directory.endswith("/shared") else module
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule:
-    """For `-n`."""
-    return ByModule(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -58,6 +58,11 @@ class Record:
             if took > BUDGET_S:
                 self.over_budget[report.nodeid] = took
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A test above the budget fails the run."""
+        if self.over_budget and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Leave the table next to the XML."""
         lines = [
@@ -76,7 +81,13 @@ class Record:
             for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         )
         started = ", ".join(f"{count} {kind}" for kind, count in sorted(STARTS.items())) or "nothing"
-        return f"started: {started}; slept {self._slept:.0f} s; CPU {cpu:.0f} s"
+        return f"started: {started}; slept {self._slept:.0f} s; CPU {_cpu():.0f} s"
+
+
+def _cpu() -> float:
+    """Seconds of this process, and of those of its children that have ended."""
+    all_of_it = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in all_of_it)
 
 
 def busyness() -> float:
