@@ -51,6 +51,8 @@ group.initial.rebalance.delay.ms=0
 # with Kafka's 9 s a restart takes 11 s.  With 2 s a busy machine is fenced again and again.
 broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=250
+# Where nothing happens, the controller says so in its log: by default twice a second.
+metadata.max.idle.interval.ms=5000
 num.network.threads=2
 num.io.threads=2
 num.recovery.threads.per.data.dir=2

@@ -15,7 +15,7 @@ import pytest
 from quadlog.kafka.ports import free_ports
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import Cluster, until
-from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
+from tests.support.clusters.ending import AGAIN_S, Ending, ending, in_turn, one_view, views
 from tests.support.clusters.trouble import logged, printed
 from tests.support.labs import BROKERS
 
@@ -91,7 +91,10 @@ def test_a_disk_from_a_backup(cluster: Cluster, tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "backup", data / "rocksdb")
         lab.start(MASTER)
         assert logged(cluster, "store_voided", MASTER) == before + 1
-        together_again(cluster, appends, epoch, time.monotonic())
+        end = together_again(cluster, appends, epoch)
+    assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
+    assert end.seconds < AGAIN_S
+    assert end.amiss == Amiss()
 
 
 @contextmanager

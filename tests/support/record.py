@@ -1,7 +1,7 @@
 """What a run took: seconds of each test, labs, brokers and JVMs that were started, seconds slept.
 
 With `--junitxml FILE.xml` a table of it is left in `FILE.txt`.  A test that takes more than `BUDGET_S` has to say why
-(`pytest.mark.long("reason")`): `tests/test_budget.py`.
+(`pytest.mark.long("reason")`), or the run fails.
 """
 
 from __future__ import annotations
@@ -74,12 +74,13 @@ class Record:
             table = Path(xml).with_suffix(".txt")
             table.write_text("".join([text, *lines[:SLOWEST]]))
             terminalreporter.write_line(f"the slowest tests: {table}")
+        for test, seconds in self.over_budget.items():
+            terminalreporter.write_line(
+                f"FAILED {test} takes {seconds:.1f} s, more than {BUDGET_S:g}: make it shorter, its long version to"
+                " soak; or mark it long, with a reason"
+            )
 
     def _summary(self) -> str:
-        cpu = sum(
-            used.ru_utime + used.ru_stime
-            for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-        )
         started = ", ".join(f"{count} {kind}" for kind, count in sorted(STARTS.items())) or "nothing"
         return f"started: {started}; slept {self._slept:.0f} s; CPU {_cpu():.0f} s"
 
