@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 TABLES: Final = (ROOT / "docs" / "log-events.md").read_text(encoding="utf-8")
 CODE: Final = [path for part in ("quadlog", "producers", "consumers") for path in (ROOT / part).rglob("*.py")]
 LEVELS: Final = {

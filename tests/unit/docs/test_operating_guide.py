@@ -14,7 +14,7 @@ from quadlog.master import alarms, reads, status, updates
 from quadlog.packing import DamagedChunk
 from quadlog.worker import app, donor
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 
 

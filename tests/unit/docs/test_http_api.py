@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "http-api.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs" / "http-api.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"^(?:###|\|) `([A-Z, ]+) (/[^`]*)`", re.MULTILINE)
 REGISTRY = "/registry"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 XSD, RDF = "http://www.w3.org/2001/XMLSchema#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-CONFORMANCE = Path(__file__).parents[2] / "docs" / "conformance.md"
+CONFORMANCE = Path(__file__).parents[4] / "docs" / "conformance.md"
 S, P = NamedNode("urn:s"), NamedNode("urn:p")
 
 ILL_FORMED = [

@@ -1,0 +1,1 @@
+"""Of the guides in `docs/`, by what they describe."""

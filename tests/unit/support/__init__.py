@@ -1,0 +1,1 @@
+"""Of what judges other tests."""
