@@ -33,6 +33,7 @@ def measured(*arguments: str | int) -> list[float]:
     return [float(figure) for figure in re.findall(r"[\d.]+", said.splitlines()[-1])]
 
 
+@pytest.mark.long("runs in turns, each of some seconds, so that noise is not what is compared")
 @pytest.mark.parametrize("many", [8_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_a_transaction_costs_the_same_behind_a_long_queue(many: int) -> None:
     """Runs in turns, each with the one beside it: the machine is not the same from minute to minute."""
