@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from quadlog.master.archiver import Archiver
     from quadlog.ports import Acked
 
 
@@ -205,7 +206,9 @@ class Shortening:
         self.is_acked, self.settled = True, 1000
         self.trimming = self.made(LogLimits(size=300))
 
-    def made(self, limits: LogLimits, backups: BackupsKept | None = None) -> Trimming:
+    def made(
+        self, limits: LogLimits, backups: BackupsKept | None = None, archiver: Archiver | None = None
+    ) -> Trimming:
         return Trimming(
             self.kafka,
             self.topics,
@@ -214,6 +217,7 @@ class Shortening:
             begin=self.work.append,
             say=self.say,
             chain_at=self.chains.get,
+            archiver=archiver,
             backups=backups,
         )
 
@@ -312,6 +316,21 @@ def test_nothing_goes_unless_the_checkpoint_is_there(
     shortening.is_acked = True
     shortening.tend(2000.0)
     assert shortening.beginnings == (700, 650), "it is tried again"
+
+
+def test_nothing_goes_that_is_not_archived(shortening: Shortening) -> None:
+    """An archive that ends before the place up to which it was asked for: another process began it anew, say."""
+    asked: list[int] = []
+
+    def extend(index: int) -> dict[str, int]:
+        asked.append(index)
+        return {shortening.topics.agreed: 500, shortening.topics.effects: 400}
+
+    archiver: Any = SimpleNamespace(extend=extend)
+    shortening.trimming = shortening.made(LogLimits(size=300), archiver=archiver)
+    shortening.tend(0.0)
+    shortening.tend(1000.0)
+    assert (asked, shortening.beginnings) == ([700], (500, 400))
 
 
 def put(directory: Path, shortening: Shortening, index: int, **changes: str) -> None:
