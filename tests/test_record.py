@@ -18,6 +18,7 @@ record.BUDGET_S = 0.01
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long(reason): it says why")
+    config.addinivalue_line("markers", "soak: a long version")
     config.pluginmanager.register(record.Record(), "record")
 """
 TESTS = """
@@ -27,7 +28,10 @@ import subprocess, sys, time, pytest
 def test_lab(): subprocess.run([sys.executable, "-m", "quadlog", "lab", "up", "--no"])
 
 @pytest.mark.long("it has to")
-def test_long(): time.sleep(1.0)
+def test_long(): time.sleep(0.5)
+
+@pytest.mark.soak
+def test_longer(): time.sleep(0.5)
 """
 TOO_LONG = """
 def test_too_long(): time.sleep(1.0)

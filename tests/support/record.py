@@ -1,7 +1,7 @@
 """What a run took: seconds of each test, labs, brokers and JVMs that were started, seconds slept.
 
 With `--junitxml FILE.xml` a table of it is left in `FILE.txt`.  A test that takes more than `BUDGET_S` has to say why
-(`pytest.mark.long("reason")`), or the run fails.
+(`pytest.mark.long("reason")`), or the run fails; those of `make soak` need not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Record:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up set-up, call and teardown."""
         self.took[report.nodeid] += report.duration
-        if report.when == "teardown" and "long" not in report.keywords:
+        if report.when == "teardown" and not {"long", "soak"}.intersection(report.keywords):
             took = self.took[report.nodeid] / busyness()
             if took > BUDGET_S:
                 self.over_budget[report.nodeid] = took
