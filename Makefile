@@ -31,7 +31,7 @@ test: setup  ## Every test, on real brokers and processes: what waits and what c
 waits: setup  ## Whole clusters, and what measures time: one test at a time
 	TEST_LANE=0/2 $(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/waits.xml
 
-computes: setup  ## The other tests, with the low priority; what they say comes at their end
+computes: setup  ## The other tests, with a low priority; what they say comes at their end
 	@mkdir -p $(RESULTS)
 	@TEST_LANE=1/2 nice -n 10 $(PYTEST) --durations=10 -m "not waits and not soak" \
 	  --junitxml $(RESULTS)/computes.xml >$(RESULTS)/computes.log 2>&1; code=$$?; cat $(RESULTS)/computes.log; exit $$code

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from quadlog.broker import (
     Admin,
@@ -20,6 +21,7 @@ from quadlog.broker import (
     reading,
 )
 from quadlog.broker import outlet as outlet_module
+from quadlog.broker import reading as reading_module
 from quadlog.broker.outlet import HELD
 from quadlog.broker.reading import BATCH
 from quadlog.errors import Unavailable
@@ -171,6 +173,30 @@ def test_ranges_are_read_one_within_another(kafka: str, outlet: KafkaOutlet, top
                 ]
         assert record.offset == 5 * BATCH - 1
         assert [record.offset for record in between(7, 9)] == [7, 8]
+
+
+def test_who_finds_no_leader_is_replaced(
+    kafka: str, outlet: KafkaOutlet, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As librdkafka's consumers may that looked while a broker was fenced: `test_fenced_broker.py` has real ones."""
+    fill(outlet, topic, 3)
+    begun: list[Consumer] = []
+
+    class Deaf(Consumer):
+        def __init__(self, settings: dict[str, Any]) -> None:
+            super().__init__(settings)
+            begun.append(self)
+
+        def get_watermark_offsets(self, *arguments: Any, **named: Any) -> tuple[int, int]:  # noqa: ANN401
+            if self is begun[0]:
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+            low, high = super().get_watermark_offsets(*arguments, **named)
+            return low, high
+
+    monkeypatch.setattr(reading_module, "Consumer", Deaf)
+    end, records = end_of(kafka, topic, count=2, timeout=5)
+    assert (end, [record.value for record in records]) == (3, [b"1", b"2"])
+    assert len(begun) == 2
 
 
 def test_no_broker_is_said_so() -> None:
