@@ -29,8 +29,10 @@ CUT: Final = b"\n<this-answer-is-incomplete\n"
 ends neither; without it a parser may take statements up to the end of a line, or of an element, for a document.  The
 line is complete: a parser that reads by lines may take the failure behind it for the end (RDF4J's, of CSV and TSV)."""
 
-CUT_OF_TABLE: Final = b'\n"this answer is incomplete\n'
-"""A quoted field without its end: all that CSV has for an error, and of TSV RDF4J takes a tag without an end."""
+CUT_OF_TABLE: Final = b"this answer is incomplete" + b" " * 32 * 1024 + b"\n"
+"""The same for CSV and TSV, behind a quote that nothing ends: all that CSV has for an error, and of TSV RDF4J takes a
+tag without an end.  It is long since Java's HTTP client, told of the failure, forgets what it read last (16 KiB at
+most): it must have read the beginning before that."""
 
 FAILED: Final = "quadlog.failed"
 """In a request's scope: why its answer was broken off."""
@@ -78,9 +80,11 @@ class Streamed(StreamingResponse):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """`rest` has given `first` already; it is closed at the end, whoever ends it."""
-        super().__init__(_joined(first, rest), status_code, headers)
+        super().__init__(self._joined(first, rest), status_code, headers)
         self._rest = rest
         self._scope: Scope = {}
+        self._quotes = 0
+        """Of CSV, so far: of an odd number the last one is open."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, or as much as the client takes."""
@@ -98,9 +102,26 @@ class Streamed(StreamingResponse):
             log.warning("answer_broken_off", reason=str(error))
             self._scope[FAILED] = error
             if "content-length" not in self.headers:
-                is_table = self.headers.get("content-type", "").startswith(("text/csv", "text/tab-separated"))
-                cut = CUT_OF_TABLE if is_table else CUT
-                await send({"type": "http.response.body", "body": cut, "more_body": True})
+                await send({"type": "http.response.body", "body": self._cut(), "more_body": True})
+
+    def _cut(self) -> bytes:
+        """What ends an answer that failed."""
+        if not self._is("text/csv", "text/tab-separated-values"):
+            return CUT
+        return (b"\n" if self._quotes % 2 else b'\n"') + CUT_OF_TABLE
+
+    def _is(self, *media_types: str) -> bool:
+        return self.headers.get("content-type", "").partition(";")[0] in media_types
+
+    async def _joined(self, first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        is_csv = self._is("text/csv")
+        if is_csv:
+            self._quotes = first.count(b'"')
+        yield first
+        async for piece in rest:
+            if is_csv:
+                self._quotes += piece.count(b'"')
+            yield piece
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:
@@ -132,9 +153,3 @@ class ClientLeft(QuadlogError):
     """Nobody is there to be answered."""
 
     status = 499
-
-
-async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    yield first
-    async for piece in rest:
-        yield piece

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
-SELECT: Final = "SELECT ?a ?c ?f { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }"
+SELECT: Final = (
+    'SELECT ?a ?x ?f { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . BIND(CONCAT(?c, ", or\\n") AS ?x) }'
+)
+"""Cells of CSV that are quoted, on two lines."""
 CONSTRUCT: Final = (
     "CONSTRUCT { ?a ?b ?x } WHERE { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . BIND(CONCAT(?c, ?f, ?i) AS ?x) }"
 )
