@@ -13,6 +13,8 @@ from quadlog.kafka.ports import PORTS, bounds
 from tests.support.labs import BROKERS, running_broker
 from tests.support.record import Record
 
+pytest_plugins = ["tests.support.claims"]
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,7 +53,11 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a cluster wait; those of the shared one come first, and what spoils it behind what does not."""
+    """Tests with a cluster wait.
+
+    What measures a part comes first, while what runs beside it has a low priority; then the shared cluster, and what
+    spoils it behind what does not.
+    """
     for item in items:
         if item.nodeid.startswith("tests/e2e/"):
             item.add_marker(pytest.mark.waits)
@@ -60,8 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> int:
         if item.nodeid.startswith("tests/e2e/shared/"):
-            return 1 if item.get_closest_marker("spoils") else 0
-        return 2 if item.nodeid.startswith("tests/e2e/") else 3
+            return 2 if item.get_closest_marker("spoils") else 1
+        return 3 if item.nodeid.startswith("tests/e2e/") else 0
 
     items.sort(key=place)
 
