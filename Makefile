@@ -8,7 +8,7 @@ RESULTS := .test-results
 # tells Python not to keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test waits computes helps soak check sim integration e2e bench mutants format lock clean
+.PHONY: setup demo test begins follows waits computes soak check sim integration e2e bench mutants format lock clean
 
 setup: .venv/ready  ## Everything that the other commands need: packages, Kafka's jars
 
@@ -25,24 +25,26 @@ setup: .venv/ready  ## Everything that the other commands need: packages, Kafka'
 demo: setup  ## Three data centres load the Brick ontology at once
 	$(BIN)/quadlog demo
 
+# What a process of pytest says that runs beside another one comes at its end.
+QUIETLY = >$(RESULTS)/$@.log 2>&1; code=$$?; cat $(RESULTS)/$@.log; exit $$code
 CLAIMS := $(RESULTS)/claims
 
-test: setup  ## Every test, on real brokers and processes: what waits and what computes, beside each other
+test: setup  ## Every test, on real brokers and processes: two processes begin with what waits, one with what computes
 	@rm -rf $(CLAIMS) && mkdir -p $(CLAIMS)
-	$(MAKE) --no-print-directory --keep-going --jobs 2 waits helps CLAIM=--claims=$(CLAIMS)
+	$(MAKE) --no-print-directory --keep-going --jobs 3 CLAIM=--claims=$(CLAIMS) begins follows computes
+
+begins: setup
+	@TEST_LANE=0/3 $(PYTEST) --durations=10 -m "not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml
+
+follows: setup
+	@TEST_LANE=1/3 $(PYTEST) --durations=10 -m "not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 waits: setup  ## Whole clusters, and what measures time: one test at a time
-	TEST_LANE=0/3 $(PYTEST) --durations=10 -m "waits and not soak" $(CLAIM) --junitxml $(RESULTS)/waits.xml
+	$(PYTEST) --durations=10 -m "waits and not soak" --junitxml $(RESULTS)/$@.xml
 
 computes: setup  ## The other tests, with a low priority; what they say comes at their end
 	@mkdir -p $(RESULTS)
-	@TEST_LANE=1/3 nice -n 10 $(PYTEST) --durations=10 -m "not waits and not soak" \
-	  --junitxml $(RESULTS)/computes.xml >$(RESULTS)/computes.log 2>&1; code=$$?; cat $(RESULTS)/computes.log; exit $$code
-
-helps: setup  # Beside `waits`: what computes, and then what nobody has claimed of what waits
-	@$(MAKE) --no-print-directory computes; code=$$?; \
-	  TEST_LANE=2/3 $(PYTEST) --durations=10 -m "waits and not soak" $(CLAIM) \
-	  --junitxml $(RESULTS)/helps.xml >$(RESULTS)/helps.log 2>&1 || code=1; cat $(RESULTS)/helps.log; exit $$code
+	@TEST_LANE=2/3 nice -n 10 $(PYTEST) --durations=10 -m "not waits and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 # Each file with long tests is a part: what passed at this commit is not run again.
 SOAK ?= $(shell grep -rl --include 'test_*.py' 'mark\.soak' tests | sort)

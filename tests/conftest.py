@@ -53,10 +53,9 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a cluster wait.
+    """Tests with a cluster wait; what waits comes first.
 
-    What measures a part comes first, while what runs beside it has a low priority; then the shared cluster, and what
-    spoils it behind what does not.
+    Of that, what measures a part; then the shared cluster, and what spoils it behind what does not.
     """
     for item in items:
         if item.nodeid.startswith("tests/e2e/"):
@@ -67,7 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         if item.nodeid.startswith("tests/e2e/shared/"):
             return 2 if item.get_closest_marker("spoils") else 1
-        return 3 if item.nodeid.startswith("tests/e2e/") else 0
+        if item.nodeid.startswith("tests/e2e/"):
+            return 3
+        return 0 if item.get_closest_marker("waits") else 4
 
     items.sort(key=place)
 

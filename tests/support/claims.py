@@ -21,13 +21,16 @@ class Claims:
     def __init__(self, directory: Path) -> None:
         """Nothing is claimed by this process yet."""
         self._directory: Final = directory
+        self._own: Final = set[str]()
 
     def claim(self, name: str) -> bool:
-        """Whether nobody had claimed it."""
-        try:
-            (self._directory / name.replace("/", ".")).touch(exist_ok=False)
-        except FileExistsError:
-            return False
+        """Whether no other process had claimed it."""
+        if name not in self._own:
+            try:
+                (self._directory / name.replace("/", ".")).touch(exist_ok=False)
+            except FileExistsError:
+                return False
+            self._own.add(name)
         return True
 
     def of(self, items: list[pytest.Item]) -> Iterator[pytest.Item]:
@@ -55,10 +58,11 @@ class Claims:
 
 
 def shared_name(item: pytest.Item) -> str:
-    """What is claimed as a whole: a module, or all that take the one cluster of their package."""
+    """What is claimed as a whole: what waits of a module, its rest, or all that take the cluster of their package."""
     module, _, _ = item.nodeid.partition("::")
     package, _, _ = module.rpartition("/")
-    return package if package.endswith("/shared") else module
+    name = package if package.endswith("/shared") else module
+    return f"{name} waits" if item.get_closest_marker("waits") else name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
