@@ -33,6 +33,7 @@ test: setup  ## Every test, on real brokers and processes: two processes begin w
 	@rm -rf $(CLAIMS) && mkdir -p $(CLAIMS)
 	$(MAKE) --no-print-directory --keep-going --jobs 3 CLAIM=--claims=$(CLAIMS) begins follows computes
 
+# The two that begin with what waits; the first one says what it runs while it runs it.
 begins: setup
 	@TEST_LANE=0/3 $(PYTEST) --durations=10 -m "not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml
 

@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items):
 """
 
 MODULE: Final = """
-import pathlib, time, pytest
+import time, pytest
 
 @pytest.fixture(scope="module")
 def ran(): yield; time.sleep(0.01)
@@ -58,4 +58,5 @@ def test_each_test_is_run_once_and_what_belongs_together_by_one_process(tmp_path
     rest = [{line.split(" ")[0] for line in lines if not line.endswith(" 1")} for lines in ran]
     assert not rest[0] & rest[1], "a module is run by one process"
     assert min(map(len, rest)) > 1, "both had something to do"
-    assert {f"{name}s" for name in names} in [{n for n in some if n.endswith("s")} for some in rest]
+    shares = [{name for name in some if name.endswith("s")} for some in rest]
+    assert {f"{name}s" for name in names} in shares, "who takes a shared cluster is run by one process"

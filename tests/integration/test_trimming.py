@@ -1,9 +1,8 @@
-"""Where entries stand in a topic that is to be shortened, found in topics of all sorts; and Kafka's part of it."""
+"""A log is shortened, on a real broker: a checkpoint before anything goes, and nothing that somebody needs."""
 
 from __future__ import annotations
 
 import dataclasses
-import random
 import time
 import uuid
 from types import SimpleNamespace
@@ -13,22 +12,19 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
-from consumers import places
-from consumers.places import Places
 from producers.agreed import AgreedProducer
 from quadlog import codec
 from quadlog.applied import Applied
 from quadlog.backups import Backup, FedFrom
 from quadlog.broker import Admin, KafkaOutlet, beginning_of, offset_at, records_between
 from quadlog.core.limits import LogLimits, Needs
-from quadlog.core.model import Held, Point
+from quadlog.core.model import Point
 from quadlog.core.records import Checkpoint, EffectsPlace, Reached
 from quadlog.errors import Unavailable
 from quadlog.master import trimming
 from quadlog.master.backups_kept import BackupsKept
-from quadlog.master.trimming import Stock, Trimming, checkpoint_in, stock_of
+from quadlog.master.trimming import Stock, Trimming
 from quadlog.parcel import Label
-from quadlog.ports import Record
 from quadlog.quaddir import STORE_HERE
 from quadlog.topics import Topics
 from tests.support.agreement.topics import effect, entries
@@ -39,149 +35,6 @@ if TYPE_CHECKING:
 
     from quadlog.master.archiver import Archiver
     from quadlog.ports import Acked
-
-
-def topic_of(rng: random.Random, entries: int) -> list[Record]:
-    """Entries in one to three records each, with others between them, from some offset on."""
-    said: list[int | None] = []
-    for index in range(1, entries + 1):
-        said += [index] * rng.choice([1, 1, 1, 2, 3])
-        said += [None] * rng.choice([0, 0, 0, 1, rng.randrange(200)])
-    first = rng.randrange(3) * 50
-    return [
-        Record("t", first + at, b"", b"" if index is None else str(index).encode(), [])
-        for at, index in enumerate(said)
-    ]
-
-
-def index_of(record: Record) -> int | None:
-    return int(record.value) if record.value else None
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_the_place_behind_an_entry(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of a greater one is before it, and nothing but of smaller ones stands between."""
-    rng = random.Random(seed)
-    monkeypatch.setattr(places, "STEP", rng.choice([1, 4, 64]))
-    records = topic_of(rng, rng.choice([1, 5, 200]))
-    first, end = records[0].offset, records[-1].offset + 1
-    read = 0
-
-    def between(start: int, until: int) -> Iterator[Record]:
-        nonlocal read
-        for record in records[start - first : until - first]:
-            read += 1
-            yield record
-
-    found_in = Places(between, index_of, first)
-    last = int(next(record.value for record in reversed(records) if record.value))
-    for index in {0, 1, last, last + 5, *(rng.randrange(last + 1) for _ in range(20))}:
-        found = found_in.behind(index, end)
-        own = [record.offset for record in records if record.value and int(record.value) <= index]
-        assert found == (own[-1] + 1 if own else first), index
-    for offset in (first, end, *(rng.randrange(first, end) for _ in range(20))):
-        before = [int(record.value) for record in records if record.value and record.offset < offset]
-        assert found_in.last_before(offset) == (before[-1] if before else 0)
-    if len(records) > 2000:
-        read = 0
-        found_in.behind(last // 2, end)
-        assert read < len(records) / 2
-
-
-def scene() -> dict[str, Any]:
-    """Two masters in one view, both with its handover, and a worker."""
-    posts = {
-        name: SimpleNamespace(
-            said=SimpleNamespace(node=name, effects=Held(b"term", index), base=Point(900, b""))
-        )
-        for name, index in (("m1", 950), ("m2", 920))
-    }
-    return {
-        "agreement": SimpleNamespace(
-            view=SimpleNamespace(members=("m1", "m2"), epoch=3),
-            standing=SimpleNamespace(ballot=None),
-            members=posts,
-            peers=(SimpleNamespace(node="m1"), SimpleNamespace(node="m2")),
-            last=Point(1000, b""),
-            settled=900,
-        ),
-        "decided": SimpleNamespace(fork=None, held=Held(b"term", 950)),
-        "crew": SimpleNamespace(
-            all=lambda: [SimpleNamespace(beat=SimpleNamespace(worker="w", applied=Point(940, b"")))],
-            goes_back=lambda _: False,
-        ),
-    }
-
-
-@pytest.mark.parametrize(("held", "settled"), [(1000, 900), (900, 900), (890, 890)])
-def test_what_there_is(held: int, settled: int) -> None:
-    """An entry that its topic is not known to hold is not settled here: nobody else could say it there again."""
-    found = stock_of(**scene(), held=held)
-    assert found == Stock(
-        last=1000,
-        needs=Needs({"w": 940}, {"m1": 950, "m2": 920, "what may be cut": 900}),
-        settled=settled,
-    )
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "value"),
-    [
-        ("agreement", "standing", SimpleNamespace(ballot=SimpleNamespace(epoch=4))),
-        ("agreement", "peers", (SimpleNamespace(node="m1"), SimpleNamespace(node="m3"))),
-        ("agreement", "members", {"m1": scene()["agreement"].members["m1"]}),
-        ("agreement", "members", scene()["agreement"].members | {"m2": SimpleNamespace(said=None)}),
-        ("decided", "fork", 0),
-        ("decided", "held", Held(b"of another view", 950)),
-        ("crew", "goes_back", lambda _: True),
-    ],
-)
-def test_nothing_goes_while_somebody_may_need_it(part: str, name: str, value: Any) -> None:  # noqa: ANN401
-    parts = scene()
-    setattr(parts[part], name, value)
-    assert stock_of(**parts, held=1000) is None
-
-
-def saved(**changes: object) -> SimpleNamespace:
-    """A store, as far as a checkpoint is made of it."""
-    parts: dict[str, object] = {
-        "beside": SimpleNamespace(is_moving=False),
-        "last": Point(1000, b"1"),
-        "reached": lambda: Reached(1003, Point(990, b"2"), 1, 990),
-        "position": lambda topic: {"main.dc1.effects": 955}[topic],
-        "topic_id": {"main.dc1.agreed": "A", "main.dc1.effects": "E"}.get,
-        "effects": lambda: (950, 3, 2),
-        "duty": lambda: None,
-        "seed": lambda: None,
-    }
-    return SimpleNamespace(**parts | changes)
-
-
-def test_a_checkpoint_is_what_is_saved() -> None:
-    found = checkpoint_in(saved(), Topics("main", "dc1"))  # type: ignore[arg-type]
-    assert found == Checkpoint(
-        last=Point(1000, b"1"),
-        reached=Reached(1003, Point(990, b"2"), 1, 990),
-        effects=EffectsPlace(955, 950, 3, 2),
-        duty=None,
-        seed=None,
-        agreed_id="A",
-        effects_id="E",
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("beside", SimpleNamespace(is_moving=True)),
-        ("reached", lambda: None),
-        ("position", lambda _: None),
-        ("topic_id", {"main.dc1.agreed": "A"}.get),
-        ("topic_id", {"main.dc1.effects": "E"}.get),
-    ],
-)
-def test_there_is_none_where_not_all_is_known(name: str, value: object) -> None:
-    assert checkpoint_in(saved(**{name: value}), Topics("main", "dc1")) is None  # type: ignore[arg-type]
 
 
 class Shortening:
