@@ -1,8 +1,8 @@
 """Joining: a stronger side's log is read beside the own one, until this master is let in and gives way to it.
 
 Their agreed topic is read from behind the last entry that both logs have.  What was read is durable at once
-(`quadlog.beside`), and told to the agreement, which says how far it is in every post.  Whatever does not fit (their
-topic goes back itself, the own log grew) has it begin anew.
+(`quadlog.beside`), and told to the agreement, which says how far it is in every post.  A cut in their topic truncates
+what was read.  Whatever does not fit (a cut before the fork, the own log grew) has it begin anew.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from consumers import agreed
 from consumers.agreed import AgreedConsumer
 from quadlog.clock import now
 from quadlog.core.messages import Followed
+from quadlog.core.model import Point
 from quadlog.core.records import Cut, LoggedEntry
 from quadlog.failpoints import Failpoint, visit
 from quadlog.master.foreign import understood
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from quadlog.beside import Beside
+    from quadlog.branch import StoredBranch
     from quadlog.core.agreement import Agreement
-    from quadlog.core.model import Point, View
+    from quadlog.core.model import View
     from quadlog.ports import Record
 
 log = structlog.get_logger()
@@ -87,6 +89,8 @@ class Joining:
         self._consumer: AgreedConsumer | None = None
         self._next = 0
         self._read: list[LoggedEntry] = []
+        self._has_news = False
+        """Whether the branch is another one than the agreement was told."""
         self._is_asked, self._again_at = False, float("-inf")
         self._tries = 0
 
@@ -136,7 +140,8 @@ class Joining:
         if self._joined is not None and self._consumer is not None:
             self._reach.leave(self._joined.dc)
         self._joined = self._consumer = None
-        self._read, self._is_asked, self._again_at = [], False, float("-inf")
+        self._read, self._has_news = [], False
+        self._is_asked, self._again_at = False, float("-inf")
 
     def begin_again(self, dc: str) -> None:
         """The agreed topic of a data centre was made anew: where the logs part has to be found again."""
@@ -148,7 +153,7 @@ class Joining:
         if forked.joined != self._joined or self._consumer is not None:
             return
         self._is_asked = False
-        if forked.fork is None:
+        if forked.fork is None or self._agreement.standing.joining is None:
             return
         joined, fork = forked.joined, forked.fork
         log.info("join_started", dc=joined.dc, fork=fork.index, own=joined.own.index)
@@ -166,22 +171,48 @@ class Joining:
         self._next += 1
         said = self._consumer.hear(record)
         if isinstance(said, Cut):
-            self._stop()  # that side gave way itself: where the logs part is to be found anew
+            self._go_back(Point(said.index, said.chain))
         elif said is not None:
             self._read.append(said)
 
+    def _go_back(self, last: Point) -> None:
+        """That side gave way itself, behind `last`: what follows the cut continues from there.
+
+        The fork is not searched for again: `fork_of` gives an offset before this cut, where reading would stop here
+        again, without end.  Only a cut before the fork, or one of another log, changes where the logs part.
+        """
+        if self._agreement.standing.joining is None:
+            return  # let in within this turn: what was read is about to be the own log
+        self._keep()
+        branch = self._branch()
+        if last.index < branch.fork.index or branch.chain_at(last.index) != last.chain:
+            self._stop()
+            return
+        log.info("join_truncated", index=last.index, entries=branch.last.index - last.index)
+        self._beside.cut(last)
+        self._has_news = True
+
     def note(self) -> None:
         """Keep what was heard in this turn, and tell the agreement."""
-        if self._read:
-            read, self._read = self._read, []
-            self._beside.add(read)
-            visit(Failpoint.HALF_BESIDE)
+        self._keep()
+        if self._has_news:
             self._tell()
 
+    def _keep(self) -> None:
+        read, self._read = self._read, []
+        if read:
+            self._beside.add(read)
+            visit(Failpoint.HALF_BESIDE)
+            self._has_news = True
+
     def _tell(self) -> None:
+        self._has_news = False
+        self._agreement.step(Followed(branch=self._branch()), now())
+
+    def _branch(self) -> StoredBranch:
         branch = self._beside.branch()
-        assert branch is not None
-        self._agreement.step(Followed(branch=branch), now())
+        assert branch is not None, "it was begun"
+        return branch
 
 
 def fork_of(
