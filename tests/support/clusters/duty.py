@@ -12,7 +12,7 @@ from quadlog import codec
 from quadlog.core.records import Handover
 from tests.bench.generator import Connection
 from tests.support.clusters.book import Book, one_log
-from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, records, until
+from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, name, records, until
 from tests.support.contention import Stopwatch
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ def evaluates_at_home(cluster: Cluster) -> str:
     while there != home:
         for worker in workers_in(there):
             cluster.lab.kill(worker)
+        # The duty moves when there is something to evaluate; the master here would wait for a worker to show it.
+        elsewhere = next(number for number, dc in enumerate(DCS) if dc != there)
+        assert cluster.update(f"INSERT DATA {{ {name()} a 1 }}", master=elsewhere).status_code == 204
         before, [there] = there, until(partial(_evaluating_elsewhere, cluster, there))
         for worker in workers_in(before):
             cluster.lab.start(worker)
