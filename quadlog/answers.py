@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable
+from quadlog.fail_scope import FailScope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Mapping
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
@@ -43,6 +45,9 @@ FINAL: Final = "Quadlog-Final"
 RETRY_AFTER: Final = 5
 """Seconds after which the same request may succeed, where the error does not say it better."""
 
+WATCHED_AFTER_S: Final = 0.01
+"""When a request begins to be watched for the end of its connection."""
+
 
 def error_response(error: QuadlogError, headers: Mapping[str, str] | None = None) -> Response:
     """An error of the tree: what happened, and whether it is definite."""
@@ -64,6 +69,18 @@ async def handle_error(request: Request, error: Exception) -> Response:
     return error_response(error)
 
 
+class Pieces(Protocol):
+    """The rest of a body: an asynchronous generator, or what can be used like one."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The pieces."""
+        ...
+
+    def aclose(self) -> Coroutine[Any, Any, None]:
+        """No more of them are asked for."""
+        ...
+
+
 class Streamed(StreamingResponse):
     """A body that is sent while it is made.
 
@@ -74,7 +91,7 @@ class Streamed(StreamingResponse):
     def __init__(
         self,
         first: bytes,
-        rest: AsyncGenerator[bytes],
+        rest: Pieces,
         *,
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
@@ -90,7 +107,8 @@ class Streamed(StreamingResponse):
         """Send it, or as much as the client takes."""
         self._scope = scope
         try:
-            await super().__call__(scope, receive, send)
+            with suppress(ClientLeft):
+                await _unless_left(receive, self.stream_response(send))
         finally:
             await self._rest.aclose()
 
@@ -113,7 +131,7 @@ class Streamed(StreamingResponse):
     def _is(self, *media_types: str) -> bool:
         return self.headers.get("content-type", "").partition(";")[0] in media_types
 
-    async def _joined(self, first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async def _joined(self, first: bytes, rest: Pieces) -> AsyncGenerator[bytes]:
         is_csv = self._is("text/csv")
         if is_csv:
             self._quotes = first.count(b'"')
@@ -131,22 +149,39 @@ async def unless_left(request: Request, work: Awaitable[T]) -> T:
         ClientLeft: nobody is there to be answered.
 
     """
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
+    return await _unless_left(request.receive, work)
+
+
+async def _unless_left(receive: Receive, work: Awaitable[T]) -> T:
+    scope = FailScope()
+    watch = _Watch(receive, scope)
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientLeft("the client left before its answer began")
-        return working.result()
+        with scope:
+            return await work
     finally:
-        for task in (working, leaving):
-            task.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        watch.end()
 
 
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+class _Watch:
+    """Ends a scope when the client leaves.  It costs a task: what is done before it begins goes without."""
+
+    def __init__(self, receive: Receive, scope: FailScope) -> None:
+        self._receive, self._scope = receive, scope
+        self._timer = asyncio.get_running_loop().call_later(WATCHED_AFTER_S, self._begin)
+        self._task: asyncio.Task[None] | None = None
+
+    def _begin(self) -> None:
+        self._task = asyncio.ensure_future(self._wait())
+
+    async def _wait(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._scope.fail(ClientLeft("the client left before its answer was complete"))
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 class ClientLeft(QuadlogError):

@@ -1,62 +1,88 @@
-"""How masters ask workers and each other over HTTP: all that goes wrong on the way is an `httpx.HTTPError`."""
+"""How nodes ask each other over HTTP: all that goes wrong on the way is an `httpx.HTTPError`."""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from functools import cache
+import asyncio
 from typing import TYPE_CHECKING
 
 import httpx
 
+from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds, trust
+
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncIterator
 
+    from quadlog.http_response import Response
 
-@cache
-def trust() -> ssl.SSLContext:
-    """Whose certificates are believed: one for a process, since a client that makes its own takes 20 ms of CPU."""
-    return httpx.create_ssl_context(trust_env=False)
+__all__ = ["new_client", "trust"]
+
+REPEATABLE = frozenset({"GET", "HEAD"})
 
 
 def new_client(timeout: httpx.Timeout | float) -> httpx.AsyncClient:
     """As many connections as there are requests, and nothing from the environment."""
-    limits = httpx.Limits(max_connections=None)
-    transport = _Transport(verify=trust(), trust_env=False, limits=limits)
-    return httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+    return httpx.AsyncClient(timeout=timeout, transport=PoolTransport(ConnectionPool()), trust_env=False)
 
 
-class _Transport(httpx.AsyncHTTPTransport):
+class PoolTransport(httpx.AsyncBaseTransport):
+    """httpx on our connections."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        """`pool` is closed with the transport."""
+        self._pool = pool
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        async with _translated(request):
-            answer = await super().handle_async_request(request)
-        assert isinstance(answer.stream, httpx.AsyncByteStream), "it was asked for by an asynchronous client"
-        answer.stream = _Stream(request, answer.stream)
-        return answer
+        """Send a request; returns with the head of its response.
+
+        Raises:
+            httpx.TransportError: there is none.
+
+        """
+        seconds = request.extensions["timeout"]
+        assert isinstance(request.stream, httpx.AsyncByteStream), "it is sent by an asynchronous client"
+        is_whole = isinstance(request.stream, httpx.ByteStream)
+        message = Message(
+            method=request.method.encode(),
+            target=request.url.raw_path,
+            headers=request.headers.raw,
+            body=request.content if is_whole else request.stream,
+            is_repeatable=is_whole and request.method in REPEATABLE,
+        )
+        url = request.url
+        origin = Origin(url.scheme, url.host, url.port or {"https": 443}.get(url.scheme, 80))
+        try:
+            response = await self._pool.request(
+                origin, message, Seconds(seconds["connect"], seconds["write"], seconds["read"])
+            )
+        except httpx.RequestError as error:
+            error.request = request
+            raise
+        stream = _Stream(request, response, seconds["read"])
+        return httpx.Response(response.status, headers=response.headers, stream=stream)
+
+    async def aclose(self) -> None:
+        """Close the connections that are idle."""
+        self._pool.close()
 
 
 class _Stream(httpx.AsyncByteStream):
-    def __init__(self, request: httpx.Request, stream: httpx.AsyncByteStream) -> None:
-        self._request, self._stream = request, stream
+    def __init__(self, request: httpx.Request, response: Response, read_s: float | None) -> None:
+        self._request, self._response, self._read_s = request, response, read_s
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async with _translated(self._request):
-            async for piece in self._stream:
+        try:
+            while piece := await self._piece():
                 yield piece
+        except httpx.RequestError as error:
+            error.request = self._request
+            raise
+
+    async def _piece(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._read_s):
+                return await self._response.piece()
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(f"nothing more within {self._read_s} s") from error
 
     async def aclose(self) -> None:
-        async with _translated(self._request):
-            await self._stream.aclose()
-
-
-@asynccontextmanager
-async def _translated(request: httpx.Request) -> AsyncGenerator[None]:
-    """What uvloop raises beside OSError."""
-    try:
-        yield
-    except AttributeError as error:
-        # The other end reset the connection while it was made: it has no socket that can be asked.
-        raise httpx.ConnectError(f"reset while it was made ({error})", request=request) from error
-    except RuntimeError as error:
-        # The connection is closed, and something is to be written to it or read from it.
-        raise httpx.ReadError(str(error), request=request) from error
+        self._response.close()

@@ -1,29 +1,32 @@
-"""One read at one worker: asked, watched while it says nothing, relayed."""
+"""One read at one worker, or at another master: asked, watched while it says nothing, relayed."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from quadlog.answers import FINAL
 from quadlog.clock import now
 from quadlog.errors import Unavailable
+from quadlog.fail_scope import FailScope
 from quadlog.http_client import new_client
+from quadlog.http_pool import ConnectionPool, Message, Seconds, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-
+    from quadlog.http_response import Response
     from quadlog.master.crew import Crew, Worker
-
-T = TypeVar("T")
 
 CONNECT_S: Final = 2.0
 """A worker is in this data centre: one that does not take a connection by then does not serve."""
+
+SECONDS: Final = Seconds(connect=CONNECT_S)
+"""No time limit on reading: a query runs as long as its client waits and its worker lives."""
 
 PROOF_S: Final = 0.5
 """How long a worker whose heartbeats stay away has to show at its door that it lives."""
@@ -38,6 +41,10 @@ TRY_ANOTHER: Final = frozenset(
 )
 """What another worker may answer better.  501 it would not."""
 
+WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})
+
+_FINAL: Final = FINAL.lower().encode()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -46,8 +53,18 @@ class Question:
     method: str
     path: str
     query_string: bytes
-    headers: dict[str, str]
+    headers: list[tuple[bytes, bytes]]
     body: bytes
+
+    def message(self, host: bytes, prefix: bytes) -> Message:
+        """The request to a server with this name whose paths begin with `prefix`."""
+        target = prefix + self.path.encode()
+        if self.query_string:
+            target += b"?" + self.query_string
+        headers = [(b"Host", host), *self.headers]
+        if self.body or self.method not in WITHOUT_BODY:
+            headers.append((b"Content-Length", b"%d" % len(self.body)))
+        return Message(self.method.encode(), target, headers, self.body, is_repeatable=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +72,11 @@ class Reply:
     """What a worker began to answer."""
 
     status: int
-    headers: httpx.Headers
+    headers: list[tuple[bytes, bytes]]
+    """Names in lower case."""
     first: bytes
-    rest: AsyncGenerator[bytes]
+    rest: Relay | None
+    """None: `first` is all."""
 
 
 class NoReply(Exception):
@@ -70,8 +89,8 @@ class Passage:
     def __init__(self, crew: Crew) -> None:
         """`crew` knows who is silent."""
         self._crew = crew
-        # No time limit on reading: a query runs as long as its client waits and its worker lives.
-        self._client = new_client(httpx.Timeout(None, connect=CONNECT_S))
+        self._pool = ConnectionPool()
+        self._client = new_client(CONNECT_S)
 
     async def ask(self, worker: Worker, question: Question) -> Reply:
         """Ask one worker; returns with its first bytes.
@@ -80,15 +99,7 @@ class Passage:
             NoReply: it answered nothing that could be passed on, and why.
 
         """
-        worker.reading += 1
-        try:
-            answer = await self._sent(worker, question)
-        except BaseException:
-            worker.reading -= 1
-            raise
-        pieces = self._relayed(worker, answer)  # counts down, however it ends
-        first = await anext(pieces, b"")
-        return Reply(status=answer.status_code, headers=answer.headers, first=first, rest=pieces)
+        return await self._ask(worker.beat.url, question, _AskedWorker(self, self._crew, worker))
 
     async def ask_master(self, url: str, question: Question) -> Reply:
         """Ask a master of another data centre, which watches over its own workers.
@@ -97,20 +108,28 @@ class Passage:
             NoReply: it answered nothing that could be passed on, and why.
 
         """
-        address = httpx.URL(url + question.path, query=question.query_string)
-        request = self._client.build_request(
-            question.method, address, headers=question.headers, content=question.body or None
-        )
+        origin, _, _ = origin_of(url)
+        return await self._ask(url, question, _Asked(origin.host))
+
+    async def _ask(self, url: str, question: Question, asked: _Asked) -> Reply:
+        origin, host, prefix = origin_of(url)
+        relay = Relay(asked)
         try:
-            answer = await self._client.send(request, stream=True)
-            if answer.status_code in TRY_ANOTHER and FINAL not in answer.headers:
-                await _refused(answer)
+            with asked.scope:
+                response = await self._pool.request(origin, question.message(host, prefix), SECONDS)
+                relay.response = response
+                await _raise_if_refused(response)
+                first = await response.piece()
         except httpx.HTTPError as error:
-            raise NoReply(f"failed: {type(error).__name__} {error}".strip()) from error
-        pieces = _pieces(answer)
-        return Reply(
-            status=answer.status_code, headers=answer.headers, first=await anext(pieces, b""), rest=pieces
-        )
+            await relay.aclose()
+            raise asked.failed(error) from error
+        except BaseException:
+            await relay.aclose()
+            raise
+        if response.is_whole:
+            await relay.aclose()
+        rest = None if response.is_whole else relay
+        return Reply(status=response.status, headers=response.headers, first=first, rest=rest)
 
     async def call(self, worker: Worker, method: str, path: str) -> httpx.Response:
         """A short question about reads.
@@ -119,84 +138,123 @@ class Passage:
             httpx.HTTPError: no answer.
 
         """
-        return await self._client.request(method, worker.beat.url + path, timeout=CONNECT_S)
+        return await self._client.request(method, worker.beat.url + path)
 
-    async def _sent(self, worker: Worker, question: Question) -> httpx.Response:
-        url = httpx.URL(worker.beat.url + question.path, query=question.query_string)
-        request = self._client.build_request(
-            question.method, url, headers=question.headers, content=question.body or None
-        )
-        try:
-            return await self._unless_hung(worker, self._client.send(request, stream=True))
-        except httpx.HTTPError as error:
-            raise self._failed(worker, error) from error
-
-    async def _relayed(self, worker: Worker, answer: httpx.Response) -> AsyncGenerator[bytes]:
-        chunks, begun = answer.aiter_raw(), False
-        try:
-            if answer.status_code in TRY_ANOTHER and FINAL not in answer.headers:
-                await self._unless_hung(worker, _refused(answer))
-            while piece := await self._unless_hung(worker, _next(chunks)):
-                begun = True
-                yield piece
-        except (httpx.HTTPError, NoReply) as error:
-            failure = error if isinstance(error, NoReply) else self._failed(worker, error)
-            if not begun:
-                raise failure from error
-            message = f"in the middle of an answer {worker.beat.worker} {failure}"
-            raise Unavailable(message) from error
-        finally:
-            worker.reading -= 1
-            await answer.aclose()
-
-    def _failed(self, worker: Worker, error: httpx.HTTPError) -> NoReply:
-        worker.failed_at = now().steady
-        return NoReply(f"failed: {type(error).__name__} {error}".strip())
-
-    async def _unless_hung(self, worker: Worker, work: Coroutine[None, None, T]) -> T:
-        """What `work` returns, unless its worker falls silent meanwhile and does not prove that it lives.
-
-        Raises:
-            NoReply: it did.
-
-        """
-        task = asyncio.ensure_future(work)
-        try:
-            wait_s = self._crew.silent_in(worker, now().steady) / 1000
-            while not (await asyncio.wait({task}, timeout=max(wait_s, PROOF_S)))[0]:
-                wait_s = self._crew.silent_in(worker, now().steady) / 1000
-                # Its heartbeats come through Kafka: when that is away, workers still are there.
-                if wait_s <= 0 and not await self._lives(worker) and not task.done():
-                    worker.failed_at = now().steady
-                    raise NoReply(self._crew.why_not(worker, now().steady, 0))
-            return task.result()
-        finally:
-            task.cancel()
-
-    async def _lives(self, worker: Worker) -> bool:
+    async def lives(self, worker: Worker) -> bool:
+        """Whether a worker answers at its door."""
         with suppress(httpx.HTTPError):
             answer = await self._client.get(f"{worker.beat.url}/status", timeout=PROOF_S)
             return answer.is_success
         return False
 
 
-async def _pieces(answer: httpx.Response) -> AsyncGenerator[bytes]:
-    try:
-        async for piece in answer.aiter_raw():
-            yield piece
-    except httpx.HTTPError as error:
-        message = f"in the middle of an answer {answer.url.host} failed: {type(error).__name__} {error}"
-        raise Unavailable(message) from error
-    finally:
-        await answer.aclose()
+class _Asked:
+    """Whom a read was passed to: a master of another data centre, which is not watched from here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.scope = FailScope()
+        """Where the read waits for it."""
+
+    def failed(self, error: httpx.HTTPError) -> NoReply:
+        """Why there is no answer."""
+        return NoReply(f"failed: {type(error).__name__} {error}".strip())
+
+    def end(self) -> None:
+        """The read is over."""
 
 
-async def _next(chunks: AsyncIterator[bytes]) -> bytes:
-    return await anext(chunks, b"")
+class _AskedWorker(_Asked):
+    """A worker of this data centre: ends the wait for it when it falls silent and does not prove that it lives."""
+
+    def __init__(self, passage: Passage, crew: Crew, worker: Worker) -> None:
+        super().__init__(worker.beat.worker)
+        self._passage, self._crew, self._worker = passage, crew, worker
+        self._proving: asyncio.Task[None] | None = None
+        worker.reading += 1
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._look_in(self._silent_in_s())
+
+    def failed(self, error: httpx.HTTPError) -> NoReply:
+        self._worker.failed_at = now().steady
+        return super().failed(error)
+
+    def end(self) -> None:
+        self._worker.reading -= 1
+        self._timer.cancel()
+        if self._proving is not None:
+            self._proving.cancel()
+
+    def _look_in(self, seconds: float) -> asyncio.TimerHandle:
+        return self._loop.call_later(max(seconds, PROOF_S), self._look)
+
+    def _look(self) -> None:
+        silent_in_s = self._silent_in_s()
+        if silent_in_s > 0 or not self.scope.is_entered:
+            self._timer = self._look_in(silent_in_s)
+        else:
+            self._proving = asyncio.ensure_future(self._prove())
+
+    async def _prove(self) -> None:
+        # Its heartbeats come through Kafka: when that is away, workers still are there.
+        if await self._passage.lives(self._worker):
+            self._timer = self._look_in(PROOF_S)
+        elif self.scope.is_entered:
+            self._worker.failed_at = now().steady
+            self.scope.fail(NoReply(self._crew.why_not(self._worker, now().steady, 0)))
+
+    def _silent_in_s(self) -> float:
+        return self._crew.silent_in(self._worker, now().steady) / 1000
 
 
-async def _refused(answer: httpx.Response) -> None:
-    text = (await answer.aread()).decode(errors="replace").strip()
+class Relay:
+    """The rest of an answer, piece by piece; an iterator that may be closed before it was begun."""
+
+    def __init__(self, asked: _Asked) -> None:
+        """`asked` answers."""
+        self._asked: _Asked | None = asked
+        self.response: Response | None = None
+
+    def __aiter__(self) -> Relay:
+        """Itself."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next piece.
+
+        Raises:
+            Unavailable: whoever was asked failed in the middle of the answer.
+
+        """
+        asked, response = self._asked, self.response
+        if asked is None or response is None:
+            raise StopAsyncIteration
+        try:
+            with asked.scope:
+                piece = await response.piece()
+        except (httpx.HTTPError, NoReply) as error:
+            failure = error if isinstance(error, NoReply) else asked.failed(error)
+            message = f"in the middle of an answer {asked.name} {failure}"
+            raise Unavailable(message) from error
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        """End the read."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            asked.end()
+        if self.response is not None:
+            self.response.close()
+
+
+async def _raise_if_refused(response: Response) -> None:
+    """Raises NoReply with the reason, where another one may answer better."""
+    if response.status not in TRY_ANOTHER or any(name == _FINAL for name, _ in response.headers):
+        return
+    body = b"".join([piece async for piece in response.pieces()])
+    text = body.decode(errors="replace").strip()
     with suppress(ValueError, KeyError, TypeError):
-        text = answer.json()["message"]
-    raise NoReply(f"answered {answer.status_code}: {text}")
+        text = json.loads(body)["message"]
+    raise NoReply(f"answered {response.status}: {text}")

@@ -8,6 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
+from starlette.responses import Response
+
 from quadlog.answers import CLIENT, VIA, Streamed, unless_left
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency, Wanted, wanted
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from quadlog.master.barrier import Barrier
     from quadlog.master.crew import Worker
@@ -30,16 +31,20 @@ if TYPE_CHECKING:
     from quadlog.master.updates import Asked
     from quadlog.settings import MasterSettings
 
-PASSED_ON: Final = ("accept", "content-type", "traceparent", "user-agent")
-PASSED_BACK: Final = (
-    "content-type",
-    "content-length",
-    "quadlog-index",
-    "quadlog-final",
-    "retry-after",
-    "quadlog-signature",
-    "quadlog-quads",
+PASSED_ON: Final = frozenset({b"accept", b"content-type", b"traceparent", b"user-agent"})
+PASSED_BACK: Final = frozenset(
+    {
+        b"content-type",
+        b"content-length",
+        b"quadlog-index",
+        b"quadlog-final",
+        b"retry-after",
+        b"quadlog-signature",
+        b"quadlog-quads",
+    }
 )
+CLIENT_NAME: Final = CLIENT.lower().encode()
+VIA_NAME: Final = VIA.lower().encode()
 
 WAIT_S: Final = 2.0
 """How long a read waits for a worker that shows what it needs."""
@@ -99,10 +104,17 @@ class Reads:
             OtherHistory: it was to show what is not in the log.
 
         """
-        given = ((name, request.headers.get(name, "")) for name in PASSED_ON)
-        headers = {name: value for name, value in given if value and value.isascii()}
-        headers |= {} if media_type is None else {"content-type": media_type}
-        headers |= {CLIENT: request.client.host if request.client else "unknown", VIA: self._settings.node_id}
+        headers = [
+            header
+            for header in request.scope["headers"]
+            if header[0] in PASSED_ON
+            and header[1].isascii()
+            and (media_type is None or header[0] != b"content-type")
+        ]
+        if media_type is not None:
+            headers.append((b"content-type", media_type.encode()))
+        client = request.client.host if request.client else "unknown"
+        headers += [(CLIENT_NAME, client.encode()), (VIA_NAME, self._settings.node_id.encode())]
         question = Question(
             method=request.method if media_type is None else "POST",
             path=path,
@@ -140,10 +152,11 @@ class Reads:
             path = f"/repositories/{self._settings.repository}/statements"
         elif path == "/dry-run":
             path, query = "/update", b"&".join(filter(None, [b"dry-run=true", query]))
-        headers = question.headers | {
-            "quadlog-consistency": Consistency.EVENTUAL,
-            "quadlog-min-index": str(at_least),
-        }
+        headers = [
+            *question.headers,
+            (b"quadlog-consistency", Consistency.EVENTUAL.encode()),
+            (b"quadlog-min-index", b"%d" % at_least),
+        ]
         return await self._passage.ask_master(
             url, replace(question, path=path, query_string=query, headers=headers)
         )
@@ -204,8 +217,10 @@ class Reads:
         )
 
 
-def _passed_back(reply: Reply) -> Streamed:
-    headers = {name: reply.headers[name] for name in PASSED_BACK if name in reply.headers}
+def _passed_back(reply: Reply) -> Response:
+    headers = {name.decode(): value.decode("latin-1") for name, value in reply.headers if name in PASSED_BACK}
+    if reply.rest is None:
+        return Response(reply.first, reply.status, headers)
     return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from quadlog.answers import handle_error
@@ -19,6 +18,8 @@ from quadlog.core.consistency import Consistency
 from quadlog.core.model import Point
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
+from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds
+from quadlog.http_response import Response
 from quadlog.master import reads as reads_module
 from quadlog.master.barrier import Barrier
 from quadlog.master.crew import Crew
@@ -30,8 +31,6 @@ from quadlog.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from starlette.requests import Request
 
 pytestmark = pytest.mark.anyio
 
@@ -54,8 +53,28 @@ def beat(worker: str, index: int) -> Heartbeat:
     )
 
 
-async def says_who(request: Request) -> PlainTextResponse:
-    return PlainTextResponse(request.url.hostname)
+class Workers(ConnectionPool):
+    """Whoever is asked answers with its name, and with what the read has to show there."""
+
+    async def request(self, origin: Origin, message: Message, seconds: Seconds) -> Response:
+        del seconds
+        asked = (
+            value for name, value in message.headers if name in {b"quadlog-consistency", b"quadlog-min-index"}
+        )
+        body = b" ".join((origin.host.encode(), *asked))
+        response = Response(Nobody(), asyncio.get_running_loop(), is_head=False)
+        response.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        return response
+
+
+class Nobody:
+    """No connection."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def end(self, *, is_reusable: bool) -> None: ...
 
 
 class Door:
@@ -81,8 +100,7 @@ class Door:
         )
         settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
         self.passage = Passage(self.crew)
-        workers = Starlette(routes=[Route("/sparql", says_who, methods=["POST"])])
-        self.passage._client = httpx.AsyncClient(transport=httpx.ASGITransport(workers))
+        self.passage._pool = Workers()
         reads = Reads(
             OfNode(cast("Any", node)),
             cast("Any", settings),
@@ -118,7 +136,6 @@ async def door(*indexes: int, default: Consistency = Consistency.SESSION) -> Asy
         yield made
     finally:
         await made.client.aclose()
-        await made.passage._client.aclose()
 
 
 async def test_each_consistency_shows_more() -> None:
@@ -159,15 +176,8 @@ async def test_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_what_no_worker_here_can_show_is_read_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was acknowledged here is not in the own effects topic, which is full."""
-
-    async def says_how(request: Request) -> PlainTextResponse:
-        asked = (request.headers[name] for name in ("quadlog-consistency", "quadlog-min-index"))
-        return PlainTextResponse(" ".join((request.url.hostname or "", *asked)))
-
     monkeypatch.setattr(OfNode, "elsewhere", ["http://m2"])
     async with door(4) as master:
-        masters = Starlette(routes=[Route("/sparql", says_how, methods=["POST"])])
-        master.passage._client = httpx.AsyncClient(transport=httpx.ASGITransport(masters))
         assert (await master.ask()).text == f"m2 eventual {SHOWN}"
         assert (await master.ask(min_index="8")).text == "m2 eventual 8"
         monkeypatch.setattr(reads_module, "WAIT_S", 0.1)

@@ -53,49 +53,10 @@ async def storm(url: str) -> list[httpx.Response | BaseException]:
 
 
 def test_whoever_is_reset_at_once() -> None:
-    """Without translation, hundreds of these 800 end in an AttributeError."""
     with server(lambda client: client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)) as port:
         outcomes = uvloop.run(storm(f"http://127.0.0.1:{port}/"))
     assert len(outcomes) == 800
     assert [one for one in outcomes if not isinstance(one, httpx.HTTPError)] == []
-
-
-@pytest.mark.parametrize("error", [AttributeError("getpeername"), RuntimeError("the handler is closed")])
-def test_what_uvloop_raises_beside_os_errors(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    async def broken(self: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
-        del self, request
-        raise error
-
-    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", broken)
-
-    async def scenario() -> None:
-        async with new_client(1) as client:
-            with pytest.raises(httpx.NetworkError, match=str(error)):
-                await client.get("http://127.0.0.1:9/")
-
-    asyncio.run(scenario())
-
-
-def test_a_stream_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(httpx.AsyncByteStream):
-        async def __aiter__(self) -> AsyncGenerator[bytes]:
-            yield b"some"
-            raise RuntimeError("the handler is closed")
-
-    async def answers(self: httpx.AsyncHTTPTransport, request: httpx.Request) -> httpx.Response:
-        del self, request
-        return httpx.Response(200, stream=Broken())
-
-    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", answers)
-
-    async def scenario() -> None:
-        async with new_client(1) as client, client.stream("GET", "http://127.0.0.1:9/") as answer:
-            pieces = answer.aiter_raw()
-            assert await anext(pieces) == b"some"
-            with pytest.raises(httpx.ReadError):
-                await anext(pieces)
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.anyio
