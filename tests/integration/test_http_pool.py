@@ -271,7 +271,7 @@ async def test_a_long_body_is_sent_as_the_server_takes_it(headers: dict[str, str
         await client.get(f"http://127.0.0.1:{port}/")
         [[put, get]] = heard
         head, _, body = put.partition(b"\r\n\r\n")
-        assert (b"chunked" in head) is not headers
+        assert (b"chunked" in head) == (not headers)
         assert len(body) == 20_000_000
         assert get.startswith(b"GET / HTTP/1.1")
 
