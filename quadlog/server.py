@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 import uvicorn
+from starlette.applications import Starlette
 
 from quadlog.errors import SetupError
+from quadlog.http_direct import DirectRoutes
 from quadlog.http_protocol import Http1Protocol
 from quadlog.http_rules import HttpRules
 
@@ -156,7 +158,7 @@ class Server:
 def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application
     """How every door is served; `shutdown_s`: what requests under way have when it stops."""
     return uvicorn.Config(
-        HttpRules(app),
+        HttpRules(DirectRoutes(app) if isinstance(app, Starlette) else app),
         http=Http1Protocol,
         ws="none",
         timeout_keep_alive=IDLE_S,

@@ -127,17 +127,19 @@ class Reads:
         self._refuse_other_history(asked)
         at_least = await self._needed(asked)
         elsewhere = self._known.elsewhere if VIA not in request.headers else ()
-        if not elsewhere:
-            await self._wait_for_one(at_least)
+        worker = self._best(failures, at_least)
+        if worker is None and not elsewhere:
+            worker = await self._awaited(at_least)
         self._refuse_other_history(asked)  # known only now, perhaps
-        while worker := self._best(failures, at_least):
+        while worker is not None:
             worker.asked_last = next(self._numbers)
             try:
                 reply = await unless_left(request, self._passage.ask(worker, question))
             except NoReply as failure:
                 failures[worker.beat.worker] = str(failure)
-                continue
-            return _passed_back(reply)
+                worker = self._best(failures, at_least)
+            else:
+                return _passed_back(reply)
         for url in elsewhere:
             try:
                 return _passed_back(await unless_left(request, self._ask_elsewhere(url, question, at_least)))
@@ -198,11 +200,12 @@ class Reads:
         found = self._known.crew.for_read(now().steady, at_least)
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
-    async def _wait_for_one(self, at_least: int) -> None:
-        """A little: a worker may be about to apply it."""
+    async def _awaited(self, at_least: int) -> Worker | None:
+        """A worker that was about to apply it."""
         deadline = now().steady + WAIT_S * 1000
-        while not self._best((), at_least) and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
+        while (worker := self._best((), at_least)) is None and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
             await asyncio.sleep(AGAIN_S)
+        return worker
 
     def _why(self, failures: Mapping[str, str], at_least: int) -> str:
         """One line a worker."""
