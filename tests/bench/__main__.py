@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import agreement_alone, applying, baselines, stages
+from tests.bench import agreement_alone, applying, baselines, reads, stages
 from tests.bench.cluster import Cluster
 from tests.bench.report import Report
 from tests.bench.workload import Workload
@@ -82,6 +82,8 @@ def measure(plan: Plan, ready: Path, console: Console) -> Report:
         report.applying = applying.measure(
             Path(directory), updates=updates, history=plan.history, runs=plan.runs
         )
+    console.print("reads …")
+    reads.Bench(reads.Doors(ready), alone_s, console).run()
     return report
 
 
