@@ -19,13 +19,14 @@ from quadlog.clock import now
 from quadlog.core.consistency import Consistency
 from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
-from quadlog.errors import QuadlogError
+from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master.crew import Crew
 from quadlog.master.known import OfNode
-from quadlog.master.passage import Passage
+from quadlog.master.passage import Passage, Question
 from quadlog.master.reads import Reads
 from quadlog.master.room import Room
 from quadlog.units import MIB
+from tests.support.raw_servers import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -184,5 +185,42 @@ def test_one_whose_heartbeats_stay_away_may_take_its_time_while_it_lives() -> No
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             assert [worker.reading for worker in crew.all()] == [0]
+
+    asyncio.run(scenario())
+
+
+BEGINS = BREAKS_OFF + b"1\r\na\r\n"
+QUESTION = Question(method="POST", path="/sparql", query_string=b"", headers=[], body=b"ASK {}")
+
+
+def test_one_that_hangs_in_the_middle_of_an_answer_breaks_it_off() -> None:
+    async def scenario() -> None:
+        async with serving((None, BEGINS, None), (None, None)) as (port, _):
+            crew = Crew(timeout_ms=TIMEOUT * 1000)
+            crew.hear(heartbeat("w1", port), now().steady)
+            [worker] = crew.all()
+            reply = await Passage(crew).ask(worker, QUESTION)
+            assert (reply.first, worker.reading) == (b"a", 1)
+            assert reply.rest is not None
+            with pytest.raises(Unavailable, match="in the middle of an answer w1 is down: last heard of 1"):
+                await anext(reply.rest)
+            await reply.rest.aclose()
+            assert (worker.reading, worker.failed_at > 0) == (0, True)
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_leaves_before_the_rest_is_begun_frees_its_worker() -> None:
+    async def scenario() -> None:
+        async with serving((None, BEGINS, None)) as (port, heard):
+            crew = Crew(timeout_ms=60_000)
+            crew.hear(heartbeat("w1", port), now().steady)
+            [worker], passage = crew.all(), Passage(crew)
+            for number in (1, 2):
+                reply = await passage.ask(worker, QUESTION)
+                assert reply.rest is not None
+                await reply.rest.aclose()
+                assert worker.reading == 0
+                assert len(heard) == number, "the connection with the rest of an answer is not used again"
 
     asyncio.run(scenario())
