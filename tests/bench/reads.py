@@ -46,7 +46,7 @@ AGGREGATE: Final = (
     "SELECT (COUNT(*) AS ?n) { ?x <urn:cross> ?a . ?y <urn:cross> ?b FILTER(?a < 400 && STR(?a) < STR(?b)) }"
 )
 """About a second of a core."""
-LARGE: Final = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b FILTER(?a < 670) }"
+LARGE: Final = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b FILTER(?a < 390) }"
 """100 MB as JSON."""
 SLOW: Final = 100_000.0
 """Bytes a second that a slow client takes."""
