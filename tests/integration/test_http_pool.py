@@ -11,6 +11,7 @@ import pytest
 
 from quadlog import http_response
 from quadlog.http_client import PoolTransport, new_client
+from quadlog.http_connection import Connection
 from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds, origin_of
 from tests.support.raw_servers import Script, serving
 
@@ -194,6 +195,22 @@ async def test_a_connection_that_the_server_closed_is_replaced() -> None:
         assert await one.ask() == (200, b"ok")
         assert await one.ask() == (200, b"ok"), "the server hung up when it had read the second request"
         assert [len(requests) for requests in heard] == [2, 1]
+
+
+async def test_a_connection_that_ended_while_it_was_idle_is_not_used_again() -> None:
+    async with asking((None, OK, 0.02), OK) as (one, heard):
+        assert await one.ask() == (200, b"ok")
+        await asyncio.sleep(0.1)
+        assert await one.ask(message(is_repeatable=False)) == (200, b"ok")
+        assert len(heard) == 2
+
+
+async def test_a_connection_that_ended_before_it_was_used_is_an_error() -> None:
+    connection = Connection({})
+    connection.connection_lost(ConnectionResetError("reset"))
+    response = connection.ask(message(), b"GET / HTTP/1.1\r\n\r\n")
+    with pytest.raises(httpx.ReadError, match="reset"):
+        await asyncio.wait_for(response.head(), 1)
 
 
 async def test_a_request_that_must_not_be_repeated_is_not() -> None:
