@@ -52,7 +52,7 @@ def _endpoints(app: Starlette) -> dict[tuple[str, str], Endpoint]:
         if isinstance(route, Route) and "{" not in route.path
         for method in route.methods or ()
     }:
-        scope = {"type": "http", "path": path, "method": method, "root_path": "", "headers": []}
+        scope: Scope = {"type": "http", "path": path, "method": method, "root_path": "", "headers": []}
         first = next(route for route in app.routes if route.matches(scope)[0] is Match.FULL)
         if isinstance(first, Route) and first.path == path and inspect.iscoroutinefunction(first.endpoint):
             found[method, path] = first.endpoint

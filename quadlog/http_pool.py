@@ -49,11 +49,13 @@ def origin_of(url: str) -> tuple[Origin, bytes, bytes]:
         httpx.UnsupportedProtocol: it is not an http or https URL.
 
     """
-    parts = urlsplit(url)
-    if parts.scheme not in PORTS or not parts.hostname:
-        raise httpx.UnsupportedProtocol(f"{url} is not the URL of an HTTP server")
-    origin = Origin(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme])
-    return origin, parts.netloc.rpartition("@")[2].encode("idna"), parts.path.rstrip("/").encode()
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS[parts.scheme]
+        name = parts.netloc.rpartition("@")[2].encode("idna")
+    except (ValueError, KeyError) as error:
+        raise httpx.UnsupportedProtocol(f"{url} is not the URL of an HTTP server") from error
+    return Origin(parts.scheme, parts.hostname or "", port), name, parts.path.rstrip("/").encode()
 
 
 class Message(NamedTuple):

@@ -108,13 +108,12 @@ class Passage:
             NoReply: it answered nothing that could be passed on, and why.
 
         """
-        origin, _, _ = origin_of(url)
-        return await self._ask(url, question, _Asked(origin.host))
+        return await self._ask(url, question, _Asked(url))
 
     async def _ask(self, url: str, question: Question, asked: _Asked) -> Reply:
-        origin, host, prefix = origin_of(url)
         relay = Relay(asked)
         try:
+            origin, host, prefix = origin_of(url)
             with asked.scope:
                 response = await self._pool.request(origin, question.message(host, prefix), SECONDS)
                 relay.response = response

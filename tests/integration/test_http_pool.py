@@ -166,9 +166,22 @@ async def test_nobody_listens() -> None:
         await one.ask()
 
 
-async def test_a_name_that_is_none() -> None:
+@pytest.mark.parametrize("url", ["ftp://m1/", "m1:80", "http://m1:no", "http://m1:99999", "http://a..b/", ""])
+async def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(httpx.UnsupportedProtocol):
-        origin_of("ftp://m1/")
+        origin_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("http://m1:8080", (Origin("http", "m1", 8080), b"m1:8080", b"")),
+        ("https://M1.example/at/", (Origin("https", "m1.example", 443), b"M1.example", b"/at")),
+        ("http://[::1]:80", (Origin("http", "::1", 80), b"[::1]:80", b"")),
+    ],
+)
+async def test_the_server_of_a_url(url: str, origin: tuple[Origin, bytes, bytes]) -> None:
+    assert origin_of(url) == origin
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nsome"])
