@@ -23,6 +23,7 @@ import uvloop
 from tests.bench.figures import percentile
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
+NO_CONTENT: Final = "204"
 PAUSE_S: Final = 0.05
 """Behind a refusal."""
 
@@ -122,6 +123,8 @@ class _Client(asyncio.Protocol):
             self._status = head[9:12].decode()
             _, mark, after = head.lower().partition(b"content-length: ")
             self._left = int(after.partition(b"\r\n")[0]) if mark else -2
+            if self._status == NO_CONTENT:
+                self._left = 0
         if self._left == -2:
             self._tail = (self._tail + data)[-len(LAST_CHUNK) :]
             if self._tail == LAST_CHUNK:
@@ -136,7 +139,7 @@ class _Client(asyncio.Protocol):
 
     def _answered(self) -> None:
         self._statuses[self._status] += 1
-        if self._status in {"200", "204"}:
+        if self._status in {"200", NO_CONTENT}:
             self._latencies.append(time.perf_counter() - self._began)
             self._ask()
         else:
@@ -171,7 +174,7 @@ async def _run(load: Load) -> Answered:
         p50_ms=percentile(ordered, 0.5) * 1000,
         p99_ms=percentile(ordered, 0.99) * 1000,
         refused=statuses.pop("503", 0),
-        errors={status: count for status, count in statuses.items() if status not in {"200", "204"}},
+        errors={status: count for status, count in statuses.items() if status not in {"200", NO_CONTENT}},
         size=sum(client.size for client in clients),
         cpu=(used.ru_utime + used.ru_stime) / seconds,
     )

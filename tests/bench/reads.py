@@ -166,11 +166,10 @@ class Bench:
             while time.monotonic() < end:
                 most = {node: max(most[node], rss(pid)) for node, pid in self._doors.pids.items()}
                 time.sleep(0.05)
+            answer = httpx.get(f"{self._doors.master}/queries", timeout=10, trust_env=False)
+            under_way = answer.json()["queries"]
             process.terminate()
             process.communicate()
-            under_way = httpx.get(f"{self._doors.master}/queries", timeout=10, trust_env=False).json()[
-                "queries"
-            ]
             grown = (f"{(most[node] - before[node]) / MIB:.0f}" for node in before)
             table.add_row(str(clients), str(clients - len(under_way)), *grown)
         self._console.print(table)
