@@ -103,10 +103,8 @@ def _check_size(request: Request, size: int, length: str) -> None:
 
 def parameters_of(request: Request) -> dict[str, list[str]]:
     """The parameters in the URL."""
-    given: dict[str, list[str]] = {}
-    for name, value in request.query_params.multi_items():
-        given.setdefault(name, []).append(value)
-    return given
+    query: bytes = request.scope["query_string"]
+    return parse_qs(query.decode("ascii"), keep_blank_values=True)
 
 
 def too_large(limit: int) -> str:

@@ -45,6 +45,8 @@ _NO_MATTER = frozenset(("infer",))
 
 _BESIDE_A_QUERY = ("default-graph-uri", "named-graph-uri", "timeout")
 
+_CLIENT, _VIA = CLIENT.lower().encode(), VIA.lower().encode()
+
 _WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -96,15 +98,18 @@ class _ReadDoor:
     async def query(self, request: Request) -> Response:
         self._replica.refuse_unless_seeded()
         text, parameters = await _query_of(request)
+        headers = _headers_of(request)
         question = Question(
             text=text,
-            accept=request.headers.get("accept", "*/*"),
+            accept=headers.get(b"accept", b"*/*").decode("latin-1"),
             default=tuple(parameters.get("default-graph-uri", ())),
             named=tuple(parameters.get("named-graph-uri", ())),
             rows=self._rows,
         )
-        asked = replace(self._limits, seconds=seconds_asked(parameters, self._limits.seconds))
-        return await self._reads.answer(request, question, _caller_of(request), asked)
+        limits = self._limits
+        if "timeout" in parameters:
+            limits = replace(limits, seconds=seconds_asked(parameters, limits.seconds))
+        return await self._reads.answer(request, question, _caller_of(request, headers), limits)
 
     async def statements(self, request: Request) -> Response:
         self._replica.refuse_unless_seeded()
@@ -113,7 +118,9 @@ class _ReadDoor:
             raise UserError(message)
         # Everything there is takes as long as it takes: only its memory and its client's patience are limited.
         endless = replace(self._limits, seconds=inf)
-        return await self._reads.answer(request, Question(text=None), _caller_of(request), endless)
+        return await self._reads.answer(
+            request, Question(text=None), _caller_of(request, _headers_of(request)), endless
+        )
 
     async def queries(self, request: Request) -> Response:
         del request
@@ -209,10 +216,20 @@ def seconds_asked(parameters: Mapping[str, Sequence[str]], most: float) -> float
     return min(seconds, most) if seconds > 0 else most
 
 
-def _caller_of(request: Request) -> Caller:
+def _headers_of(request: Request) -> dict[bytes, bytes]:
+    """By name, the first of each: a third of the time of Starlette's, where three are looked for."""
+    return dict(reversed(request.scope["headers"]))
+
+
+def _caller_of(request: Request, headers: Mapping[bytes, bytes]) -> Caller:
     """Who asks; a master says for whom."""
-    client = request.headers.get(CLIENT) or (request.client.host if request.client else "unknown")
-    return Caller(client=client, via=request.headers.get(VIA), agent=request.headers.get("user-agent"))
+    client, via, agent = (headers.get(name) for name in (_CLIENT, _VIA, b"user-agent"))
+    address = request.client.host if request.client else "unknown"
+    return Caller(
+        client=address if client is None else client.decode("latin-1"),
+        via=None if via is None else via.decode("latin-1"),
+        agent=None if agent is None else agent.decode("latin-1"),
+    )
 
 
 def _duty_of(body: bytes) -> tuple[str, Asked]:

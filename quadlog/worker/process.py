@@ -34,6 +34,7 @@ from quadlog.worker.rates import RatesFile, Stretch
 from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
 from quadlog.worker.replica import Replica
+from quadlog.worker.scheduler import Scheduler
 from quadlog.worker.scrub import Scrubber
 from quadlog.worker.seed_door import SeedDoor
 from quadlog.worker.seedbed import Seedbed
@@ -153,7 +154,7 @@ class WorkerProcess:
         settings = self._settings
         copies = settings.data_dir / "copies"
         readers = Readers(self._store, self._feed, copies, most=settings.query_processes)
-        reads = Reads(readers, settings.node_id)
+        reads = Reads(Scheduler(readers, self._feed), settings.node_id)
         app = make_app(
             self._replica,
             reads,

@@ -9,21 +9,26 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
+from collections import deque
 from contextlib import suppress
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from quadlog.clock import now
+from quadlog.errors import StoreDamaged, error_named
 from quadlog.kafka.leash import leashed
 from quadlog.quaddir import FILES
-from quadlog.worker.reading.frames import HEAD, Kind, framed
+from quadlog.worker.channel import Channel
+from quadlog.worker.reading.frames import Kind, question_frame
+from quadlog.worker.reading.tickets import Tickets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quadlog.errors import QuadlogError
     from quadlog.quadstore import QuadStore
+    from quadlog.worker.call import Call
     from quadlog.worker.feed import Feed
-    from quadlog.worker.reading.frames import Question
 
 WORN_BYTES: Final = 64 * 1024 * 1024
 """Effects after which a copy is replaced by a new one: of the worker's files it shares fewer and fewer."""
@@ -43,23 +48,57 @@ DYING_S: Final = 2.0
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
+_CPU_CLOCK: Final = 2
+"""Of another process's clock on Linux (clock_getcpuclockid(3)): all bits but the last three are its inverted pid."""
+
 
 class Died(Exception):
-    """The process ended while something was expected of it."""
+    """The process ended before it was ready."""
+
+
+class Owner(Protocol):
+    """Is told what becomes of a process."""
+
+    def on_answered(self, reader: Reader, call: Call) -> None:
+        """It is done with a question, and may be asked another one."""
+        ...
+
+    def on_damaged(self, reader: Reader, message: str) -> None:
+        """Its copy is damaged."""
+        ...
+
+    def on_lost(self, reader: Reader) -> None:
+        """It says nothing more."""
+        ...
 
 
 class Reader:
-    """A process with a copy of the store; one question at a time."""
+    """A process with a copy of the store.  It answers questions in the order in which they are asked."""
 
-    def __init__(self, process: subprocess.Popen[bytes], directory: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], directory: Path, owner: Owner, tickets: Tickets
+    ) -> None:
         """Use `start`."""
-        self._process, self._directory = process, directory
-        # Kept open: 1.4 µs a look instead of 30, and there are two looks a question.
+        self._process, self._directory, self._owner = process, directory, owner
+        # Kept open: 1.4 µs a look instead of 30, and there is one a question.
         self._statm: int | None = None
         with suppress(OSError):  # no /proc here
             self._statm = os.open(f"/proc/{process.pid}/statm", os.O_RDONLY)
-        self._incoming: asyncio.StreamReader
-        self._outgoing: asyncio.StreamWriter
+        self.tickets = tickets
+        self._number = 0
+        self._channel = Channel(self._hear, self._lose)
+        self._ready: asyncio.Future[tuple[Kind, bytes]] = asyncio.get_running_loop().create_future()
+        self.calls: deque[Call] = deque()
+        """What it was asked and has not answered; it works on the first one."""
+        self.is_long = False
+        """Whether it works on what runs long."""
+        self.is_slow = False
+        """Whether nothing should wait for it."""
+        self.is_retiring = False
+        """Whether it is asked nothing more."""
+        self.is_lost = False
+        """Whether it has ended."""
+        self._is_paused = False
         self.born = self.used_at = now().steady
         self._eaten = 0
         self.index = 0
@@ -68,9 +107,11 @@ class Reader:
         """Of which history these are; see `Feed`."""
         self.resident = self._light = 0
         """Resident bytes, when it was last weighed; and at its beginning."""
+        self._looked_at: tuple[Call | None, float] = None, 0.0
+        """What it worked on when it was first looked at, and its CPU time then."""
 
     @classmethod
-    async def start(cls, store: QuadStore, directory: Path) -> Reader:
+    async def start(cls, store: QuadStore, directory: Path, owner: Owner) -> Reader:
         """Copy the store, start a process on the copy; returns when it can be asked.
 
         Raises:
@@ -83,17 +124,19 @@ class Reader:
             directory.parent.mkdir(parents=True, exist_ok=True)
             await asyncio.to_thread(store.copy_to, directory)
             ours, theirs = socket.socketpair()
+            tickets = Tickets()
             with theirs:
-                command = [sys.executable, "-m", "quadlog.worker.reading.process", str(directory)]
+                inlet = tickets.inlet
+                command = [sys.executable, "-m", "quadlog.worker.reading.process", str(directory), str(inlet)]
                 # In this thread, whose end is the process's own end, too.
-                process = subprocess.Popen(leashed(command), stdin=theirs.fileno())  # noqa: S603, ASYNC220
+                process = subprocess.Popen(leashed(command), stdin=theirs.fileno(), pass_fds=[inlet])  # noqa: S603, ASYNC220
         except (OSError, RuntimeError):
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
-        reader = cls(process, directory)
+        reader = cls(process, directory, owner, tickets)
         try:
-            reader._incoming, reader._outgoing = await asyncio.open_unix_connection(sock=ours)
-            reader.index = await reader._ready(store)
+            await asyncio.get_running_loop().create_unix_connection(lambda: reader._channel, sock=ours)
+            reader.index = await reader._get_ready(store)
         except BaseException:
             await reader.end()
             raise
@@ -101,9 +144,9 @@ class Reader:
         reader._light = reader.resident
         return reader
 
-    async def _ready(self, store: QuadStore) -> int:
+    async def _get_ready(self, store: QuadStore) -> int:
         """Up to where its copy is applied."""
-        kind, body = await self.next()
+        kind, body = await self._ready
         said = json.loads(body)
         if kind is Kind.ERROR:
             self.note_damage(store, said["message"])
@@ -130,38 +173,91 @@ class Reader:
             or (self.resident - self._light > WORN_MEMORY and age > WORN_AFTER_MS)
         )
 
+    # --- what it is told --------------------------------------------------------------------------------
+
     def follow(self, feed: Feed, committed: int) -> bool:
         """Tell it of all effects that it lacks; whether it then shows what is `committed`.
 
-        It does not where it lacks more than is kept, has seen what was undone since, or is dead.
+        It does not where it lacks more than is kept, has seen what was undone since, or has ended.
         """
-        for batch in feed.behind(self.index, self.history) or ():
-            self._outgoing.write(batch.frame)
-            self._eaten += len(batch.frame)
-            self.index = batch.last
-        return self.index >= committed and feed.is_of(self.history) and self._process.poll() is None
+        if self.index < feed.index:
+            for batch in feed.behind(self.index, self.history) or ():
+                self._channel.write(batch.frame)
+                self._eaten += len(batch.frame)
+                self.index = batch.last
+        return self.index >= committed and feed.is_of(self.history) and not self.is_lost
 
     @property
     def is_taking(self) -> bool:
         """Whether it took all that it was told."""
-        return self._outgoing.transport.get_write_buffer_size() == 0
+        return self._channel.is_taken
 
-    def ask(self, question: Question) -> None:
-        """It answers with what `next` gives."""
-        self._outgoing.write(framed(Kind.QUESTION, json.dumps(asdict(question)).encode()))
+    def ask(self, call: Call, moment: float) -> None:
+        """The call is told of the answer.  What was asked before it is answered first."""
+        self._number += 1
+        call.reader, call.number = self, self._number
+        if not self.calls:
+            call.began = moment
+        self.calls.append(call)
+        self.tickets.issue(self._number)
+        self._channel.write(question_frame(self._number, call.question))
 
-    async def next(self) -> tuple[Kind, bytes]:
-        """What it says next.
+    def take_back(self) -> list[Call]:
+        """Have back what it did not begin, in order; it never will."""
+        numbers = self.tickets.withdraw()
+        taken = [call for call in self.calls if call.number in numbers]
+        for call in taken:
+            self.calls.remove(call)
+            call.take_back()
+        return taken
 
-        Raises:
-            Died: nothing more.
+    def pause(self) -> None:
+        """Have it wait with its answer, as its client does not take it."""
+        if not self._is_paused:
+            self._channel.pause()
+            self._is_paused = True
 
-        """
-        try:
-            kind, length = HEAD.unpack(await self._incoming.readexactly(HEAD.size))
-            return Kind(kind), await self._incoming.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise Died from error
+    def resume(self) -> None:
+        """Have it go on."""
+        if self._is_paused:
+            self._channel.resume()
+            self._is_paused = False
+
+    # --- what it says -----------------------------------------------------------------------------------
+
+    def _hear(self, kind: Kind, body: bytes) -> None:
+        if not self._ready.done():
+            self._ready.set_result((kind, body))
+            return
+        if not self.calls:  # it is being ended
+            return
+        call = self.calls[0]
+        if kind is Kind.HEADERS or kind is Kind.PIECE:
+            call.hear(kind, body)
+            return
+        error = _error_of(body) if kind is Kind.ERROR else None
+        if isinstance(error, StoreDamaged):
+            self._owner.on_damaged(self, str(error))
+            return
+        self.calls.popleft()
+        if error is None:
+            call.hear(kind, body)
+        else:
+            call.fail(error)
+        call.reader = None
+        self.resume()  # what waits for that client is not to hold up the next one
+        self.used_at = now().steady
+        self.is_long = self.is_slow = False
+        self.weigh()
+        if self.calls:
+            self.calls[0].began = self.used_at
+        self._owner.on_answered(self, call)
+
+    def _lose(self) -> None:
+        self.is_lost = True
+        if not self._ready.done():
+            self._ready.set_exception(Died())
+        self._owner.on_lost(self)
 
     def memory(self) -> int:
         """Resident bytes; 0 where nobody can tell."""
@@ -172,6 +268,17 @@ class Reader:
     def weigh(self) -> None:
         """Between two questions: what the next one takes is beyond that."""
         self.resident = self.memory()
+
+    def cpu_ms_since_a_look(self) -> float:
+        """CPU time that it took since this was first called for what it works on; 0 where nobody can tell."""
+        with suppress(OSError):
+            cpu_ms = time.clock_gettime(~self.pid << 3 | _CPU_CLOCK) * 1000
+            if self._looked_at[0] is not self.calls[0]:
+                self._looked_at = self.calls[0], cpu_ms
+            return cpu_ms - self._looked_at[1]
+        return 0.0
+
+    # --- its end ----------------------------------------------------------------------------------------
 
     def kill(self) -> None:
         """End it now, whatever it does."""
@@ -187,9 +294,15 @@ class Reader:
         """Kill it, and let go of its copy."""
         self.kill()
         with suppress(AttributeError):  # it never was connected
-            self._outgoing.close()
+            self._channel.close()
         if self._statm is not None:
             os.close(self._statm)
             self._statm = None
+            self.tickets.close()
         await asyncio.to_thread(self._process.wait)
         await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
+
+
+def _error_of(body: bytes) -> QuadlogError:
+    said = json.loads(body)
+    return error_named(said["error"])(said["message"], retry_after=said["retry_after"])

@@ -1,39 +1,38 @@
-"""The reading processes of a worker: one answers one query at a time, and is killed where that has to end.
+"""The reading processes of a worker: how many there are, and that their copies are as new as its store.
 
-pyoxigraph knows no way to stop a query, and two processes cannot share a store that is written.  So each
-process has a copy, made of hard links, and is told of every effect that the worker commits.  Before it is
-asked anything it is told of the last one: its answers show what the worker has.
+pyoxigraph cannot stop a query, and two processes cannot share a store that is written.  So each process has a
+copy, made of hard links, is told of every effect that the worker commits, and is killed where a query has to
+end.  `Scheduler` says which of them is asked what.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
-from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from quadlog.clock import now
-from quadlog.errors import Unavailable
+from quadlog.errors import QuadlogError, QueryStopped, Unavailable
+from quadlog.worker.lanes import LONG_MS, Lanes
 from quadlog.worker.reader import Died, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
+    from quadlog.errors import QuadlogError
     from quadlog.quadstore import QuadStore
+    from quadlog.worker.call import Call
     from quadlog.worker.feed import Feed
 
 log = structlog.get_logger()
 
-TURN_S: Final = 5.0
-"""How long a read waits for a process that is busy; then another worker may be less so."""
-
-START_S: Final = 25.0
-"""How long it waits while one is being started, 0.3 s on a machine that is not busy: the next worker's would take
-no less time."""
+QUICK: Final = 2 * (os.cpu_count() or 1)
+"""Processes that short questions share.  One may wait for the disk, or for its client, while another computes."""
 
 TELL_S: Final = 0.2
 """Between two looks at the idle ones: told of effects so often, they have next to nothing to do when asked."""
@@ -54,28 +53,41 @@ HURRY: Final = 500
 """Effects between two looks (2,500 a second) from which on a worker is catching up.  Until the first read no process
 follows it then: to apply all once more would take a third of the time that the worker has for it."""
 
-LOOK_S: Final = 0.02
-"""Between two looks whether the worker has gone back."""
-
 STOPPING: Final = "this worker stops: ask another one"
+ENDED: Final = "the process that read was replaced: ask another worker"
 
 
 class Readers:
     """At most so many processes, one of them idle as long as there may be one more."""
 
     def __init__(
-        self, store: QuadStore, feed: Feed, directory: Path, *, most: int, turn_s: float = TURN_S
+        self,
+        store: QuadStore,
+        feed: Feed,
+        directory: Path,
+        *,
+        most: int,
+        quick: int = QUICK,
     ) -> None:
-        """Copies lie in `directory`; what an earlier run left there goes."""
+        """Copies lie in `directory`; what an earlier run left there goes.
+
+        At most so many processes; `quick` of them are shared by short questions.
+        """
         shutil.rmtree(directory, ignore_errors=True)
         self._store, self._feed, self._directory = store, feed, directory
-        self._most, self._turn_s = most, turn_s
-        self._idle: list[Reader] = []
-        self._busy: set[Reader] = set()
-        self._starting = 0
+        self.most, self._quick = most, quick
+        self.most_long = most - min(quick, most // 4)
+        """Processes that long questions may hold."""
+        self.idle: list[Reader] = []
+        self.busy: dict[Reader, None] = {}
+        """In the order in which they came to work."""
+        self.starting = 0
+        self.lanes: Final = Lanes()
+        """What waits for a process."""
+        self.on_free: Callable[[float], object] = float
+        """Called with the time when a process has become free, or what it was asked waits again."""
         self.is_ending = False
         """Whether all processes are ended because the worker stops, not because of what they were asked."""
-        self._waiting: deque[asyncio.Future[Reader]] = deque()
         self._tasks: set[asyncio.Task[object]] = set()
         self._numbers = count(1)
         self._failed, self._again_at = "", float("-inf")
@@ -96,18 +108,17 @@ class Readers:
     def _tend(self) -> None:
         moment = now().steady
         self._look_whether_behind(moment)
-        for reader in list(self._idle):
+        for reader in list(self.idle):
             reader.weigh()
-            is_last = len(self._idle) == 1
-            if self._are_asked:
-                followed = not reader.is_taking or self._is_up_to_date(reader)
+            is_last = len(self.idle) == 1
+            if self._are_asked(moment):
+                followed = not reader.is_taking or self.is_up_to_date(reader)
             else:
                 followed = reader.history == self._feed.history and reader.index >= self._feed.index
-            if not followed or reader.is_worn or (not is_last and moment - reader.used_at > IDLE_MS):
-                self._idle.remove(reader)
-                self._discard(reader)
-        self._fill()
-        if not (self._idle or self._busy or self._starting):
+            if not followed or (not is_last and moment - reader.used_at > IDLE_MS):
+                self.discard(reader)
+        self.fill(moment)
+        if not (self.idle or self.busy or self.starting):
             self._feed.follow(anybody=False)
 
     def _look_whether_behind(self, moment: float) -> None:
@@ -117,90 +128,43 @@ class Readers:
         if self._is_behind:
             self._asked_at = moment  # one is to be ready when the worker has caught up
 
-    @property
-    def _are_asked(self) -> bool:
-        return now().steady - self._asked_at <= IDLE_MS and not self._is_behind
+    def _are_asked(self, moment: float) -> bool:
+        return moment - self._asked_at <= IDLE_MS and not self._is_behind
 
-    def _is_up_to_date(self, reader: Reader) -> bool:
+    def is_up_to_date(self, reader: Reader) -> bool:
+        """Tell it of what it lacks; whether it then shows what the worker has."""
         return reader.follow(self._feed, self._store.applied.index)
 
     async def _end_all(self) -> None:
         self.is_ending, self._failed = True, STOPPING
-        for reader in (*self._idle, *self._busy):
-            self._discard(reader)
-        self._idle, self._busy = [], set()
+        for reader in (*self.idle, *self.busy):
+            self.discard(reader)
         self._fail_hopeless()
         while self._tasks:  # a start that is under way is ended when it is done
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # --- for one read ---------------------------------------------------------------------------------
+    # --- what becomes of one ----------------------------------------------------------------------------
 
-    async def take(self, *, anew: bool = False) -> Reader:
-        """A process that shows what the worker has.  Give it back with `put`, or `discard` it.
+    def work(self, reader: Reader) -> None:
+        """It is asked something."""
+        if reader not in self.busy:
+            self.idle.remove(reader)
+            self.busy[reader] = None
 
-        `anew`: on a copy that was just made, so that it shows what is stored, and not what should be.
+    def rest(self, reader: Reader) -> None:
+        """It has answered all that it was asked."""
+        del self.busy[reader]
+        self.idle.append(reader)
+        if reader.is_retiring:
+            self.discard(reader)
 
-        Raises:
-            Unavailable: all are busy, or none could be started.
-
-        """
-        asked_at = self._asked_at = now().steady
-        self._are_used = True
-        if anew:
-            self._drop_older_than(FRESH_MS)
-        while True:
-            await self._while_going_back(asked_at + self._turn_s * 1000)
-            reader = self._idle.pop() if self._idle else await self._next_free(asked_at)
-            self._busy.add(reader)
-            self._fill()
-            if self._is_up_to_date(reader):
-                return reader
-            self.discard(reader)  # it lacks too much, or has seen what was undone since
-
-    async def _while_going_back(self, deadline: float) -> None:
-        while self._feed.is_going_back:
-            if now().steady > deadline:
-                raise Unavailable("this worker goes back to another history: ask another one", retry_after=2)
-            await asyncio.sleep(LOOK_S)
-
-    def _drop_older_than(self, age_ms: float) -> None:
-        moment = now().steady
-        for reader in [reader for reader in self._idle if moment - reader.born > age_ms]:
-            self._idle.remove(reader)
-            self._discard(reader)
-
-    async def _next_free(self, asked_at: float) -> Reader:
-        free: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
-        self._waiting.append(free)
-        self._fill()
-        self._fail_hopeless()
-        try:
-            for patience_s in (self._turn_s, START_S):
-                await asyncio.wait({free}, timeout=patience_s - (now().steady - asked_at) / 1000)
-                if free.done():
-                    return free.result()
-                if not self._starting:
-                    break
-        except asyncio.CancelledError:
-            # Given in the very moment when the wait ended: it is for somebody else.
-            if free.done() and not free.exception():
-                self.put(free.result())
-            free.cancel()
-            raise
-        free.cancel()
-        busy = f"{len(self._busy)} of {self._most} are busy, {self._starting} being started"
-        raise Unavailable(f"no reading process was free for {patience_s:g} s: {busy}", retry_after=2)
-
-    def put(self, reader: Reader) -> None:
-        """It has answered, and may be asked again."""
-        if reader in self._busy:
-            reader.used_at = now().steady
-            reader.weigh()
-            if reader.is_worn and not self.is_ending:
-                self.discard(reader)  # under load it is never idle
-                return
-            self._busy.remove(reader)
-            self._offer(reader)
+    def on_answered(self, reader: Reader, call: Call) -> None:
+        """It may be asked the next question."""
+        if call.is_long and reader.used_at - call.began < LONG_MS:
+            self.lanes.learn(call.question.text, is_long=False)
+        if not reader.calls:
+            self.rest(reader)
+        self.on_free(reader.used_at)
 
     def doubt(self) -> None:
         """A read did not come to its end in time: pyoxigraph meets a damaged block for ever."""
@@ -210,46 +174,90 @@ class Readers:
         """It says that its copy is damaged."""
         reader.note_damage(self._store, message)
 
-    def discard(self, reader: Reader) -> None:
-        """End it, whatever it does."""
-        if reader in self._busy:
-            self._busy.remove(reader)
-            self._discard(reader)
-            self._fill()
+    def on_damaged(self, reader: Reader, message: str) -> None:
+        """What else it would say is as doubtful."""
+        self.note_damage(reader, message)
+        call = reader.calls.popleft()
+        call.take_back()
+        call.fail(Unavailable(f"{message}: ask another worker", retry_after=2))
+        self.discard(reader)
+        self.on_free(now().steady)
 
-    # --- in the background ------------------------------------------------------------------------------
-
-    def _offer(self, reader: Reader) -> None:
-        if self.is_ending:
-            self._discard(reader)
+    def on_lost(self, reader: Reader) -> None:
+        """It ended by itself, or somebody else ended it: what it had begun fails, the rest is asked at another one."""
+        if not self._forget(reader):
             return
-        while self._waiting:
-            free = self._waiting.popleft()
-            if not free.done():
-                self._busy.add(reader)
-                free.set_result(reader)
-                return
-        self._idle.append(reader)
+        self.lanes.put_back(reader.take_back())
+        self._begin(_bury(reader, list(reader.calls)))
+        for call in reader.calls:
+            call.take_back()
+        reader.calls.clear()
+        self.on_free(now().steady)
 
-    def _discard(self, reader: Reader) -> None:
+    def retire(self, reader: Reader) -> None:
+        """End it when it has answered what it was asked."""
+        reader.is_retiring = True
+        if not reader.calls:
+            self.discard(reader)
+
+    def discard(self, reader: Reader) -> None:
+        """End it, whatever it does; what it was asked is asked at another one, unless it has begun to answer."""
+        if not self._forget(reader):
+            return
         reader.kill()
+        calls = [*reader.calls]
+        reader.take_back()
+        reader.calls.clear()
+        for call in calls:
+            call.take_back()
+            if call.is_answered:
+                call.fail(Unavailable(STOPPING if self.is_ending else ENDED, retry_after=2))
+        self.lanes.put_back(call for call in calls if not call.is_answered)
         self._begin(reader.end())
 
-    def _fill(self) -> None:
-        """One is ready for whoever waits, and where anybody asks one for who comes next."""
-        if self.is_ending or self._feed.is_going_back or now().steady < self._again_at:
+    def _forget(self, reader: Reader) -> bool:
+        """Whether it still was one of them."""
+        if reader in self.idle:
+            self.idle.remove(reader)
+            return True
+        return self.busy.pop(reader, self) is None
+
+    # --- how many there are -----------------------------------------------------------------------------
+
+    def note_use(self, moment: float) -> None:
+        """Somebody asks."""
+        self._asked_at, self._are_used = moment, True
+
+    def described(self) -> str:
+        """What they do."""
+        long = f"{self.longs} of {self.most_long} with long queries"
+        return f"{len(self.busy)} of {self.most} are busy, {long}, {self.starting} are being started"
+
+    @property
+    def longs(self) -> int:
+        """Processes that work on long questions."""
+        return sum(reader.is_long for reader in self.busy)
+
+    def fill(self, moment: float) -> None:
+        """One is ready for whatever waits, and where anybody asks one for what comes next."""
+        if self._feed.is_going_back:
             return
-        wanted = len(self._waiting) + self._are_asked - len(self._idle) - self._starting
-        room = self._most - len(self._idle) - len(self._busy) - self._starting
-        for _ in range(min(wanted, room)):
-            self._feed.follow(anybody=True)
-            self._starting += 1
-            self._begin(self._start())
+        there, longs = len(self.idle) + len(self.busy) + self.starting, self.longs
+        more_long = max(min(len(self.lanes.long), self.most_long - longs), 0)
+        room = min(self.most, self._quick + longs + more_long) - there
+        if room > 0 and not self.is_ending and moment >= self._again_at:
+            ready = len(self.idle) + self.starting
+            wanted = len(self.lanes.short) + more_long + self._are_asked(moment) - ready
+            for _ in range(min(wanted, room)):
+                self._feed.follow(anybody=True)
+                self.starting += 1
+                self._begin(self._start())
+        self._fail_hopeless()
 
     async def _start(self) -> None:
         history = self._feed.history  # as of before the copy: it may be undone while that is made
         try:
-            reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}")
+            reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}", self)
         except (Died, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError):
                 self._store.damage.note(error)
@@ -258,23 +266,45 @@ class Readers:
             log.warning("reading_process_failed", reason=self._failed)
             reader = None
         finally:
-            self._starting -= 1
+            self.starting -= 1
         if reader is None:
             self._fail_hopeless()
             return
         reader.history = history
-        self._offer(reader)
+        self.idle.append(reader)
+        if self.is_ending or reader.is_lost:
+            self.discard(reader)
+        self.on_free(now().steady)
 
     def _fail_hopeless(self) -> None:
-        """Whoever waits for a process, with none that could get free, is told at once."""
-        if not self.is_ending and (self._busy or self._starting):
-            return
-        for free in self._waiting:
-            if not free.done():
-                free.set_exception(Unavailable(self._failed, retry_after=2))
-        self._waiting.clear()
+        """Whatever waits for a process, with none that could get free, fails at once."""
+        if self.is_ending or not (self.idle or self.busy or self.starting):
+            for call in self.lanes.take_all():
+                call.fail(Unavailable(self._failed, retry_after=2))
 
     def _begin(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _bury(reader: Reader, calls: list[Call]) -> None:
+    """Tell those whose questions it worked on, and clear up."""
+    fate = await reader.fate()
+    for call in calls:
+        call.fail(_died(fate))
+    await reader.end()
+
+
+def _died(fate: int | None) -> QuadlogError:
+    """What it means that a process ended which nobody here ended.
+
+    A signal came because of the query: no more memory, or a fault of the machine's code.  An exit status means
+    that the process failed by itself, at its copy for instance, and another worker may answer.
+    """
+    if fate is not None and fate < 0:
+        return QueryStopped(
+            f"the query killed the process that ran it (signal {-fate}): it may need more memory than there is"
+        )
+    how = "stopped answering" if fate is None else f"ended with status {fate}"
+    return Unavailable(f"the process that read {how}, see this worker's log: ask another one", retry_after=2)

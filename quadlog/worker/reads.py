@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.responses import Response
 
-from quadlog.answers import Streamed, unless_left
+from quadlog.answers import ClientLeft, Streamed
 from quadlog.clock import now
-from quadlog.errors import NoSuchQuery, QueryStopped, StoreDamaged, Unavailable, error_named
-from quadlog.worker.reader import Died
-from quadlog.worker.readers import STOPPING
-from quadlog.worker.reading.frames import Kind
-from quadlog.worker.reading.process import GATHERED
+from quadlog.errors import NoSuchQuery, QueryStopped
+from quadlog.worker.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -26,9 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.errors import QuadlogError
-    from quadlog.worker.reader import Reader
-    from quadlog.worker.readers import Readers
-    from quadlog.worker.reading.frames import Question
+    from quadlog.worker.reading.frames import Headers, Question
+    from quadlog.worker.scheduler import Scheduler
 
 log = structlog.get_logger()
 
@@ -67,30 +63,44 @@ class Read:
     """One read under way."""
 
     id: str
-    question: Question
+    call: Call
+    request: Request
     caller: Caller
     limits: Limits
-    reader: Reader
-    began: float
     wall: int
-    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """When it was asked, in milliseconds since 1970."""
     sent: int = 0
     worked: float = 0.0
     """Milliseconds that the client waited for the process."""
-    since: float = 0.0
-    """When the wait began that goes on: for the process or, after a piece, for the client."""
+    turned: float = 0.0
+    """When the wait began that goes on: for the client after a piece, for the process after that."""
     is_awaited: bool = True
     """Whether it is the process that is waited for."""
-    error: QueryStopped | None = None
-    """Why it was ended."""
+    leaving: asyncio.Task[None] | None = None
+    """Waits for the client to leave."""
+
+    @property
+    def since(self) -> float:
+        """Since when who is waited for is waited for; infinite where its process has not begun."""
+        return self.turned or self.call.began
+
+
+class Whole(Response):
+    """An answer that is there."""
+
+    def __init__(self, body: bytes, headers: Headers) -> None:
+        """`headers` say what it is."""
+        self.status_code, self.background = 200, None
+        self.body = body
+        self.raw_headers = [*headers, (b"content-length", b"%d" % len(body))]
 
 
 class Reads:
     """Starts, watches, lists and ends."""
 
-    def __init__(self, readers: Readers, worker: str) -> None:
+    def __init__(self, scheduler: Scheduler, worker: str) -> None:
         """`worker` begins the ids: whoever has one knows where to ask."""
-        self._readers, self._worker = readers, worker
+        self._scheduler, self._worker = scheduler, worker
         self._under_way: dict[str, Read] = {}
         self._run, self._numbers = secrets.token_hex(3), count(1)
 
@@ -102,101 +112,96 @@ class Reads:
         Raises:
             Unavailable: too many reads are under way, or the worker stops.
             QueryStopped: a limit, or somebody, ended it.
+            ClientLeft: nobody is there to be answered.
             QuadlogError: what is wrong with the query.
 
         """
-        reader = await self._readers.take(anew=question.text is None)
         moment = now()
-        read = Read(
-            id=f"{self._worker}-{self._run}-{next(self._numbers)}",
-            question=question,
-            caller=caller,
-            limits=limits,
-            reader=reader,
-            began=moment.steady,
-            since=moment.steady,
-            wall=moment.wall,
-        )
-        self._under_way[read.id] = read
-        reader.ask(question)
-        pieces = self._pieces(read)
+        call = Call(question, moment.steady)
+        name = f"{self._worker}-{self._run}-{next(self._numbers)}"
+        read = Read(id=name, call=call, request=request, caller=caller, limits=limits, wall=moment.wall)
+        self._under_way[name] = read
         try:
-            first = await unless_left(request, anext(pieces, b""))
-            if len(first) < GATHERED and await anext(pieces, None) is None:
-                return Response(first, headers=read.headers)
+            self._scheduler.ask(call)
+            whole = await call.whole()
         except BaseException:
-            await pieces.aclose()
-            self._drop(read)  # where it was ended before it began
+            self._drop(read)
             raise
-        return Streamed(first, pieces, headers=read.headers)
+        finally:
+            if read.leaving is not None:
+                read.leaving.cancel()
+        if whole is not None:
+            self._drop(read)
+            return Whole(whole, call.headers)
+        pieces = self._pieces(read)
+        first = await anext(pieces)
+        headers = {name.decode(): value.decode() for name, value in call.headers}
+        return Streamed(first, pieces, headers=headers)
 
     async def _pieces(self, read: Read) -> AsyncGenerator[bytes]:
-        """What is said until the end.
+        """The pieces of the answer.
 
         Raises:
-            QuadlogError: what the process said instead, or why it was ended.
+            QuadlogError: what the process said instead of the rest, or why it was ended.
 
         """
-        answered = False
         try:
             while True:
-                kind, body = await read.reader.next()
-                if kind is Kind.HEADERS:
-                    read.headers = json.loads(body)
-                elif kind is Kind.PIECE:
-                    self._turn(read, is_awaited=False)
-                    read.sent += len(body)
-                    yield body
-                    self._turn(read, is_awaited=True)
-                else:
-                    error = _error_of(body) if kind is Kind.ERROR else None
-                    if isinstance(error, StoreDamaged):
-                        self._readers.note_damage(read.reader, str(error))
-                        raise Unavailable(f"{error}: ask another worker", retry_after=2)
-                    answered = True
-                    if error is not None:
-                        raise error
+                self._turn(read, is_awaited=True)
+                piece = await read.call.next()
+                if not piece:
                     return
-        except Died:
-            fate = await read.reader.fate()
-            stops = Unavailable(STOPPING) if self._readers.is_ending else None
-            raise read.error or stops or _died(fate) from None
+                read.sent += len(piece)
+                self._turn(read, is_awaited=False)
+                yield piece
         finally:
-            if answered:
-                self._under_way.pop(read.id, None)
-                self._readers.put(read.reader)
-            else:
-                self._drop(read)
+            self._drop(read)
 
     def _drop(self, read: Read) -> None:
-        """End its process, unless that has answered: then it may be another read's already."""
-        if self._under_way.pop(read.id, None):
-            self._readers.discard(read.reader)
+        """It is over: what works on it, if anything does, ends."""
+        if self._under_way.pop(read.id, None) and not read.call.is_ended:
+            self._scheduler.give_up(read.call)
 
     def _turn(self, read: Read, *, is_awaited: bool) -> None:
         moment = now().steady
         if read.is_awaited:
             read.worked += moment - read.since
-        read.since, read.is_awaited = moment, is_awaited
+        read.turned, read.is_awaited = moment, is_awaited
 
     # --- the watch --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Watch what is under way until this is cancelled."""
         while True:
+            moment = now().steady
             for read in list(self._under_way.values()):
-                if why := _excess(read):
-                    is_at_work = read.is_awaited  # else its client is slow
-                    self._stop(read, why)
-                    if is_at_work:
-                        self._readers.doubt()
+                self._look_at(read, moment)
+            self._scheduler.look()
             await asyncio.sleep(LOOK_S)
+
+    def _look_at(self, read: Read, moment: float) -> None:
+        if why := _excess(read, moment):
+            is_at_work = read.is_awaited  # else its client is slow
+            self._stop(read, why)
+            if is_at_work:
+                self._scheduler.doubt()
+        elif read.leaving is None and not read.turned and moment - read.call.asked_at > LOOK_S * 1000:
+            read.leaving = asyncio.create_task(self._end_when_left(read))
+
+    async def _end_when_left(self, read: Read) -> None:
+        """Watched only where the answer is not there at once: a task a question would cost more than the question."""
+        while (await read.request.receive())["type"] != "http.disconnect":
+            pass
+        self._end(read, ClientLeft("the client left before its answer began"))
 
     def _stop(self, read: Read, why: str) -> None:
         """Its process ends; whoever waits for it is told why."""
         log.warning("query_stopped", id=read.id, reason=why, client=read.caller.client)
-        read.error = QueryStopped(why)
+        self._end(read, QueryStopped(why))
+
+    def _end(self, read: Read, error: QuadlogError) -> None:
         self._drop(read)
+        read.call.fail(error)
 
     def stop(self, read_id: str) -> None:
         """End a read.
@@ -211,53 +216,36 @@ class Reads:
         self._stop(read, "the query was deleted (DELETE /queries): ask who did it before you ask again")
 
     def listed(self) -> list[dict[str, Any]]:
-        """All reads under way, the oldest first."""
+        """All reads that a process works on or has in its pipe, the oldest first."""
         moment = now().steady
         return [
             {
                 "id": read.id,
-                "text": (read.question.text or "(all quads)")[:SHOWN],
+                "text": (read.call.question.text or "(all quads)")[:SHOWN],
                 "since": read.wall,
-                "seconds": round((moment - read.began) / 1000, 3),
+                "seconds": round((moment - read.call.asked_at) / 1000, 3),
                 "worker": self._worker,
                 "client": read.caller.client,
                 "via": read.caller.via,
                 "agent": read.caller.agent,
                 "sent": read.sent,
-                "memory": read.reader.memory(),
-                "pid": read.reader.pid,
+                "memory": reader.memory(),
+                "pid": reader.pid,
             }
             for read in self._under_way.values()
+            if (reader := read.call.reader) is not None
         ]
 
 
-def _excess(read: Read) -> str | None:
-    waited = now().steady - read.since
+def _excess(read: Read, moment: float) -> str | None:
+    waited = moment - read.since
     worked = read.worked + waited * read.is_awaited
     if worked > read.limits.seconds * 1000:
         return f"the query ran for its time limit, {read.limits.seconds:g} s (query-timeout, or its parameter timeout)"
-    memory = read.reader.memory() - read.reader.resident
-    if memory > read.limits.memory:
-        return f"the query took {memory} bytes of memory; query-memory allows {read.limits.memory}"
     if not read.is_awaited and waited > STALL_MS:
         return f"its client took nothing for {STALL_MS / 1000:g} s"
+    if (reader := read.call.reader) is not None and read.call.began < inf:
+        memory = reader.memory() - reader.resident
+        if memory > read.limits.memory:
+            return f"the query took {memory} bytes of memory; query-memory allows {read.limits.memory}"
     return None
-
-
-def _died(fate: int | None) -> QueryStopped | Unavailable:
-    """What it means that a process ended which nobody here ended.
-
-    A signal came because of the query: no more memory, or a fault of the machine's code.  An exit status means
-    that the process failed by itself, at its copy for instance, and another worker may answer.
-    """
-    if fate is not None and fate < 0:
-        return QueryStopped(
-            f"the query killed the process that ran it (signal {-fate}): it may need more memory than there is"
-        )
-    how = "stopped answering" if fate is None else f"ended with status {fate}"
-    return Unavailable(f"the process that read {how}, see this worker's log: ask another one", retry_after=2)
-
-
-def _error_of(body: bytes) -> QuadlogError:
-    said = json.loads(body)
-    return error_named(said["error"])(said["message"], retry_after=said["retry_after"])

@@ -24,6 +24,7 @@ from quadlog.units import MIB
 from quadlog.worker.readers import Readers
 from quadlog.worker.reading.frames import Question
 from quadlog.worker.reads import Caller, Limits, Reads
+from quadlog.worker.scheduler import Scheduler
 from tests.support.workers.rehearsal import Log, Worker
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ UPDATES = 50
 @asynccontextmanager
 async def by_processes(worker: Worker, copies: Path) -> AsyncIterator[Ask]:
     readers = Readers(worker.store, worker.feed, copies, most=16)
-    reads = Reads(readers, "w1")
+    reads = Reads(Scheduler(readers, worker.feed), "w1")
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
 
     async def receive() -> dict[str, str]:

@@ -350,7 +350,7 @@ async def test_a_copy_that_is_damaged_by_itself_is_thrown_away(tmp_path: Path) -
         store = here.worker.store
         store._store.flush()
         assert (await here.ask("ASK {}")).status_code == 200
-        [reader] = here.readers._idle
+        [reader] = here.readers.idle
         copy = reader._directory / "quads"
         for table in tables(copy):
             content = table.read_bytes()

@@ -54,9 +54,8 @@ async def test_what_is_anticipated_is_in_no_answer_and_no_read_waits_for_it(tmp_
         worker.turn()
         assert worker.store._ahead
         # Both processes: a copy that was made before, and one that is made of a store that is ahead.
-        for reader in list(here.readers._idle):
-            here.readers._idle.remove(reader)
-            here.readers._discard(reader)
+        for reader in list(here.readers.idle):
+            here.readers.discard(reader)
         answer = await here.ask("ASK { <urn:early> ?p ?o }")
         assert answer.json()["boolean"] is False
         worker.catch_up()
@@ -70,14 +69,16 @@ async def test_during_a_large_commit_reads_show_what_was_before_and_do_not_wait(
 ) -> None:
     async with served(tmp_path, most=1) as here:
         store, commit = here.worker.store, here.worker.store.apply_updates
-        here.worker.replica._following._feed = here.readers._feed = Feed(store.applied.index, kept=1000)
+        here.worker.replica._following._feed = here.readers._feed = here.scheduler._feed = Feed(
+            store.applied.index, kept=1000
+        )
         assert (await here.ask("ASK {}")).status_code == 200
-        [first] = here.readers._idle
+        [first] = here.readers.idle
         commits: list[Any] = []
         monkeypatch.setattr(store, "apply_updates", lambda *args, **named: commits.append((args, named)))
         here.update("INSERT DATA {" + " ".join(f"<urn:x> <urn:n> {n} ." for n in range(100)) + "}")
         assert (await here.ask("ASK { <urn:x> ?p ?o }")).json()["boolean"] is False
-        assert here.readers._idle == [first]
+        assert here.readers.idle == [first]
         [(args, named)] = commits
         commit(*args, **named)
         assert (await here.ask("ASK { <urn:x> ?p ?o }")).json()["boolean"] is True
@@ -93,7 +94,7 @@ async def test_what_is_wrong_with_a_query_is_said_as_ever(tmp_path: Path) -> Non
         }
         for text, error in wrong.items():
             assert (await here.ask(text)).json()["error"] == error
-        assert len({reader.pid for reader in here.readers._idle}) == len(here.readers._idle)
+        assert len({reader.pid for reader in here.readers.idle}) == len(here.readers.idle)
 
 
 async def test_all_statements_are_not_given_to_who_asked_for_some(tmp_path: Path) -> None:

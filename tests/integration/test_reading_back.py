@@ -54,7 +54,7 @@ async def test_what_is_undone_is_in_no_answer_and_reads_wait_until_it_is(
         for number in range(3):
             here.update(f"INSERT DATA {{ <urn:x> <urn:ours> {number} }}")
         assert len((await here.ask(OF_X)).json()["results"]["bindings"]) == 3
-        processes = [reader.pid for reader in here.readers._idle]
+        processes = [reader.pid for reader in here.readers.idle]
         gives_way(worker, tmp_path, before)
         commit, may_commit = worker.store.apply, threading.Event()
 
@@ -99,7 +99,7 @@ async def test_a_copy_of_what_was_undone_since_is_not_read(
             assert may_start.wait(60)
 
         monkeypatch.setattr(worker.store, "copy_to", slow)
-        for reader in here.readers._idle:
+        for reader in here.readers.idle:
             reader.kill()
         read = asyncio.create_task(here.ask(OF_X))
         await is_copied.wait()

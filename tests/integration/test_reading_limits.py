@@ -33,7 +33,7 @@ async def test_a_cross_join_ends_at_its_time_limit(tmp_path: Path) -> None:
     async with served(tmp_path, query_timeout=60) as here:  # of its own: others have theirs on a busy machine
         asking = asyncio.create_task(here.ask(ENDLESS, timeout="0.6"))
         began = time.monotonic()
-        read = await here.one_listed()
+        read = await here.one_begun()
         assert (read["text"], read["worker"], read["sent"]) == (ENDLESS, "w1", 0)
         assert lives(read["pid"])
         here.update("INSERT DATA { <urn:new> <urn:p> 1 }")  # applying goes on, and so do reads
@@ -57,7 +57,7 @@ async def test_nested_paths_end_at_their_time_limit(tmp_path: Path) -> None:
     async with served(tmp_path, query_timeout=0.6) as here:
         here.update(f"INSERT DATA {{ {RING} }}")
         asking = asyncio.create_task(here.ask(NESTED))
-        read = await here.one_listed()
+        read = await here.one_begun()
         answer = await asking
         assert (answer.status_code, answer.json()["error"]) == (503, "QueryStopped")
         await gone(read["pid"])
@@ -73,7 +73,7 @@ async def test_a_request_may_ask_for_less_time_and_not_for_more(tmp_path: Path) 
 async def test_a_deleted_query_is_gone(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         asking = asyncio.create_task(here.ask(ENDLESS))
-        read = await here.one_listed()
+        read = await here.one_begun()
         assert (await here.client.delete(f"/queries/{read['id']}")).status_code == 204
         answer = await asking
         assert (answer.status_code, answer.json()["error"]) == (503, "QueryStopped")
@@ -86,7 +86,7 @@ async def test_a_deleted_query_is_gone(tmp_path: Path) -> None:
 async def test_a_client_that_leaves_ends_its_query(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         asking = asyncio.create_task(here.ask(ENDLESS))
-        read = await here.one_listed()
+        read = await here.one_begun()
         asking.cancel()
         await gone(read["pid"])
         assert await here.listed() == []
@@ -95,7 +95,7 @@ async def test_a_client_that_leaves_ends_its_query(tmp_path: Path) -> None:
 async def test_a_query_that_eats_memory_dies_alone(tmp_path: Path) -> None:
     async with served(tmp_path, query_memory=400 * MIB) as here:
         asking = asyncio.create_task(here.ask(GREEDY))
-        read = await here.one_listed()
+        read = await here.one_begun()
         most, others = 0, 0
         while not asking.done():
             most = max([most, *(found["memory"] for found in await here.listed())])

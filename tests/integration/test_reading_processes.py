@@ -32,9 +32,9 @@ async def test_a_process_that_lacks_more_than_is_kept_is_replaced(
     monkeypatch.setattr(readers_module, "TELL_S", 3600)
     async with served(tmp_path, most=1) as here:
         feed = Feed(here.worker.store.applied.index, kept=1000)
-        here.worker.replica._following._feed = here.readers._feed = feed
+        here.worker.replica._following._feed = here.readers._feed = here.scheduler._feed = feed
         assert (await here.ask("ASK {}")).status_code == 200
-        [first] = here.readers._idle
+        [first] = here.readers.idle
         for number in range(10):
             here.update(f"INSERT DATA {{ <urn:x> <urn:n> {number} }}")
         answer = await here.ask("SELECT * { <urn:x> <urn:n> ?n }")
@@ -52,16 +52,16 @@ async def test_what_a_process_had_before_is_not_the_querys_and_a_fat_one_is_repl
     long = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
     async with served(tmp_path, quads=90, most=1, query_memory=25 * MIB) as here:
         assert (await here.ask("ASK {}")).status_code == 200
-        [first] = here.readers._idle
+        [first] = here.readers.idle
         grown, number = first.memory() + 30 * MIB, 0
         while first.memory() < grown:
             rows = " ".join(f"<urn:{number}> <urn:n> '{'x' * 500}{n}' ." for n in range(1000))
             here.update(f"INSERT DATA {{ GRAPH <urn:g> {{ {rows} }} }}")
             assert (await here.ask("ASK {}")).status_code == 200
             number += 1
-        assert here.readers._idle == [first]
+        assert here.readers.idle == [first]
         assert (await here.ask(long)).status_code == 200
-        while here.readers._idle == [first]:
+        while here.readers.idle == [first]:
             here.update(f"INSERT DATA {{ GRAPH <urn:g> {{ <urn:x> <urn:n> '{'x' * 500_000}{number}' }} }}")
             assert (await here.ask("ASK {}")).status_code == 200
             number += 1
@@ -77,12 +77,12 @@ async def test_where_nobody_reads_no_process_follows_what_is_written(
     async with served(tmp_path, most=2) as here:
         assert (await here.ask("ASK {}")).status_code == 200
         await asyncio.sleep(1)
-        [first] = here.readers._idle
+        [first] = here.readers.idle
         here.update("INSERT DATA { <urn:x> <urn:n> 1 }")
         await gone(first.pid)
         here.update("INSERT DATA { <urn:x> <urn:n> 2 }")
         assert here.worker.feed.behind(1) is None, "nothing is kept for nobody"
-        assert not here.readers._idle
+        assert not here.readers.idle
         answer = await here.ask("SELECT * { <urn:x> <urn:n> ?n }")
         assert len(answer.json()["results"]["bindings"]) == 2
         here.update("INSERT DATA { <urn:x> <urn:n> 3 }")
@@ -92,10 +92,10 @@ async def test_where_nobody_reads_no_process_follows_what_is_written(
 
 async def one_idle(here: Served) -> Reader:
     deadline = time.monotonic() + 30
-    while len(here.readers._idle) != 1:
+    while len(here.readers.idle) != 1:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-    return here.readers._idle[0]
+    return here.readers.idle[0]
 
 
 async def test_before_the_first_read_no_process_follows_a_worker_that_is_catching_up(
@@ -113,19 +113,19 @@ async def test_before_the_first_read_no_process_follows_a_worker_that_is_catchin
         first = await one_idle(here)
         while lives(first.pid):
             await write()
-        assert (here.readers._idle, here.readers._starting) == ([], 0)
+        assert (here.readers.idle, here.readers.starting) == ([], 0)
         second = await one_idle(here)
         assert (await here.ask("ASK { <urn:x> <urn:n> 1 }")).json()["boolean"] is True
-        assert second in here.readers._idle
+        assert second in here.readers.idle
         for _ in range(100):
             await write()
-        assert second in here.readers._idle, "it is asked, and told of all"
+        assert second in here.readers.idle, "it is asked, and told of all"
 
 
 async def test_an_idle_process_that_died_is_not_asked(tmp_path: Path) -> None:
     async with served(tmp_path, most=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
-        [first] = here.readers._idle
+        [first] = here.readers.idle
         first.kill()
         await asyncio.to_thread(first._process.wait)
         assert (await here.ask("ASK {}")).status_code == 200
@@ -134,9 +134,9 @@ async def test_an_idle_process_that_died_is_not_asked(tmp_path: Path) -> None:
 async def test_when_all_are_busy_a_read_is_told_to_go_elsewhere(tmp_path: Path) -> None:
     async with served(tmp_path, most=2) as here:
         asking = [asyncio.create_task(here.ask(ENDLESS)) for _ in range(2)]
-        while len(await here.listed()) < 2:
+        while len({read["pid"] for read in await here.listed()}) < 2:
             await asyncio.sleep(0.01)
-        here.readers._turn_s = 2
+        here.scheduler.turn_s = 2
         answer = await here.ask("ASK {}")
         assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
         assert "free for 2 s: 2 of 2 are busy" in answer.json()["message"]
@@ -159,7 +159,7 @@ async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -
 async def test_a_process_that_is_being_started_is_waited_for(tmp_path: Path) -> None:
     """On a machine that is very busy its start takes long, and another worker's would, too."""
     async with served(tmp_path, most=2) as here:
-        here.readers._turn_s = 0.01
+        here.scheduler.turn_s = 0.01
         answers = await asyncio.gather(here.ask("ASK {}"), here.ask("ASK {}"))
         assert [answer.status_code for answer in answers] == [200, 200]
 
@@ -194,23 +194,39 @@ async def test_a_query_is_for_another_worker_where_this_one_stops(tmp_path: Path
         assert FINAL not in answer.headers
 
 
-async def test_a_query_is_for_another_worker_where_its_process_fails_by_itself(tmp_path: Path) -> None:
-    """Its disk is full: it cannot follow the effects, which is not the fault of the query."""
+async def test_a_query_is_for_the_next_process_where_one_fails_before_it_begins(tmp_path: Path) -> None:
+    """Its disk is full: it cannot follow the effects."""
     async with served(tmp_path, most=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
-        [reader] = here.readers._idle
+        [reader] = here.readers.idle
         os.kill(reader.pid, signal.SIGSTOP)
         resource.prlimit(reader.pid, resource.RLIMIT_FSIZE, (0, 0))
         here.update("INSERT DATA { <urn:x> <urn:p> 1 }")
         asking = asyncio.create_task(here.ask(OF_X))
         assert (await here.one_listed())["pid"] == reader.pid
         os.kill(reader.pid, signal.SIGCONT)
+        rows = (await asking).json()["results"]["bindings"]
+        assert [row["o"]["value"] for row in rows] == ["1"]
+        await gone(reader.pid)
+
+
+async def test_a_query_is_for_another_worker_where_its_process_fails_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with an exit status, which is not the fault of the query."""
+
+    async def fate(reader: Reader) -> int:
+        del reader
+        return 1
+
+    monkeypatch.setattr(reader_module.Reader, "fate", fate)
+    async with served(tmp_path, most=1) as here:
+        asking = asyncio.create_task(here.ask(ENDLESS))
+        os.kill((await here.one_begun())["pid"], signal.SIGKILL)
         answer = await asking
         assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
         assert "ended with status 1" in answer.json()["message"]
         assert FINAL not in answer.headers
-        rows = (await here.ask(OF_X)).json()["results"]["bindings"]
-        assert [row["o"]["value"] for row in rows] == ["1"], "by the next process"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
@@ -219,7 +235,7 @@ async def test_a_query_whose_process_is_killed_is_for_nobody_else(
 ) -> None:
     async with served(tmp_path, most=1) as here:
         asking = asyncio.create_task(here.ask(ENDLESS))
-        os.kill((await here.one_listed())["pid"], number)
+        os.kill((await here.one_begun())["pid"], number)
         answer = await asking
         assert (answer.status_code, answer.json()["error"]) == (503, "QueryStopped")
         assert f"signal {number}" in answer.json()["message"]
@@ -245,7 +261,7 @@ async def test_whatever_keeps_a_process_from_starting_takes_up_no_place(
             copy(path)
 
         monkeypatch.setattr(store, "copy_to", copy_to)
-        for reader in here.readers._idle:
+        for reader in here.readers.idle:
             reader.kill()
         answer = await here.ask("ASK {}")
         assert (answer.status_code, failing) == (503, [])

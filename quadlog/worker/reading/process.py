@@ -2,9 +2,9 @@
 
 It is killed where a query has to end, and nothing is lost with it: the copy is its own.  Run as
 
-    python -m quadlog.worker.reading.process DIRECTORY
+    python -m quadlog.worker.reading.process DIRECTORY INLET
 
-with one end of a socket pair as its standard input.
+with one end of a socket pair as its standard input; INLET is the file descriptor of its tickets.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from quadlog.errors import QuadlogError, QueryStopped, StoreDamaged
 from quadlog.hiding import Dataset
 from quadlog.quadquery import too_many_rows
 from quadlog.quadstore import QuadStore
-from quadlog.worker.reading.frames import HEAD, Kind, Question, framed
+from quadlog.worker.reading.frames import HEAD, KINDS, Kind, framed, headers_frame, question_of
 from quadlog.worker.reading.rows import FORMATS, RowCounter
+from quadlog.worker.reading.tickets import TicketReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from quadlog.applied import Applied
+    from quadlog.worker.reading.frames import Question
 
 GATHERED: Final = 16 * 1024
 """Bytes that go up as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
@@ -47,7 +49,7 @@ class Output:
         media_type = headers["Content-Type"].partition(";")[0]
         self._rows = RowCounter(media_type) if rows is not None and media_type in FORMATS else None
         self._gathered = bytearray()
-        self._begin = framed(Kind.HEADERS, json.dumps(headers).encode())
+        self._begin = headers_frame(headers)
 
     def write(self, piece: bytes, /) -> int:
         """Take some bytes; waits while the worker's client is slow.
@@ -80,9 +82,9 @@ class Output:
 class Reading:
     """Follows and answers."""
 
-    def __init__(self, store: QuadStore, channel: socket.socket) -> None:
+    def __init__(self, store: QuadStore, channel: socket.socket, tickets: TicketReader) -> None:
         """`channel` leads to the worker."""
-        self._store, self._channel = store, channel
+        self._store, self._channel, self._tickets = store, channel, tickets
         self._changes: list[ChangeLines] = []
         self._applied = store.applied
 
@@ -94,14 +96,16 @@ class Reading:
                 self._take(*pickle.loads(body))  # noqa: S301  of our own worker
             else:
                 assert kind is Kind.QUESTION, f"a worker does not say {kind!r}"
-                self._follow()
-                self._answer(Question(**json.loads(body)))
+                number, question = question_of(body)
+                if self._tickets.take(number):
+                    self._follow()
+                    self._answer(question)
 
     def _frames(self) -> Iterator[tuple[Kind, bytes]]:
         with self._channel.makefile("rb") as incoming:
             while head := incoming.read(HEAD.size):
                 kind, length = HEAD.unpack(head)
-                yield Kind(kind), incoming.read(length)
+                yield KINDS[kind], incoming.read(length)
                 if self._changes and not select.select([self._channel], [], [], 0)[0]:
                     self._follow()  # nobody asks: done before somebody does
 
@@ -128,7 +132,7 @@ class Reading:
                 answer = self._store.query(
                     question.text,
                     accept=question.accept,
-                    dataset=Dataset(default=tuple(question.default), named=tuple(question.named)),
+                    dataset=Dataset(default=question.default, named=question.named),
                     triples=question.rows,
                 )
                 charset = "; charset=utf-8" * answer.media_type.startswith("text/")
@@ -164,11 +168,11 @@ def main() -> None:
     )  # Ctrl-C goes to the worker as well, and the worker ends this
     with suppress(OSError):  # no /proc here; or less memory is left than anything else
         Path("/proc/self/oom_score_adj").write_text("1000")
-    path = Path(sys.argv[1])
+    path, tickets = Path(sys.argv[1]), TicketReader(int(sys.argv[2]))
     with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):
         try:
             with told_of(path):
-                Reading(QuadStore.open(path), channel).run()
+                Reading(QuadStore.open(path), channel, tickets).run()
         except StoreDamaged as error:  # the worker has the same files
             _say(channel, Kind.ERROR, _error(error))
 

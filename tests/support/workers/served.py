@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
+from fcntl import ioctl
 from math import inf
 from pathlib import Path
+from termios import FIONREAD
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,6 +19,7 @@ from quadlog.worker.dryrun import DryRuns
 from quadlog.worker.mend import Mender
 from quadlog.worker.readers import Readers
 from quadlog.worker.reads import Reads
+from quadlog.worker.scheduler import Scheduler
 from quadlog.worker.seed_door import SeedDoor
 from quadlog.worker.seedbed import Seedbed
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
@@ -37,8 +40,8 @@ OF_X = "SELECT * { <urn:x> ?p ?o }"
 class Served:
     """A worker without Kafka, and its door."""
 
-    def __init__(self, worker: Worker, readers: Readers, app: ASGIApp) -> None:
-        self.worker, self.readers, self.app = worker, readers, app
+    def __init__(self, worker: Worker, readers: Readers, scheduler: Scheduler, app: ASGIApp) -> None:
+        self.worker, self.readers, self.scheduler, self.app = worker, readers, scheduler, app
         self.client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app), base_url="http://w1", timeout=60
         )
@@ -58,6 +61,15 @@ class Served:
                 await asyncio.sleep(0.01)
         return found[0]
 
+    async def one_begun(self) -> dict[str, Any]:
+        """As soon as its process has taken the ticket of what it was asked."""
+        read = await self.one_listed()
+        [reader] = [reader for reader in self.readers.busy if reader.pid == read["pid"]]
+        async with asyncio.timeout(30):
+            while any(ioctl(reader.tickets.inlet, FIONREAD, bytes(4))):
+                await asyncio.sleep(0.01)
+        return read
+
     def update(self, text: str) -> None:
         self.worker.log.agree(text)
         self.worker.catch_up()
@@ -69,6 +81,7 @@ async def served(
     *,
     quads: int = 200,
     most: int = 4,
+    quick: int = 4,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Served]:
     worker = Worker(path, Log(), "w1")
@@ -76,8 +89,9 @@ async def served(
     data = " ".join(f"<urn:s{n}> <urn:p> 'value {n}' ." for n in range(quads))
     worker.log.agree(f"INSERT DATA {{ {data} }}")
     worker.catch_up()
-    readers = Readers(worker.store, worker.feed, path / "copies", most=most, turn_s=30)
-    reads = Reads(readers, "w1")
+    readers = Readers(worker.store, worker.feed, path / "copies", most=most, quick=quick)
+    scheduler = Scheduler(readers, worker.feed, turn_s=30)
+    reads = Reads(scheduler, "w1")
     limits = worker.settings.model_copy(update=settings)
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
     try:
@@ -92,6 +106,7 @@ async def served(
         here = Served(
             worker,
             readers,
+            scheduler,
             make_app(
                 worker.replica,
                 reads,

@@ -1,0 +1,75 @@
+"""Which questions a reading process may begin.
+
+A question waits in the pipe to its process until the process has done with the one before it.  Meanwhile the
+worker may want it back.  Each question has a ticket, a number in a second pipe, which both sides read: the
+process takes the ticket before it begins, the worker takes it to have the question back.  The kernel gives it
+to one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from typing import Final
+
+_NUMBER: Final = struct.Struct("!I")
+
+_MANY: Final = 64 * _NUMBER.size
+"""More bytes than there are ever in the pipe."""
+
+
+class Tickets:
+    """The worker's side."""
+
+    def __init__(self) -> None:
+        """`inlet` is for the process; it must not be inherited by any other."""
+        self.inlet, self._outlet = os.pipe()
+        os.set_blocking(self.inlet, False)
+
+    def issue(self, number: int) -> None:
+        """Before the question of this number is asked."""
+        os.write(self._outlet, _NUMBER.pack(number))
+
+    def withdraw(self) -> set[int]:
+        """The numbers of all questions that were not begun; they never will be.
+
+        >>> tickets = Tickets()
+        >>> tickets.issue(7)
+        >>> tickets.withdraw(), TicketReader(tickets.inlet).take(7)
+        ({7}, False)
+        >>> tickets.close()
+        """
+        with suppress(BlockingIOError):
+            return {number for (number,) in _NUMBER.iter_unpack(os.read(self.inlet, _MANY))}
+        return set()
+
+    def close(self) -> None:
+        """No question is asked any more."""
+        os.close(self.inlet)
+        os.close(self._outlet)
+
+
+class TicketReader:
+    """The process's side."""
+
+    def __init__(self, inlet: int) -> None:
+        """`inlet`: a file descriptor, see `Tickets`."""
+        self._inlet = inlet
+        self._taken = 0
+
+    def take(self, number: int) -> bool:
+        """Whether the question of this number may begin; questions come in the order of their numbers.
+
+        >>> tickets = Tickets()
+        >>> reader = TicketReader(tickets.inlet)
+        >>> tickets.issue(1), tickets.withdraw(), tickets.issue(2)
+        (None, {1}, None)
+        >>> [reader.take(number) for number in (1, 2, 3)]
+        [False, True, False]
+        >>> tickets.close()
+        """
+        with suppress(BlockingIOError):
+            while self._taken < number:
+                (self._taken,) = _NUMBER.unpack(os.read(self._inlet, _NUMBER.size))
+        return self._taken == number

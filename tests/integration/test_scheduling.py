@@ -1,0 +1,271 @@
+"""Which process is asked what: short questions share processes, long ones hold some, and none harms another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from math import inf
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+
+from quadlog.answers import FINAL
+from quadlog.worker import reader as reader_module
+from quadlog.worker import scheduler as scheduler_module
+from quadlog.worker.reading.process import GATHERED
+from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from quadlog.worker.reader import Reader
+
+pytestmark = pytest.mark.anyio
+
+Answering = asyncio.Task[httpx.Response]
+
+
+def asking(here: Served, text: str, **parameters: str) -> Answering:
+    return asyncio.create_task(here.ask(text, **parameters))
+
+
+async def listed(here: Served, number: int) -> list[dict[str, Any]]:
+    """As soon as so many reads are with processes."""
+    async with asyncio.timeout(30):
+        while len(found := await here.listed()) < number:
+            await asyncio.sleep(0.01)
+    return found
+
+
+@pytest.fixture
+async def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A worker with one process; what is in its pipe stays there."""
+    for name in ("SLOW_MS", "LONG_MS", "HELD_MS"):
+        monkeypatch.setattr(scheduler_module, name, inf)
+    async with served(tmp_path, most=1) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
+        yield here
+
+
+def only(here: Served) -> Reader:
+    [reader] = (*here.readers.idle, *here.readers.busy)
+    return reader
+
+
+async def test_short_queries_share_few_processes(tmp_path: Path) -> None:
+    async with served(tmp_path, most=16, quick=2) as here:
+        for _ in range(5):
+            answers = await asyncio.gather(*(here.ask("SELECT * { ?s ?p ?o }") for _ in range(40)))
+            assert {answer.status_code for answer in answers} == {200}
+        assert next(here.readers._numbers) <= 3
+
+
+async def test_a_process_has_its_next_question_before_it_has_answered_and_no_third(one: Served) -> None:
+    os.kill(only(one).pid, signal.SIGSTOP)
+    answers = [asking(one, "ASK {}") for _ in range(5)]
+    await listed(one, 2)
+    await asyncio.sleep(0.1)
+    assert len(await one.listed()) == 2
+    os.kill(only(one).pid, signal.SIGCONT)
+    assert {answer.status_code for answer in await asyncio.gather(*answers)} == {200}
+    assert next(one.readers._numbers) == 2, "all by the one process"
+
+
+async def test_a_question_in_the_pipe_shows_what_is_committed_when_it_is_asked(one: Served) -> None:
+    os.kill(only(one).pid, signal.SIGSTOP)
+    before = asking(one, OF_X)
+    await listed(one, 1)
+    one.update("INSERT DATA { <urn:x> <urn:p> 1 }")
+    after = asking(one, OF_X)
+    await listed(one, 2)
+    os.kill(only(one).pid, signal.SIGCONT)
+    index = [int((await answer).headers["quadlog-index"].partition(":")[0]) for answer in (before, after)]
+    assert index == [index[1] - 1, one.worker.store.applied.index]
+    assert len((await after).json()["results"]["bindings"]) == 1
+    assert next(one.readers._numbers) == 2
+
+
+async def test_behind_a_long_query_a_short_one_is_asked_at_another_process(tmp_path: Path) -> None:
+    async with served(tmp_path, most=4, quick=1) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
+        long = asking(here, ENDLESS)
+        first = await here.one_listed()
+        short = asking(here, "ASK {}")
+        behind = (await listed(here, 2))[1]
+        assert behind["pid"] == first["pid"]
+        assert (await short).status_code == 200
+        assert [read["pid"] for read in await here.listed()] == [first["pid"]]
+        assert not long.done()
+        long.cancel()
+
+
+async def test_a_query_that_is_ended_takes_none_with_it(one: Served) -> None:
+    long, first = asking(one, ENDLESS), await one.one_begun()
+    short = asking(one, "ASK {}")
+    await listed(one, 2)
+    await one.client.delete(f"/queries/{first['id']}")
+    assert (await long).json()["error"] == "QueryStopped"
+    assert (await short).status_code == 200
+    await gone(first["pid"])
+
+
+async def test_a_process_that_is_killed_fails_what_it_had_begun_alone(one: Served) -> None:
+    long, first = asking(one, ENDLESS), await one.one_begun()
+    short = asking(one, "ASK {}")
+    await listed(one, 2)
+    os.kill(first["pid"], signal.SIGKILL)
+    assert (await short).status_code == 200
+    assert ((await long).json()["error"], (await long).headers[FINAL]) == ("QueryStopped", "true")
+
+
+async def test_a_process_that_dies_before_it_began_costs_no_query(one: Served) -> None:
+    reader = only(one)
+    os.kill(reader.pid, signal.SIGSTOP)
+    answers = [asking(one, "ASK {}") for _ in range(2)]
+    await listed(one, 2)
+    os.kill(reader.pid, signal.SIGKILL)
+    assert {answer.status_code for answer in await asyncio.gather(*answers)} == {200}
+
+
+@pytest.mark.parametrize("how", ["deleted", "left"])
+async def test_a_query_that_did_not_begin_is_ended_without_its_process(one: Served, how: str) -> None:
+    long, first = asking(one, ENDLESS), await one.one_begun()
+    short = asking(one, "ASK {}")
+    behind = (await listed(one, 2))[1]
+    if how == "left":
+        short.cancel()
+    else:
+        await one.client.delete(f"/queries/{behind['id']}")
+        assert (await short).json()["error"] == "QueryStopped"
+    async with asyncio.timeout(10):
+        while len(await one.listed()) > 1:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert lives(first["pid"])
+    assert not long.done()
+    long.cancel()
+    await gone(first["pid"])
+
+
+def other(number: int) -> str:
+    """Endless, in other words each time."""
+    return f"{ENDLESS} # {number}"
+
+
+async def test_long_queries_hold_so_many_processes_and_leave_the_others_to_short_ones(tmp_path: Path) -> None:
+    async with served(tmp_path, most=4) as here:
+        assert here.readers.most_long == 3
+        here.scheduler.turn_s = 0.5
+        long = [asking(here, other(number)) for number in range(3)]
+        async with asyncio.timeout(60):
+            while here.readers.longs < 3:
+                await asyncio.sleep(0.05)
+        more = asking(here, other(3))
+        while not more.done():
+            assert (await here.ask("ASK {}")).status_code == 200
+        answer = await more
+        assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        assert "3 of 3 with long queries" in answer.json()["message"]
+        started = next(here.readers._numbers)
+        assert (await here.ask(other(3))).status_code == 503, "it is known as a long one"
+        assert next(here.readers._numbers) <= started + 2, "no process ended for it"
+        assert not any(task.done() for task in long)
+        here.scheduler.turn_s = 30
+        waits = asking(here, other(3))
+        long[0].cancel()
+        await asyncio.wait({waits}, timeout=1)
+        async with asyncio.timeout(30):
+            while len(await here.listed()) < 3:
+                await asyncio.sleep(0.05)
+        assert here.readers.longs == 3, "it has the place that got free"
+        for task in (*long, waits):
+            task.cancel()
+
+
+async def test_a_long_query_begins_among_many_short_ones(tmp_path: Path) -> None:
+    """They keep all processes busy: one of them is kept free for it."""
+    async with served(tmp_path, most=2) as here:
+        text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
+        here.readers.lanes.learn(text, is_long=True)
+        short = [asyncio.create_task(_repeat(here)) for _ in range(8)]
+        async with asyncio.timeout(30):
+            while len(here.readers.busy) < 2:
+                await asyncio.sleep(0.01)
+            assert (await here.ask(text)).status_code == 200
+        for task in short:
+            task.cancel()
+        assert not here.readers.lanes.is_known(text), "it was short this time"
+
+
+async def _repeat(here: Served) -> None:
+    while True:
+        assert (await here.ask("ASK {}")).status_code == 200
+
+
+async def test_a_worn_process_is_replaced_while_it_is_never_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "WORN_BYTES", 0)
+    async with served(tmp_path, most=1) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
+        first = only(here)
+        short = [asyncio.create_task(_repeat(here)) for _ in range(4)]
+        here.update("INSERT DATA { <urn:x> <urn:p> 1 }")
+        await gone(first.pid)
+        assert (await here.ask("ASK {}")).status_code == 200
+        assert not any(task.done() for task in short), "none of them failed"
+        for task in short:
+            task.cancel()
+
+
+class SlowClient:
+    """Takes the beginning of an answer, and no more until it is told to."""
+
+    def __init__(self, here: Served, text: str) -> None:
+        self.taken, self.goes_on, self._left = 0, asyncio.Event(), asyncio.Event()
+        query = urlencode({"query": text}).encode()
+        scope = {"type": "http", "method": "GET", "path": "/sparql", "headers": [], "query_string": query}
+        self.task = asyncio.ensure_future(here.app(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:  # noqa: ANN401
+        if body := message.get("body"):
+            self.taken += len(body)
+            await self.goes_on.wait()
+
+
+async def test_a_slow_client_holds_up_its_process_and_no_memory(one: Served) -> None:
+    client = SlowClient(one, "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }")
+    await listed(one, 1)
+    await asyncio.sleep(0.5)
+    [call] = only(one).calls
+    assert GATHERED < call.waiting < 500_000
+    waiting = call.waiting
+    await asyncio.sleep(0.2)
+    assert call.waiting == waiting, "the process waits"
+    client.goes_on.set()
+    await asyncio.sleep(0.5)
+    assert client.taken > 2_000_000
+    client.task.cancel()
+
+
+async def test_an_answer_that_waits_for_its_client_holds_up_no_other_one(one: Served) -> None:
+    """Its process has done with it: the rest is at the worker."""
+    client = SlowClient(one, "SELECT * { ?a ?b ?c . ?d ?e ?f } LIMIT 200")
+    async with asyncio.timeout(30):
+        while not client.taken or one.readers.busy:
+            await asyncio.sleep(0.01)
+    assert client.taken < 30_000
+    assert (await one.ask("ASK {}")).status_code == 200
+    client.goes_on.set()
+    await client.task
+    assert client.taken > 40_000
+    assert next(one.readers._numbers) == 2

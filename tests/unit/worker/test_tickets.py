@@ -1,0 +1,37 @@
+"""Each question is begun by its process or had back by the worker, whoever is faster."""
+
+from __future__ import annotations
+
+import threading
+
+from quadlog.worker.reading.tickets import TicketReader, Tickets
+
+NUMBERS = 3000
+
+
+def test_each_ticket_goes_to_one_side() -> None:
+    tickets, asked = Tickets(), threading.Semaphore(0)
+    begun: set[int] = set()
+
+    def begin() -> None:
+        reader = TicketReader(tickets.inlet)
+        for number in range(1, NUMBERS + 1):
+            asked.acquire()
+            if reader.take(number):
+                begun.add(number)
+
+    process = threading.Thread(target=begin)
+    process.start()
+    back: set[int] = set()
+    for number in range(1, NUMBERS + 1):
+        tickets.issue(number)
+        asked.release()
+        if number % 3 == 0:
+            back |= tickets.withdraw()
+    process.join()
+    assert tickets.withdraw() == set()
+    tickets.close()
+    assert begun & back == set()
+    assert begun | back == set(range(1, NUMBERS + 1))
+    assert begun
+    assert back
