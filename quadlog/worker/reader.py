@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,6 +19,7 @@ from quadlog.quaddir import FILES
 from quadlog.worker.channel import Channel
 from quadlog.worker.reading.frames import Kind, question_frame
 from quadlog.worker.reading.tickets import Tickets
+from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,11 +44,6 @@ WORN_AFTER_MS: Final = 10_000.0
 
 DYING_S: Final = 2.0
 """From when a process has nothing more to say until it has ended, and with what."""
-
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-
-_CPU_CLOCK: Final = 2
-"""Of another process's clock on Linux (clock_getcpuclockid(3)): all bits but the last three are its inverted pid."""
 
 
 class Died(Exception):
@@ -80,10 +74,7 @@ class Reader:
     ) -> None:
         """Use `start`."""
         self._process, self._directory, self._owner = process, directory, owner
-        # Kept open: 1.4 µs a look instead of 30, and there is one a question.
-        self._statm: int | None = None
-        with suppress(OSError):  # no /proc here
-            self._statm = os.open(f"/proc/{process.pid}/statm", os.O_RDONLY)
+        self._vitals = Vitals(process.pid)
         self.tickets = tickets
         self._number = 0
         self._channel = Channel(self._hear, self._lose)
@@ -120,17 +111,18 @@ class Reader:
             RuntimeError: what is stored cannot be copied.
 
         """
+        tickets = Tickets()
         try:
             directory.parent.mkdir(parents=True, exist_ok=True)
             await asyncio.to_thread(store.copy_to, directory)
             ours, theirs = socket.socketpair()
-            tickets = Tickets()
             with theirs:
                 inlet = tickets.inlet
                 command = [sys.executable, "-m", "quadlog.worker.reading.process", str(directory), str(inlet)]
                 # In this thread, whose end is the process's own end, too.
                 process = subprocess.Popen(leashed(command), stdin=theirs.fileno(), pass_fds=[inlet])  # noqa: S603, ASYNC220
         except (OSError, RuntimeError):
+            tickets.close()
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
         reader = cls(process, directory, owner, tickets)
@@ -261,9 +253,7 @@ class Reader:
 
     def memory(self) -> int:
         """Resident bytes; 0 where nobody can tell."""
-        with suppress(OSError, ValueError, IndexError):
-            return int(os.pread(self._statm, 100, 0).split()[1]) * _PAGE if self._statm is not None else 0
-        return 0
+        return self._vitals.memory()
 
     def weigh(self) -> None:
         """Between two questions: what the next one takes is beyond that."""
@@ -271,12 +261,10 @@ class Reader:
 
     def cpu_ms_since_a_look(self) -> float:
         """CPU time that it took since this was first called for what it works on; 0 where nobody can tell."""
-        with suppress(OSError):
-            cpu_ms = time.clock_gettime(~self.pid << 3 | _CPU_CLOCK) * 1000
-            if self._looked_at[0] is not self.calls[0]:
-                self._looked_at = self.calls[0], cpu_ms
-            return cpu_ms - self._looked_at[1]
-        return 0.0
+        cpu_ms = self._vitals.cpu_ms()
+        if self._looked_at[0] is not self.calls[0]:
+            self._looked_at = self.calls[0], cpu_ms
+        return cpu_ms - self._looked_at[1]
 
     # --- its end ----------------------------------------------------------------------------------------
 
@@ -295,10 +283,8 @@ class Reader:
         self.kill()
         with suppress(AttributeError):  # it never was connected
             self._channel.close()
-        if self._statm is not None:
-            os.close(self._statm)
-            self._statm = None
-            self.tickets.close()
+        self._vitals.close()
+        self.tickets.close()
         await asyncio.to_thread(self._process.wait)
         await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.clock import now
-from quadlog.errors import QuadlogError, QueryStopped, Unavailable
+from quadlog.errors import Unavailable
+from quadlog.worker.fate import bury
 from quadlog.worker.lanes import LONG_MS, Lanes
 from quadlog.worker.reader import Died, Reader
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from quadlog.errors import QuadlogError
     from quadlog.quadstore import QuadStore
     from quadlog.worker.call import Call
     from quadlog.worker.feed import Feed
@@ -188,7 +188,7 @@ class Readers:
         if not self._forget(reader):
             return
         self.lanes.put_back(reader.take_back())
-        self._begin(_bury(reader, list(reader.calls)))
+        self._begin(bury(reader, list(reader.calls)))
         for call in reader.calls:
             call.take_back()
         reader.calls.clear()
@@ -286,25 +286,3 @@ class Readers:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _bury(reader: Reader, calls: list[Call]) -> None:
-    """Tell those whose questions it worked on, and clear up."""
-    fate = await reader.fate()
-    for call in calls:
-        call.fail(_died(fate))
-    await reader.end()
-
-
-def _died(fate: int | None) -> QuadlogError:
-    """What it means that a process ended which nobody here ended.
-
-    A signal came because of the query: no more memory, or a fault of the machine's code.  An exit status means
-    that the process failed by itself, at its copy for instance, and another worker may answer.
-    """
-    if fate is not None and fate < 0:
-        return QueryStopped(
-            f"the query killed the process that ran it (signal {-fate}): it may need more memory than there is"
-        )
-    how = "stopped answering" if fate is None else f"ended with status {fate}"
-    return Unavailable(f"the process that read {how}, see this worker's log: ask another one", retry_after=2)

@@ -15,6 +15,7 @@ import pytest
 from quadlog.answers import FINAL
 from quadlog.worker import reader as reader_module
 from quadlog.worker import scheduler as scheduler_module
+from quadlog.worker.reading.frames import Kind, framed, headers_frame
 from quadlog.worker.reading.process import GATHERED
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
 
@@ -129,6 +130,16 @@ async def test_a_process_that_dies_before_it_began_costs_no_query(one: Served) -
     await listed(one, 2)
     os.kill(reader.pid, signal.SIGKILL)
     assert {answer.status_code for answer in await asyncio.gather(*answers)} == {200}
+
+
+async def test_what_was_taken_back_is_not_answered_in_the_place_of_another_question(one: Served) -> None:
+    os.kill(only(one).pid, signal.SIGSTOP)
+    first, second = asking(one, "SELECT (1 AS ?n) {}"), asking(one, "SELECT (2 AS ?n) {}")
+    await one.client.delete(f"/queries/{(await listed(one, 2))[0]['id']}")
+    assert (await first).json()["error"] == "QueryStopped"
+    os.kill(only(one).pid, signal.SIGCONT)
+    assert (await second).json()["results"]["bindings"][0]["n"]["value"] == "2"
+    assert next(one.readers._numbers) == 2, "no process ended for that"
 
 
 @pytest.mark.parametrize("how", ["deleted", "left"])
@@ -269,3 +280,20 @@ async def test_an_answer_that_waits_for_its_client_holds_up_no_other_one(one: Se
     await client.task
     assert client.taken > 40_000
     assert next(one.readers._numbers) == 2
+
+
+async def test_a_process_whose_answer_came_whole_is_heard_again(one: Served) -> None:
+    """More than may wait for the client came in one read, and the end with it."""
+    reader = only(one)
+    os.kill(reader.pid, signal.SIGSTOP)
+    client = SlowClient(one, OF_X)
+    await listed(one, 1)
+    pieces = framed(Kind.PIECE, b"x" * GATHERED) * 10
+    reader._channel.data_received(
+        headers_frame({"Content-Type": "text/plain"}) + pieces + framed(Kind.END, b"")
+    )
+    assert not reader._is_paused
+    client.goes_on.set()
+    await client.task
+    assert client.taken == 10 * GATHERED
+    one.readers.discard(reader)
