@@ -238,13 +238,16 @@ class Readers:
         """Processes that work on long questions."""
         return sum(reader.is_long for reader in self.busy)
 
-    def fill(self, moment: float) -> None:
-        """One is ready for whatever waits, and where anybody asks one for what comes next."""
+    def fill(self, moment: float, *, more: int = 0) -> None:
+        """One is ready for whatever waits, and where anybody asks one for what comes next.
+
+        `more` than those that short questions share usually.
+        """
         if self._feed.is_going_back:
             return
         there, longs = len(self.idle) + len(self.busy) + self.starting, self.longs
         more_long = max(min(len(self.lanes.long), self.most_long - longs), 0)
-        room = min(self.most, self._quick + longs + more_long) - there
+        room = min(self.most, self._quick + longs + more_long + more) - there
         if room > 0 and not self.is_ending and moment >= self._again_at:
             ready = len(self.idle) + self.starting
             wanted = len(self.lanes.short) + more_long + self._are_asked(moment) - ready

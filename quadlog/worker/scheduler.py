@@ -94,7 +94,15 @@ class Scheduler:
                 self._readers.retire(reader)
         self._serve(moment)
         if self._lanes:
+            if self._is_starved(moment):
+                self._readers.fill(moment, more=1)
             self._end_waiting(moment)
+
+    def _is_starved(self, moment: float) -> bool:
+        """Whether a short question waits for processes none of which gets on, and that may take long to turn out."""
+        short = self._lanes.short
+        has_waited = bool(short) and moment - short[0].asked_at > self.turn_s * 1000 / 2
+        return has_waited and all(reader.is_slow for reader in self._readers.busy)
 
     def _look_at(self, reader: Reader, moment: float) -> None:
         first = reader.calls[0]
