@@ -14,6 +14,7 @@ import pytest
 
 from quadlog.answers import FINAL
 from quadlog.worker import reader as reader_module
+from quadlog.worker import readers as readers_module
 from quadlog.worker import scheduler as scheduler_module
 from quadlog.worker.reading.frames import Kind, framed, headers_frame
 from quadlog.worker.reading.process import GATHERED
@@ -213,19 +214,32 @@ async def test_long_queries_hold_so_many_processes_and_leave_the_others_to_short
             task.cancel()
 
 
-async def test_a_long_query_begins_among_many_short_ones(tmp_path: Path) -> None:
-    """They keep all processes busy: one of them is kept free for it."""
-    async with served(tmp_path, most=2) as here:
-        text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
-        here.readers.lanes.learn(text, is_long=True)
-        short = [asyncio.create_task(_repeat(here)) for _ in range(8)]
-        async with asyncio.timeout(30):
-            while len(here.readers.busy) < 2:
-                await asyncio.sleep(0.01)
-            assert (await here.ask(text)).status_code == 200
-        for task in short:
-            task.cancel()
-        assert not here.readers.lanes.is_known(text), "it was short this time"
+async def test_a_long_query_begins_before_short_ones_that_wait(one: Served) -> None:
+    """They would keep all processes busy: it gets the first one that has nothing in its pipe."""
+    text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
+    one.readers.lanes.learn(text, is_long=True)
+    os.kill(only(one).pid, signal.SIGSTOP)
+    order: list[Answering] = []
+    first = [asking(one, "ASK {}") for _ in range(2)]
+    await listed(one, 2)
+    long, waiting = asking(one, text), [asking(one, "ASK {}") for _ in range(3)]
+    while len(one.readers.lanes) < 4:
+        await asyncio.sleep(0.01)
+    for task in (*first, long, *waiting):
+        task.add_done_callback(order.append)
+    os.kill(only(one).pid, signal.SIGCONT)
+    await asyncio.gather(*first, long, *waiting)
+    assert order.index(long) == 2
+
+
+async def test_a_long_query_that_was_short_this_time_is_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers_module, "LONG_MS", inf)
+    async with served(tmp_path, most=1) as here:
+        here.readers.lanes.learn("ASK {}", is_long=True)
+        assert (await here.ask("ASK {}")).status_code == 200
+        assert not here.readers.lanes.is_known("ASK {}")
 
 
 async def _repeat(here: Served) -> None:
