@@ -104,7 +104,7 @@ def _check_size(request: Request, size: int, length: str) -> None:
 def parameters_of(request: Request) -> dict[str, list[str]]:
     """The parameters in the URL."""
     query: bytes = request.scope["query_string"]
-    return parse_qs(query.decode("ascii"), keep_blank_values=True)
+    return parse_qs(query.decode("latin-1"), keep_blank_values=True)
 
 
 def too_large(limit: int) -> str:
