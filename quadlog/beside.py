@@ -137,26 +137,6 @@ class Beside:
         self._write(batch)
         self._reading.ids.update((entry.id, entry.index) for entry in entries)
 
-    def cut(self, last: Point) -> None:
-        """Truncate the branch behind an entry of it, or behind its fork, in one synced write.
-
-        A `StoredBranch` from before stands beside another log afterwards: nobody gives way to what was cut.
-
-        Args:
-            last: its last entry from now on.
-
-        """
-        batch = WriteBatch(raw_mode=True)
-        log, ids, bodies = (self._handles[name] for name in FAMILIES)
-        for point, pair in logged_from(self.families["beside"], last.index + 1):
-            batch.delete(INDEX.pack(point.index), log)
-            batch.delete(pair.id, ids)
-            batch.delete(b"".join(pair.key), bodies)
-        self._write(batch)
-        kept = {name: index for name, index in self._reading.ids.items() if index <= last.index}
-        self._end_reading()
-        self._reading.ids = kept
-
     def branch(self) -> StoredBranch | None:
         """The branch as far as it was read; None: none is."""
         value: bytes | None = self.families["meta"].get(b"branch")

@@ -1,8 +1,9 @@
 """Joining: a stronger side's log is read beside the own one, until this master is let in and gives way to it.
 
-Their agreed topic is read from behind the last entry that both logs have.  What was read is durable at once
-(`quadlog.beside`), and told to the agreement, which says how far it is in every post.  A cut in their topic truncates
-what was read.  Whatever does not fit (a cut before the fork, the own log grew) has it begin anew.
+Their agreed topic is read from behind the last entry that both logs have, the fork.  It moves forward while what is
+read stands in the own log, too: their topic may lag behind both logs.  What was read is durable at once
+(`quadlog.beside`), and told to the agreement, which says how far it is in every post.  Whatever does not fit (their
+topic goes back itself, the own log grew) has it begin anew.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from quadlog.beside import Beside
-    from quadlog.branch import StoredBranch
     from quadlog.core.agreement import Agreement
     from quadlog.core.model import View
     from quadlog.ports import Record
@@ -57,6 +57,8 @@ class Forked:
     """The last entry that both logs have; None: it could not be found."""
     offset: int = 0
     """Behind it in their topic."""
+    cut: int = 1
+    """Epoch of the newest cut before that: entries of smaller ones are void."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +91,10 @@ class Joining:
         self._consumer: AgreedConsumer | None = None
         self._next = 0
         self._read: list[LoggedEntry] = []
-        self._has_news = False
-        """Whether the branch is another one than the agreement was told."""
+        self._shared: Point | None = None
+        """A later fork than the branch was begun with, heard in this turn."""
+        self._is_apart = False
+        """Whether anything was read that the own log does not have."""
         self._is_asked, self._again_at = False, float("-inf")
         self._tries = 0
 
@@ -140,7 +144,7 @@ class Joining:
         if self._joined is not None and self._consumer is not None:
             self._reach.leave(self._joined.dc)
         self._joined = self._consumer = None
-        self._read, self._has_news = [], False
+        self._read, self._shared = [], None
         self._is_asked, self._again_at = False, float("-inf")
 
     def begin_again(self, dc: str) -> None:
@@ -153,13 +157,14 @@ class Joining:
         if forked.joined != self._joined or self._consumer is not None:
             return
         self._is_asked = False
-        if forked.fork is None or self._agreement.standing.joining is None:
+        if forked.fork is None:
             return
         joined, fork = forked.joined, forked.fork
         log.info("join_started", dc=joined.dc, fork=fork.index, own=joined.own.index)
         self._beside.begin(fork, joined.view.id, joined.own)
         visit(Failpoint.BESIDE_BEGUN)
-        self._consumer, self._next = AgreedConsumer(fork), forked.offset
+        self._consumer, self._next = AgreedConsumer(fork, cut=forked.cut), forked.offset
+        self._is_apart = False
         self._reach.read(joined.dc, forked.offset)
         self._tell()
 
@@ -171,54 +176,41 @@ class Joining:
         self._next += 1
         said = self._consumer.hear(record)
         if isinstance(said, Cut):
-            self._go_back(Point(said.index, said.chain))
+            self._stop()  # that side gave way itself: where the logs part is to be found anew
+        elif said is not None and not self._is_apart and self._has(said):
+            self._shared = Point(said.index, said.chain)
         elif said is not None:
+            self._is_apart = True
             self._read.append(said)
 
-    def _go_back(self, last: Point) -> None:
-        """That side gave way itself, behind `last`: what follows the cut continues from there.
-
-        The fork is not searched for again: `fork_of` gives an offset before this cut, where reading would stop here
-        again, without end.  Only a cut before the fork, or one of another log, changes where the logs part.
-        """
-        if self._agreement.standing.joining is None:
-            return  # let in within this turn: what was read is about to be the own log
-        self._keep()
-        branch = self._branch()
-        if last.index < branch.fork.index or branch.chain_at(last.index) != last.chain:
-            self._stop()
-            return
-        log.info("join_truncated", index=last.index, entries=branch.last.index - last.index)
-        self._beside.cut(last)
-        self._has_news = True
+    def _has(self, entry: LoggedEntry) -> bool:
+        own = self._beside.entry(entry.index)
+        return own is not None and own[0] == entry.chain
 
     def note(self) -> None:
         """Keep what was heard in this turn, and tell the agreement."""
-        self._keep()
-        if self._has_news:
+        joined, shared, self._shared = self._joined, self._shared, None
+        if joined is not None and shared is not None and self._agreement.standing.joining is not None:
+            self._beside.begin(shared, joined.view.id, joined.own)
             self._tell()
-
-    def _keep(self) -> None:
-        read, self._read = self._read, []
-        if read:
+        if self._read:
+            read, self._read = self._read, []
             self._beside.add(read)
             visit(Failpoint.HALF_BESIDE)
-            self._has_news = True
+            self._tell()
 
     def _tell(self) -> None:
-        self._has_news = False
-        self._agreement.step(Followed(branch=self._branch()), now())
-
-    def _branch(self) -> StoredBranch:
         branch = self._beside.branch()
-        assert branch is not None, "it was begun"
-        return branch
+        assert branch is not None
+        self._agreement.step(Followed(branch=branch), now())
 
 
 def fork_of(
     records: Iterable[Record], own: Point, chain_at: Callable[[int], bytes | None]
-) -> tuple[Point, int] | None:
-    """The last entry that both logs have, and the offset behind it in their topic.
+) -> tuple[Point, int, int] | None:
+    """The last entry that both logs have, the offset behind it in their topic, and the newest cut before that.
+
+    Behind a cut at this very entry, too: whoever began before it would meet it, and search again, without end.
 
     Args:
         records: the last ones of their agreed topic.
@@ -229,10 +221,15 @@ def fork_of(
         None if it stands before these records.
 
     """
-    common: dict[int, tuple[Point, int]] = {}
+    common: dict[int, tuple[Point, int, int]] = {}
+    epoch = 1
     for record, said in understood(records, lambda record: agreed.place_of(record, most=own.index)):
         if isinstance(said, Cut):
             common = {index: found for index, found in common.items() if index <= said.index}
+            epoch = max(epoch, said.epoch)
+            if said.index in common and common[said.index][0].chain == said.chain:
+                common[said.index] = (common[said.index][0], record.offset + 1, epoch)
         elif said is not None and chain_at(said.index) == said.chain:
-            common.setdefault(said.index, (said.point, record.offset + 1))  # said again, it is passed over
+            # Said again, it is passed over.
+            common.setdefault(said.index, (said.point, record.offset + 1, epoch))
     return common[max(common)] if common else None

@@ -134,10 +134,11 @@ class Sources:
         self, joined: Joined, chain_at: Callable[[int], bytes | None], then: Callable[[Forked], None]
     ) -> None:
         """Find where the own log parts from another data centre's; it is answered, whatever goes wrong."""
-        fork, offset = await _answer(lambda: self._fork(joined, chain_at), "fork", dc=joined.dc) or (None, 0)
-        then(Forked(joined=joined, fork=fork, offset=offset))
+        found = await _answer(lambda: self._fork(joined, chain_at), "fork", dc=joined.dc)
+        fork, offset, cut = found or (None, 0, 1)
+        then(Forked(joined=joined, fork=fork, offset=offset, cut=cut))
 
-    def _fork(self, joined: Joined, chain_at: Callable[[int], bytes | None]) -> tuple[Point, int]:
+    def _fork(self, joined: Joined, chain_at: Callable[[int], bytes | None]) -> tuple[Point, int, int]:
         kafka, topic = self._kafka_of[joined.dc], Topics(self._repository, joined.dc).agreed
         count = WINDOW
         while True:
@@ -145,7 +146,7 @@ class Sources:
             if found := fork_of(seen, joined.own, chain_at):
                 return found
             if not seen.first:
-                return START, 0
+                return START, 0, 1
             if seen.count < count:
                 message = f"{topic} begins at offset {seen.first}, behind what both logs have"
                 raise Unavailable(message)

@@ -95,45 +95,6 @@ def test_a_branch_that_is_read_no_more_stands_beside_another_log(
         assert branch.chain_at(5) is None
 
 
-@pytest.mark.parametrize("last", [3, 4, 5, 6])
-def test_a_branch_is_truncated_and_continued(tmp_path: Path, logs: Logs, last: int) -> None:
-    """What stood behind the cut is gone, and whoever knew the longer branch gives way to nothing."""
-    with opened(tmp_path) as store:
-        logs.saved(store)
-        logs.begin(store)
-        longer = store.beside.branch()
-        assert longer is not None
-        store.beside.cut(logs.others[last - 1].point)
-        assert (longer.is_live, longer.own == logs.entries[-1].point) == (False, False)
-        payload = payload_of(20)
-        [new] = entries_of([payload], after=logs.others[last - 1].point)
-        store.beside.add([logged_entry(new, payload)])
-    with opened(tmp_path) as store:
-        branch = store.beside.branch()
-        assert branch is not None
-        assert (branch.fork, branch.own) == (logs.fork, logs.entries[-1].point)
-        assert branch.last == new.point
-        expected = [GENESIS, *(entry.chain for entry in logs.others[:last]), new.chain, None]
-        assert [branch.chain_at(index) for index in range(last + 3)] == expected
-        theirs = [*(one.transaction.id for one in logs.theirs[:last]), payload.transaction.id]
-        everything = [one.transaction.id for one in (*logs.theirs, payload)]
-        assert [one for one in everything if one in branch.ids(9)] == theirs
-        assert len(list(store.beside.families["beside_bodies"].keys())) == last + 1 - 3
-
-
-def test_ids_of_a_truncated_branch_are_forgotten_at_once(tmp_path: Path, logs: Logs) -> None:
-    """As they are after a restart: whoever asks for one that waits would take it for agreed."""
-    with opened(tmp_path) as store:
-        logs.saved(store)
-        logs.begin(store)
-        store.beside.cut(logs.others[3].point)
-        branch = store.beside.branch()
-        assert branch is not None
-        known = branch.ids(9)
-        assert payload_of(14).transaction.id in known
-        assert payload_of(16).transaction.id not in known
-
-
 def test_what_does_not_follow_is_not_taken(tmp_path: Path, logs: Logs) -> None:
     with opened(tmp_path) as store:
         logs.saved(store)

@@ -115,6 +115,11 @@ class Appends:
             f"{len(self.acknowledged)} appends acknowledged, {len(self.other)} not; {len(times)} in the list;"
             f" the longest took {self.longest_s():.2f} s"
         )
+        if lost := self.acknowledged.keys() - times.keys():
+            last = max(self.acknowledged.values())
+            told = {key: f"{last - self.acknowledged[key]:.1f} s before the last one" for key in sorted(lost)}
+            again = len(ask(self.cluster.masters[0], query).json()["results"]["bindings"])
+            print(f"lost, by when they were acknowledged: {told}; asked again, {again} are in the list")
         return Amiss(
             lost=tuple(sorted(self.acknowledged.keys() - times.keys())),
             twice=tuple(sorted(key for key, count in times.items() if count > 1)),

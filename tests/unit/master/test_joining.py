@@ -26,20 +26,11 @@ OWN, THEIRS = forked(6, at=3)
 FORK = Point(3, OWN[2].chain)
 
 
-def point_of(entry: LoggedEntry) -> Point:
-    return Point(entry.index, entry.chain)
-
-
 class Branch:
     """What was read, as the agreement sees it."""
 
-    def __init__(self, fork: Point, own: Point, read: Sequence[LoggedEntry]) -> None:
-        self.fork, self.own = fork, own
-        self.last = point_of(read[-1]) if read else fork
-        self._chains = {entry.index: entry.chain for entry in (*OWN[: fork.index], *read)}
-
-    def chain_at(self, index: int) -> bytes | None:
-        return self._chains.get(index)
+    def __init__(self, fork: Point, own: Point, last: Point) -> None:
+        self.fork, self.own, self.last = fork, own, last
 
 
 class Rig:
@@ -50,7 +41,7 @@ class Rig:
         self.standing = Standing(view=first_view(MASTERS), joining=STRONGER)
         self.told: list[Point] = []
         self.began: list[tuple[Point, bytes, Point]] = []
-        self._read: list[LoggedEntry] = []
+        self.kept: list[int] = []
         self.asked: list[tuple[str, int | None]] = []
         self.wanted: list[Joined] = []
         self.joining = Joining(
@@ -70,30 +61,22 @@ class Rig:
         self.told.append(given.branch.last)
 
     # As the store
+    def entry(self, index: int) -> tuple[bytes, None] | None:
+        return (OWN[index - 1].chain, None) if index <= len(OWN) else None
+
     def begin(self, fork: Point, view: bytes, own: Point) -> None:
         self.began.append((fork, view, own))
-        self._read = []
+        self._last = fork
 
     def add(self, read: Sequence[LoggedEntry]) -> None:
-        self._read += read
-
-    def cut(self, last: Point) -> None:
-        self._read = [entry for entry in self._read if entry.index <= last.index]
+        self.kept += [entry.index for entry in read]
+        self._last = Point(read[-1].index, read[-1].chain)
 
     def branch(self) -> Branch:
-        return Branch(self.began[-1][0], self.began[-1][2], self._read)
+        return Branch(self.began[-1][0], self.began[-1][2], self._last)
 
-    @property
-    def kept(self) -> list[int]:
-        return [entry.index for entry in self._read]
-
-    @property
-    def chains(self) -> list[bytes]:
-        """Of what is kept."""
-        return [entry.chain for entry in self._read]
-
-    def found(self, fork: Point = FORK, offset: int = 3) -> None:
-        self.joining.found(Forked(joined=self.wanted[-1], fork=fork, offset=offset))
+    def found(self, fork: Point = FORK, offset: int = 3, cut: int = 1) -> None:
+        self.joining.found(Forked(joined=self.wanted[-1], fork=fork, offset=offset, cut=cut))
 
     def hear(self, *records: Record) -> None:
         for record in records:
@@ -107,11 +90,11 @@ def test_what_stands_behind_the_fork_is_kept_and_told() -> None:
     assert [(joined.view, joined.dc, joined.own.index) for joined in rig.wanted] == [(STRONGER, "dc2", 6)]
     rig.found()
     assert rig.asked == [("dc2", 3)]
-    assert rig.began == [(FORK, STRONGER.id, rig.last)]
-    assert rig.joining.fork == FORK
+    assert rig.began == [(Point(3, OWN[2].chain), STRONGER.id, rig.last)]
+    assert rig.joining.fork == Point(3, OWN[2].chain)
     records = topic_of(THEIRS)
     rig.hear(*records[4:], *records[3:5])
-    assert (rig.kept, rig.told[-1]) == ([4, 5], point_of(THEIRS[4])), "each in its turn"
+    assert (rig.kept, rig.told[-1]) == ([4, 5], Point(5, THEIRS[4].chain)), "each in its turn"
     rig.hear(*records)
     assert rig.kept == [4, 5, 6]
     rig.hear()
@@ -190,112 +173,85 @@ def test_a_late_answer_for_another_question_is_passed_over() -> None:
     assert rig.began == []
 
 
-AGAIN = entries(7, branch=b"again", behind=THEIRS[4], epoch=5)
-"""What follows a cut behind their fifth entry."""
-ONCE_MORE = entries(8, branch=b"once more", behind=THEIRS[3], epoch=6)
-FROM_FORK = entries(6, branch=b"from the fork", behind=OWN[2], epoch=5)
+def test_where_their_topic_goes_back_it_is_read_anew() -> None:
+    rig = Rig()
+    rig.joining.tend(0.0)
+    rig.found()
+    again = topic_of([*THEIRS[:5], cut_behind(THEIRS[3], 5)])
+    rig.hear(*topic_of(THEIRS)[3:5], again[5])
+    assert rig.asked[-1] == ("dc2", None)
+    rig.joining.tend(1.0)
+    assert len(rig.wanted) == 2
 
 
-@pytest.mark.parametrize("turn", [1, 2, 100])
-@pytest.mark.parametrize(
-    ("said", "log"),
-    [
-        pytest.param(
-            [*THEIRS, cut_behind(THEIRS[4], 5), *AGAIN], [*THEIRS[3:5], *AGAIN], id="behind an entry"
-        ),
-        pytest.param([*THEIRS, cut_behind(THEIRS[5], 5)], THEIRS[3:], id="behind the last one"),
-        pytest.param([*THEIRS, cut_behind(OWN[2], 5), *FROM_FORK], FROM_FORK, id="behind the fork"),
-        pytest.param([*OWN, cut_behind(OWN[2], 2), *THEIRS[3:]], THEIRS[3:], id="before they parted"),
-        pytest.param(
-            [
-                *THEIRS[:5],
-                cut_behind(THEIRS[4], 5),
-                *AGAIN,
-                cut_behind(THEIRS[3], 6),
-                AGAIN[-1],  # of a writer that woke up late
-                *ONCE_MORE,
-            ],
-            [THEIRS[3], *ONCE_MORE],
-            id="twice",
-        ),
-    ],
-)
-def test_a_cut_truncates_what_was_read(
-    said: list[LoggedEntry | Cut], log: list[LoggedEntry], turn: int
-) -> None:
-    """The fork is searched for once: the offset that it gives stands before the cut."""
-    rig, records = Rig(), topic_of(said)
+@pytest.mark.parametrize("turn", [1, 100])
+def test_a_side_that_gave_way_at_the_fork_is_read_without_another_search(turn: int) -> None:
+    """What a writer says late, that stood on what was cut there, is void."""
+    late = entries(4, branch=b"late", behind=OWN[2])
+    after = entries(6, branch=b"after", behind=OWN[2], epoch=5)
+    records = topic_of([*THEIRS, cut_behind(OWN[2], 5), *late[-1:], *after])
+    rig = Rig()
     rig.joining.tend(0.0)
     found = fork_of(records, rig.last, lambda index: OWN[index - 1].chain)
     assert found is not None
     rig.found(*found)
-    behind = records[found[1] :]
-    for number in range(0, len(behind), turn):
-        rig.hear(*behind[number : number + turn])
+    for number in range(found[1], len(records), turn):
+        rig.hear(*records[number : number + turn])
         rig.joining.tend(number + 1.0)
-    assert (rig.chains, len(rig.wanted)) == ([entry.chain for entry in log], 1)
-    assert rig.told[-1] == point_of(log[-1])
+    assert (rig.kept, len(rig.wanted)) == ([4, 5, 6], 1)
+    assert rig.told[-1] == Point(6, after[-1].chain)
 
 
-def test_a_cut_is_told_once_its_turn_is_over() -> None:
-    """Within a turn the agreement may decide to take what was read: then it is not changed any more."""
+@pytest.mark.parametrize("turn", [1, 2, 100])
+def test_the_fork_moves_forward_where_their_topic_lags_behind_both_logs(turn: int) -> None:
+    """Else own entries that they have, too, would give way, and their payloads are not kept any more."""
     rig = Rig()
     rig.joining.tend(0.0)
     rig.found()
-    rig.hear(*topic_of(THEIRS)[3:])
-    cut = topic_of([*THEIRS, cut_behind(THEIRS[4], 5)])[-1]
-    told = len(rig.told)
-    rig.joining.hear("dc2", cut)
-    assert len(rig.told) == told
-    rig.joining.note()
-    assert (rig.kept, rig.told[told:]) == ([4, 5], [point_of(THEIRS[4])])
+    more = entries(8, branch=b"more", behind=OWN[4], epoch=2)
+    records = topic_of([*OWN[:5], *more])
+    for number in range(3, len(records), turn):
+        rig.hear(*records[number : number + turn])
+    assert rig.began[-1] == (Point(5, OWN[4].chain), STRONGER.id, rig.last)
+    assert rig.joining.fork == Point(5, OWN[4].chain)
+    assert rig.kept == [6, 7, 8]
+    assert rig.told[-1] == Point(8, more[-1].chain)
 
 
 def test_who_is_let_in_within_a_turn_keeps_what_was_read() -> None:
     rig = Rig()
     rig.joining.tend(0.0)
     rig.found()
-    rig.hear(*topic_of(THEIRS)[3:])
     rig.standing = Standing(view=STRONGER)
-    rig.hear(topic_of([*THEIRS, cut_behind(THEIRS[4], 5)])[-1])
-    assert rig.kept == [4, 5, 6]
-    again = Rig()
-    again.joining.tend(0.0)
-    again.standing = Standing(view=STRONGER)
-    again.found()
-    assert again.began == [], "nor is it forgotten for a fork that is found late"
-
-
-@pytest.mark.parametrize("cut", [cut_behind(OWN[1], 5), cut_behind(entries(5, branch=b"x")[4], 5)])
-def test_a_cut_before_the_fork_or_of_another_log_has_it_begin_anew(cut: Cut) -> None:
-    rig = Rig()
-    rig.joining.tend(0.0)
-    rig.found()
-    rig.hear(*topic_of([*THEIRS, cut])[3:])
-    assert rig.asked[-1] == ("dc2", None)
-    rig.joining.tend(1.0)
-    assert len(rig.wanted) == 2
+    rig.hear(*topic_of(OWN)[3:])
+    assert [point.index for point, _, _ in rig.began] == [3]
 
 
 def test_the_fork_is_the_last_entry_of_both() -> None:
     own = Point(6, OWN[5].chain)
 
-    def fork(*said: LoggedEntry | Cut) -> tuple[int, int] | None:
+    def fork(*said: LoggedEntry | Cut) -> tuple[int, int, int] | None:
         found = fork_of(topic_of(said), own, lambda index: OWN[index - 1].chain)
-        return None if found is None else (found[0].index, found[1])
+        return None if found is None else (found[0].index, *found[1:])
 
-    assert fork(*THEIRS) == (3, 3)
+    assert fork(*THEIRS) == (3, 3, 1)
     assert fork(*THEIRS[3:]) is None
-    assert fork(*OWN, *entries(9)[6:]) == (6, 6), "they have more, and all of the own log"
-    assert fork(*THEIRS[:5], *THEIRS[:5]) == (3, 3), "said again"
-    assert fork(*OWN[:5], cut_behind(OWN[2], 2), *THEIRS[3:]) == (3, 3), "they gave way themselves"
+    assert fork(*OWN, *entries(9)[6:]) == (6, 6, 1), "they have more, and all of the own log"
+    assert fork(*THEIRS[:5], *THEIRS[:5]) == (3, 3, 1), "said again"
+    assert fork(*OWN[:5], cut_behind(OWN[2], 2), *THEIRS[3:]) == (3, 6, 2), "they gave way themselves"
+    assert fork(*OWN[:5], cut_behind(OWN[2], 2), *OWN[3:]) == (6, 9, 2), "and came back"
+    assert fork(*THEIRS, cut_behind(THEIRS[3], 4)) == (3, 3, 1), (
+        "that cut is heard, as the entry that it leaves"
+    )
+    other = cut_behind(entries(3, branch=b"x")[2], 4)
+    assert fork(*OWN[:3], other) == (3, 3, 1), "a cut of another log"
 
 
 def test_the_fork_is_behind_all_chunks_of_an_entry() -> None:
     log = entries(2, size=1_200_000)
     records = topic_of(log)
     found = fork_of(records, Point(1, log[0].chain), lambda _: log[0].chain)
-    assert found == (Point(1, log[0].chain), len(records) // 2)
+    assert found == (Point(1, log[0].chain), len(records) // 2, 1)
 
 
 @pytest.mark.parametrize(("key", "value"), [
@@ -307,7 +263,7 @@ def test_what_another_program_wrote_is_passed_over(key: bytes, value: bytes) -> 
     records = [strange, *topic_of(THEIRS), strange]
     with capture_logs() as logs:
         found = fork_of(records, Point(6, OWN[5].chain), lambda index: OWN[index - 1].chain)
-    assert found == (Point(3, OWN[2].chain), 3)
+    assert found == (FORK, 3, 1)
     assert [line["event"] for line in logs] == ["record_skipped"]
 
 

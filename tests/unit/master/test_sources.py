@@ -335,7 +335,7 @@ def test_a_log_is_searched_for_the_fork_without_being_held(monkeypatch: pytest.M
     monkeypatch.setattr(sources, "last_records", passing)
     joined = Joined(view=first_view({"m1": "dc1"}), own=Point(300, own[-1].chain), dc="dc1")
     those = Sources("main", dc="dc2", kafka_of=KAFKAS)
-    assert those._fork(joined, lambda index: own[index - 1].chain) == (Point(20, own[19].chain), 20)
+    assert those._fork(joined, lambda index: own[index - 1].chain) == (Point(20, own[19].chain), 20, 1)
     assert most[0] <= 3
 
 
