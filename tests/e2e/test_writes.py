@@ -12,7 +12,7 @@ import random
 import re
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
@@ -39,7 +39,8 @@ WRITER_PAUSE_S = 0.5
 LISTS = 50
 APPENDERS = 64
 APPENDER_PAUSE_S = 1.0
-"""As many at once, and not so many that all are done before the last kill."""
+PLENTY: Final = 20
+"""Times as many as are needed: some are left while the last process is started, however long that takes."""
 SEED = 4
 INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
 
@@ -52,17 +53,29 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def written(
-    cluster: Cluster, book: Book, kills: Coroutine[None, None, None], clients: int, pause_s: float
+    cluster: Cluster,
+    book: Book,
+    least: int,
+    kills: Coroutine[None, None, None],
+    *,
+    clients: int,
+    pause_s: float,
 ) -> list[Logged]:
-    """Write all of the book while processes are killed; return what the log has of it, checked against the book."""
+    """Write while processes are killed, `least` or more; return what the log has of it, checked against the book."""
     before = cluster.wait_until_equal()
 
     async def everything() -> None:
-        await asyncio.gather(write(book, cluster.masters, clients=clients, pause_s=pause_s), kills)
+        killing = asyncio.create_task(kills)
+
+        def going_on() -> bool:
+            return book.done < least or not killing.done()
+
+        await write(book, cluster.masters, clients=clients, pause_s=pause_s, going_on=going_on)
+        await killing
 
     started = time.monotonic()
     asyncio.run(everything())
-    print(f"{len(book.texts)} writes in {time.monotonic() - started:.0f} s")
+    print(f"{book.done} writes in {time.monotonic() - started:.0f} s")
     states = resolve(book, cluster)
     cluster.wait_until_equal()
     log = one_log(cluster)
@@ -95,12 +108,12 @@ def text_of(run: str, number: int, chance: random.Random) -> str:
     return f"INSERT DATA {{ {line(run, number)} }}"
 
 
-async def one_of_each(book: Book, cluster: Cluster) -> None:
+async def one_of_each(book: Book, cluster: Cluster, writes: int) -> None:
     """A worker (the evaluating one), a master and a broker die and come back, while writes go on."""
     loop = asyncio.get_running_loop()
     lab = cluster.lab
     for share, victim, pause in ((0.1, "dc1-w1", 3.0), (0.35, "dc3-m1", 1.5), (0.6, "broker-dc2", 1.5)):
-        while book.done < share * len(book.texts):
+        while book.done < share * writes:
             await asyncio.sleep(0.05)
         assert book.done < len(book.texts), "while writes go on"
         await loop.run_in_executor(None, lab.kill, victim)
@@ -113,8 +126,9 @@ async def one_of_each(book: Book, cluster: Cluster) -> None:
 @pytest.mark.parametrize("writes", [600, pytest.param(1500, marks=pytest.mark.soak)])
 def test_writes_survive_kills(cluster: Cluster, writes: int) -> None:
     chance, run = random.Random(11), uuid.uuid4().hex
-    book = Book(texts={f"{run}-{number}": text_of(run, number, chance) for number in range(writes)})
-    expected = items_after(written(cluster, book, one_of_each(book, cluster), WRITERS, WRITER_PAUSE_S))
+    book = Book(texts={f"{run}-{n}": text_of(run, n, chance) for n in range(PLENTY * writes)})
+    kills = one_of_each(book, cluster, writes)
+    expected = items_after(written(cluster, book, writes, kills, clients=WRITERS, pause_s=WRITER_PAUSE_S))
     for found in lines_at(cluster, f"<urn:item:{run}:"):
         assert set(found) == expected
 
@@ -140,13 +154,13 @@ def append(run: str, number: int, chance: random.Random) -> str:
     )
 
 
-async def anything(book: Book, cluster: Cluster, kills: int) -> None:
-    """So many times a process is killed by -9 and started again, spread over all of the writes."""
+async def anything(book: Book, cluster: Cluster, kills: int, writes: int) -> None:
+    """So many times a process is killed by -9 and started again, spread over so many writes or more."""
     loop, chance = asyncio.get_running_loop(), random.Random(SEED)
     lab = cluster.lab
     nodes = [node["id"] for node in (*lab.masters, *lab.workers)] + [f"broker-{dc['name']}" for dc in lab.dcs]
     for kill in range(kills):
-        while book.done < len(book.texts) * 0.8 * kill / kills + 100:
+        while book.done < writes * 0.8 * kill / kills + 100:
             await asyncio.sleep(0.02)
         assert book.done < len(book.texts), "while writes go on"
         victim = chance.choice(nodes)
@@ -163,9 +177,10 @@ def test_appends_survive_kills(cluster: Cluster, appends: int, kills: int) -> No
     chance, run = random.Random(SEED), uuid.uuid4().hex
     lists = " ".join(f"<urn:{run}:list:{number}> <urn:len> 0 ." for number in range(LISTS))
     assert cluster.update(f"INSERT DATA {{ {lists} }}").status_code == 204
-    book = Book(texts={f"{run}-{number}": append(run, number, chance) for number in range(appends)})
+    book = Book(texts={f"{run}-{n}": append(run, n, chance) for n in range(PLENTY * appends)})
+    killing = anything(book, cluster, kills, appends)
     expected = lists_after(
-        run, written(cluster, book, anything(book, cluster, kills), APPENDERS, APPENDER_PAUSE_S)
+        run, written(cluster, book, appends, killing, clients=APPENDERS, pause_s=APPENDER_PAUSE_S)
     )
     for found in lines_at(cluster, f"<urn:{run}:"):
         assert sorted(found) == expected
