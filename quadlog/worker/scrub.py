@@ -28,6 +28,7 @@ from quadlog.quaddir import FILES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quadlog.applied import Applied
     from quadlog.quadstore import QuadStore
     from quadlog.worker.health import Health
 
@@ -121,7 +122,7 @@ class Scrubber:
 
         """
         try:
-            applied = self._store.copy(self._directory)
+            applied = self._copy()
             counted = self._count()
             self._refuse_unread(counted["unreadable"])
         finally:
@@ -139,6 +140,15 @@ class Scrubber:
         else:
             log.error("scrub_mismatch_found", index=found.index, **counted)
         return found
+
+    def _copy(self) -> Applied:
+        """Damage may be met here: a compaction in the background met it before, and no copy is made any more."""
+        try:
+            return self._store.copy(self._directory)
+        except RuntimeError as error:
+            if self._store.damage.note(error):
+                raise StoreDamaged(str(error)) from error
+            raise
 
     def _refuse_unread(self, why: str) -> None:
         if why and self._store.damage.note(why, self._directory / FILES):
