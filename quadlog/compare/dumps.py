@@ -19,6 +19,10 @@ TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 """Between two pieces of a dump: a worker that evaluates may keep reads waiting for seconds."""
 
 AGAIN_S: Final = 0.05
+"""Before a worker is asked again that has applied nothing since."""
+
+KEPT_S: Final = 2.0
+"""How long the newer of two dumps is kept open unread: a worker does not wait long for a reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,30 +88,46 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def dumps_at_one_index(one: str, other: str, wait_s: float) -> Generator[tuple[Dump, Dump]]:
     """Open two workers' dumps, both of the state after the same entry.
 
+    Under writes they are hardly ever asked at the same one: the newer dump stays open, and the worker that is behind
+    is asked again until it is there, or past it.
+
     Raises:
         Unavailable: they were at no common index for `wait_s` seconds.
         StateError: at one index they stand on different entries.
 
     """
-    deadline = time.monotonic() + wait_s
+    deadline, urls = time.monotonic() + wait_s, (one, other)
     while True:
-        with ExitStack() as opened:
-            first, second = (opened.enter_context(dump_of(url)) for url in (one, other))
-            here, there = first.claim, second.claim
-            if here.index == there.index:
-                if here.chain != there.chain:
-                    raise StateError(
-                        f"at index {here.index} they stand on different entries: {here.chain}… and {there.chain}…;"
-                        " their quads cannot be compared"
+        with ExitStack() as first, ExitStack() as second:
+            stacks, kept_until = (first, second), time.monotonic() + KEPT_S
+            dumps = [stack.enter_context(dump_of(url)) for stack, url in zip(stacks, urls, strict=True)]
+            while not _at_one_index(dumps[0].claim, dumps[1].claim):
+                here, there = (dump.claim.index for dump in dumps)
+                if time.monotonic() > deadline:
+                    raise Unavailable(
+                        f"{one} is at index {here} and {other} at {there}; they were at no common one for"
+                        f" {wait_s:g} s. See /status of both: one of them may lag or stand still; under load,"
+                        " wait longer"
                     )
-                yield first, second
+                if time.monotonic() > kept_until:
+                    break
+                behind = 0 if here < there else 1
+                stacks[behind].close()
+                dumps[behind] = stacks[behind].enter_context(dump_of(urls[behind]))
+                if dumps[behind].claim.index == min(here, there):
+                    time.sleep(AGAIN_S)
+            else:
+                yield dumps[0], dumps[1]
                 return
-        if time.monotonic() > deadline:
-            raise Unavailable(
-                f"{one} is at index {here.index} and {other} at {there.index}; they were at no common one for"
-                f" {wait_s:g} s. See /status of both: one of them may lag or stand still; under load, wait longer"
-            )
-        time.sleep(AGAIN_S)
+
+
+def _at_one_index(here: Claim, there: Claim) -> bool:
+    if here.index == there.index and here.chain != there.chain:
+        raise StateError(
+            f"at index {here.index} they stand on different entries: {here.chain}… and {there.chain}…;"
+            " their quads cannot be compared"
+        )
+    return here.index == there.index
 
 
 def status_of(master: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -129,6 +130,21 @@ def test_other_states_are_not_compared() -> None:
             compared(one, later)
         with pytest.raises(StateError, match="different entries"):
             compared(one, fork)
+
+
+def applying(*indices: int) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Each answer is of the next of these states, and of the last one from then on."""
+    left = deque(indices)
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        dump(A, index=left.popleft() if len(left) > 1 else left[0])(handler)
+
+    return answer
+
+
+def test_a_worker_that_is_behind_is_asked_again_until_it_is_where_the_other_one_was() -> None:
+    with worker(applying(10, 20, 21, 40)) as one, worker(applying(21, 30)) as other:
+        assert compared(one, other) == (0, [f"{one} and {other} at index 21: no quads differ"])
 
 
 def test_a_dump_that_breaks_off_is_not_compared() -> None:
