@@ -13,12 +13,14 @@ from quadlog.core.records import Handover
 from tests.bench.generator import Connection
 from tests.support.clusters.book import Book, one_log
 from tests.support.clusters.cluster import PATIENCE_S, Cluster, all_equal, name, records, until
+from tests.support.record import busyness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 LONGEST_STALL_S = 5.0
+"""Of a write, on cores of its own: on a busy machine, or a slow one, all takes as much longer as there."""
 
 
 PAUSE_S = 0.5
@@ -97,8 +99,9 @@ async def during(load: Load, *steps: tuple[float, Callable[[], object]]) -> None
 
 
 def hardly_noticed(load: Load) -> None:
-    print(f"{len(load.took)} writes, the longest took {max(load.took):.1f} s")
-    assert max(load.took) < LONGEST_STALL_S
+    bound = LONGEST_STALL_S * busyness()
+    print(f"{len(load.took)} writes, the longest took {max(load.took):.1f} s of {bound:.1f} s")
+    assert max(load.took) < bound
 
 
 def check(cluster: Cluster, *loads: Load) -> None:
