@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,9 @@ def spark() -> Iterator[SparkSession]:
         yield begun
     finally:
         running.__exit__(None, None, None)
+        with warnings.catch_warnings():  # PySpark leaves the sockets to the collector that it talked to Java by
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture
