@@ -40,7 +40,9 @@ def spark() -> Iterator[SparkSession]:
         yield begun
     finally:
         running.__exit__(None, None, None)
-        with warnings.catch_warnings():  # PySpark leaves the sockets to the collector that it talked to Java by
+        with (
+            warnings.catch_warnings()
+        ):  # PySpark leaves the sockets to the collector that it talked to Java by
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
 
