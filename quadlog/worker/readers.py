@@ -34,6 +34,9 @@ log = structlog.get_logger()
 QUICK: Final = 2 * (os.cpu_count() or 1)
 """Processes that short questions share.  One may wait for the disk, or for its client, while another computes."""
 
+AT_ONCE: Final = max(1, (os.cpu_count() or 1) // 2)
+"""Processes that are started at once: each takes a core for 0.3 s, and the first one answers most of what waits."""
+
 TELL_S: Final = 0.2
 """Between two looks at the idle ones: told of effects so often, they have next to nothing to do when asked."""
 
@@ -251,7 +254,7 @@ class Readers:
         if room > 0 and not self.is_ending and moment >= self._again_at:
             ready = len(self.idle) + self.starting
             wanted = len(self.lanes.short) + more_long + self._are_asked(moment) - ready
-            for _ in range(min(wanted, room)):
+            for _ in range(min(wanted, room, AT_ONCE - self.starting)):
                 self._feed.follow(anybody=True)
                 self.starting += 1
                 self._begin(self._start())
