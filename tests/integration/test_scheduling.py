@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -18,11 +19,11 @@ from quadlog.worker import readers as readers_module
 from quadlog.worker import scheduler as scheduler_module
 from quadlog.worker.reading.frames import Kind, framed, headers_frame
 from quadlog.worker.reading.process import GATHERED
+from quadlog.worker.reading.turns import NICE
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from quadlog.worker.reader import Reader
 
@@ -103,6 +104,25 @@ async def test_behind_a_long_query_a_short_one_is_asked_at_another_process(tmp_p
         assert [read["pid"] for read in await here.listed()] == [first["pid"]]
         assert not long.done()
         long.cancel()
+
+
+async def test_a_long_query_gives_way_to_all_others(tmp_path: Path) -> None:
+    async with served(tmp_path, most=4, quick=1) as here:
+        long = asking(here, ENDLESS)
+        first = await here.one_begun()
+        usual = os.getpriority(os.PRIO_PROCESS, 0)
+        async with asyncio.timeout(30):
+            while min(usual + NICE, 19) not in priorities(first["pid"]):
+                await asyncio.sleep(0.01)
+        assert usual in priorities(first["pid"]), "whoever answers the next one"
+        long.cancel()
+
+
+def priorities(pid: int) -> set[int]:
+    """Of a process's threads."""
+    return {
+        os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()
+    }
 
 
 async def test_where_no_process_gets_on_there_is_one_more(

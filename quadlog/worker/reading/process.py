@@ -29,9 +29,10 @@ from quadlog.quadstore import QuadStore
 from quadlog.worker.reading.frames import HEAD, KINDS, Kind, framed, headers_frame, question_of
 from quadlog.worker.reading.rows import FORMATS, RowCounter
 from quadlog.worker.reading.tickets import TicketReader
+from quadlog.worker.reading.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from quadlog.applied import Applied
     from quadlog.worker.reading.frames import Question
@@ -82,32 +83,38 @@ class Output:
 class Reading:
     """Follows and answers."""
 
-    def __init__(self, store: QuadStore, channel: socket.socket, tickets: TicketReader) -> None:
+    def __init__(self, store: QuadStore, channel: socket.socket, tickets: TicketReader, turns: Turns) -> None:
         """`channel` leads to the worker."""
-        self._store, self._channel, self._tickets = store, channel, tickets
+        self._store, self._channel, self._tickets, self._turns = store, channel, tickets, turns
+        self._incoming = channel.makefile("rb")
         self._changes: list[ChangeLines] = []
         self._applied = store.applied
 
     def run(self) -> None:
         """Until the worker is gone."""
         _say(self._channel, Kind.READY, {"index": self._applied.index})
-        for kind, body in self._frames():
-            if kind is Kind.EFFECTS:
-                self._take(*pickle.loads(body))  # noqa: S301  of our own worker
-            else:
-                assert kind is Kind.QUESTION, f"a worker does not say {kind!r}"
-                number, question = question_of(body)
-                if self._tickets.take(number):
-                    self._follow()
-                    self._answer(question)
+        with self._incoming:
+            self._turns.run(self._go_on)
 
-    def _frames(self) -> Iterator[tuple[Kind, bytes]]:
-        with self._channel.makefile("rb") as incoming:
-            while head := incoming.read(HEAD.size):
-                kind, length = HEAD.unpack(head)
-                yield KINDS[kind], incoming.read(length)
-                if self._changes and not select.select([self._channel], [], [], 0)[0]:
-                    self._follow()  # nobody asks: done before somebody does
+    def _go_on(self) -> bool:
+        """Do what the worker says next; False: it is gone."""
+        head = self._incoming.read(HEAD.size)
+        if not head:
+            return False
+        kind, length = HEAD.unpack(head)
+        body = self._incoming.read(length)
+        if KINDS[kind] is Kind.EFFECTS:
+            self._take(*pickle.loads(body))  # noqa: S301  of our own worker
+        else:
+            assert KINDS[kind] is Kind.QUESTION, f"a worker does not say {KINDS[kind]!r}"
+            number, question = question_of(body)
+            if self._tickets.take(number):
+                self._follow()
+                with self._turns.question():
+                    self._answer(question)
+        if self._changes and not select.select([self._channel], [], [], 0)[0]:
+            self._follow()  # nobody asks: done before somebody does
+        return True
 
     def _take(self, first: int, changes: Iterable[tuple[tuple[str, ...], ...]], applied: Applied) -> None:
         """One batch, as the worker commits it; the copy may hold the first ones."""
@@ -168,11 +175,11 @@ def main() -> None:
     )  # Ctrl-C goes to the worker as well, and the worker ends this
     with suppress(OSError):  # no /proc here; or less memory is left than anything else
         Path("/proc/self/oom_score_adj").write_text("1000")
-    path, tickets = Path(sys.argv[1]), TicketReader(int(sys.argv[2]))
+    path, tickets, turns = Path(sys.argv[1]), TicketReader(int(sys.argv[2])), Turns()
     with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):
         try:
             with told_of(path):
-                Reading(QuadStore.open(path), channel, tickets).run()
+                Reading(QuadStore.open(path), channel, tickets, turns).run()
         except StoreDamaged as error:  # the worker has the same files
             _say(channel, Kind.ERROR, _error(error))
 
