@@ -1,7 +1,8 @@
 """`python -m tests.bench.reads [--seconds N]`: what reads cost, through a master, at a worker, in process.
 
 Each figure is that of one closed loop (`read_load.py`) in a process of its own.  Ratios within one run mean something;
-absolute figures belong to the machine and what else it does.
+absolute figures belong to the machine and what else it does.  Oxigraph's own server is asked,
+too, where it is installed (`pip install oxigraph`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import httpx
-import pyoxigraph as ox
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.figures import Latencies
+from tests.bench.read_contenders import in_process, oxigraph
+from tests.bench.read_data import AGGREGATES, LARGE, LINES, ONE, QUERIES
 from tests.bench.read_load import Answered, Load, result_of
 from tests.support.clusters.cluster import rss
 from tests.support.labs import running_lab
@@ -28,26 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CLIENTS: Final = (1, 8, 32, 128)
-SIDE: Final = 1000
-"""Subjects of the data: pairs of them make answers of any size."""
-LINES: Final = " ".join(f"<urn:{number}> <urn:cross> {number} ." for number in range(SIDE))
-TEN: Final = " ".join(map(str, range(10)))
-
-ONE: Final = "SELECT ?o { <urn:1> <urn:cross> ?o }"
-QUERIES: Final = {
-    "SELECT, one solution": ONE,
-    "SELECT, 1,000 solutions": "SELECT * { ?s <urn:cross> ?o }",
-    "ASK": "ASK { <urn:1> <urn:cross> 1 }",
-    "CONSTRUCT, 10,000 triples": (
-        f"CONSTRUCT {{ ?x <urn:with> ?y }} {{ VALUES ?a {{ {TEN} }} ?x <urn:cross> ?a . ?y <urn:cross> ?b }}"
-    ),
-}
-AGGREGATE: Final = (
-    "SELECT (COUNT(*) AS ?n) { ?x <urn:cross> ?a . ?y <urn:cross> ?b FILTER(?a < 400 && STR(?a) < STR(?b)) }"
-)
-"""About a second of a core."""
-LARGE: Final = "SELECT * { ?x <urn:cross> ?a . ?y <urn:cross> ?b FILTER(?a < 390) }"
-"""100 MB as JSON."""
 SLOW: Final = 100_000.0
 """Bytes a second that a slow client takes."""
 MIB: Final = 1024 * 1024
@@ -106,6 +87,14 @@ class Bench:
             for clients in CLIENTS
             for way, url in self._doors.ways.items()
         }
+        with oxigraph() as url:
+            if url is not None:
+                rows |= {
+                    f"Oxigraph's own server, {clients} clients": self._load(
+                        url, ONE, clients, path="/query"
+                    ).run()
+                    for clients in CLIENTS
+                }
         self._show("SELECT of one solution", rows)
 
     def _kinds(self) -> None:
@@ -120,11 +109,12 @@ class Bench:
     def _mixture(self) -> None:
         """Four heavy queries beside cheap ones."""
         rows: dict[str, Answered] = {}
-        for way, url in self._doors.ways.items():
-            heavy = self._load(url, AGGREGATE, 4, seconds=self._seconds + 1).start()
-            time.sleep(0.5)
-            rows[f"one solution, 8 clients, {way}"] = self._load(url, ONE, 8).run()
-            rows[f"aggregates of a second, 4 clients, {way}"] = result_of(heavy)
+        for kind, query in AGGREGATES.items():
+            for way, url in self._doors.ways.items():
+                heavy = self._load(url, query, 4, seconds=self._seconds + 1).start()
+                time.sleep(0.5)
+                rows[f"one solution, 8 clients, beside {kind}, {way}"] = self._load(url, ONE, 8).run()
+                rows[f"aggregates of {kind}, 4 clients, {way}"] = result_of(heavy)
         self._show("cheap queries beside heavy ones", rows)
 
     def _writes(self) -> None:
@@ -190,33 +180,6 @@ class Bench:
                 f"{one.cpu:.0%}",
             )
         self._console.print(table)
-
-
-def in_process(query: str, seconds: float) -> Answered:
-    """What pyoxigraph does alone, one after the other, with the answer written out."""
-    store, took, size = ox.Store(), list[float](), 0
-    store.update(f"INSERT DATA {{ {LINES} }}")
-    began = time.perf_counter()
-    asked = began
-    while asked < began + seconds:
-        found = store.query(query)
-        is_graph = isinstance(found, ox.QueryTriples)
-        written = found.serialize(format=ox.RdfFormat.N_TRIPLES if is_graph else ox.QueryResultsFormat.JSON)  # type: ignore[arg-type]
-        size += len(written or b"")
-        answered = time.perf_counter()
-        took.append(answered - asked)
-        asked = answered
-    latencies = Latencies.of(took)
-    return Answered(
-        answers=len(took),
-        seconds=asked - began,
-        p50_ms=latencies.p50,
-        p99_ms=latencies.p99,
-        refused=0,
-        errors={},
-        size=size,
-        cpu=1.0,
-    )
 
 
 @contextmanager
