@@ -15,13 +15,15 @@ class FailScope:
     It can be entered again after it was left.
     """
 
-    __slots__ = ("_cancelling", "_error", "_task")
+    __slots__ = ("_cancelling", "_error", "_task", "entered")
 
     def __init__(self) -> None:
         """Nothing is awaited yet."""
         self._task: asyncio.Task[object] | None = None
         self._error: Exception | None = None
         self._cancelling = 0
+        self.entered = 0
+        """How often it was."""
 
     @property
     def is_entered(self) -> bool:
@@ -38,6 +40,7 @@ class FailScope:
         """Enter the block with the current task."""
         self._task = asyncio.current_task()
         assert self._task is not None, "only a task can be cancelled"
+        self.entered += 1
         self._cancelling = self._task.cancelling()
 
     def __exit__(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds, trust
+from quadlog.http_pool import PORTS, ConnectionPool, Message, Origin, Seconds, trust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +49,9 @@ class PoolTransport(httpx.AsyncBaseTransport):
             is_repeatable=is_whole and request.method in REPEATABLE,
         )
         url = request.url
-        origin = Origin(url.scheme, url.host, url.port or {"https": 443}.get(url.scheme, 80))
+        if url.scheme not in PORTS or not url.host:
+            raise httpx.UnsupportedProtocol(f"{url} is not the URL of an HTTP server", request=request)
+        origin = Origin(url.scheme, url.host, url.port or PORTS[url.scheme])
         try:
             response = await self._pool.request(
                 origin, message, Seconds(seconds["connect"], seconds["write"], seconds["read"])

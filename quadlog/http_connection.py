@@ -34,6 +34,11 @@ class Connection(asyncio.Protocol):
 
     # --- for the pool -----------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes a request."""
+        return self._transport is not None and not self._transport.is_closing()
+
     def ask(self, message: Message, head: bytes) -> Response:
         """Send a request, or its head where the body is streamed: that follows by `send`."""
         assert self._response is None, "one request at a time"
@@ -93,6 +98,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
+        if transport.get_extra_info("sslcontext"):
+            # Else uvloop reads on while reading is paused, and loses what was read when the other side ends.
+            self._transport.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]  # uvloop's, for TLS
 
     def data_received(self, data: bytes) -> None:
         """Feed the response; what comes unasked ends the connection."""

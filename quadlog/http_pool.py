@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache, lru_cache, partial
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -85,6 +86,11 @@ class Message(NamedTuple):
         return head + b"\r\n\r\n"
 
     @property
+    def length(self) -> float:
+        """Content-Length; infinite where there is none."""
+        return next((int(value) for name, value in self.headers if name.lower() == b"content-length"), inf)
+
+    @property
     def is_chunked(self) -> bool:
         """Whether the body is sent in chunks."""
         return any(name.lower() == b"transfer-encoding" for name, _ in self.headers)
@@ -113,6 +119,7 @@ class ConnectionPool:
         """Send a request; returns with the head of its response.  The body is read by `Response.piece`.
 
         Raises:
+            httpx.LocalProtocolError: the body is longer or shorter than its Content-Length.
             httpx.ConnectTimeout: no connection in time.
             httpx.ConnectError: no connection.
             httpx.WriteTimeout: the server takes nothing more of the body.
@@ -129,6 +136,7 @@ class ConnectionPool:
                     await _send(connection, message, message.body, seconds.write)
                 await _head_of(response, seconds.read)
             except (httpx.RemoteProtocolError, httpx.ReadError):
+                response.close()
                 if reused is None or response.is_begun or not message.is_repeatable:
                     raise
             except BaseException:
@@ -142,7 +150,7 @@ class ConnectionPool:
         idle = self._idle.get(origin)
         while idle:
             connection, _ = idle.popitem()
-            if connection.idle_s < IDLE_S:
+            if connection.is_open and connection.idle_s < IDLE_S:
                 return connection
             connection.close()
         return None
@@ -177,10 +185,15 @@ async def _send(
     connection: Connection, message: Message, body: AsyncIterable[bytes], seconds: float | None
 ) -> None:
     """Send a body piece by piece, as fast as the server takes it; a response that is complete before ends it."""
-    is_chunked = message.is_chunked
+    is_chunked, left = message.is_chunked, message.length
     async for piece in body:
+        left -= len(piece)
+        if left < 0:
+            raise httpx.LocalProtocolError("the body is longer than its Content-Length")
         if piece and not await _taken(connection, _chunk(piece) if is_chunked else piece, seconds):
             return
+    if 0 < left < inf:
+        raise httpx.LocalProtocolError("the body is shorter than its Content-Length")
     if not is_chunked or await _taken(connection, b"0\r\n\r\n", seconds):
         connection.sent()
 

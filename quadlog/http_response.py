@@ -60,7 +60,8 @@ class Response:
     def __init__(self, source: Source, loop: asyncio.AbstractEventLoop, *, is_head: bool) -> None:
         """`is_head`: the request was a HEAD, and its response has no body whatever its headers say."""
         self._source, self._loop, self._is_head = source, loop, is_head
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        """It knows this response, too: let go of at the end, so that no memory waits for the garbage collector."""
         self._pieces: list[bytes] = []
         self._size = self._skipped = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -125,6 +126,8 @@ class Response:
         if not self.is_complete and self._error is None:
             self._error = httpx.ReadError("the response was closed")
             self._source.end(is_reusable=False)
+        self._parser = None
+        self._pieces.clear()
 
     async def _more(self) -> None:
         self._waiter = self._loop.create_future()
@@ -141,6 +144,7 @@ class Response:
 
     def feed(self, data: bytes) -> None:
         """Parse what was received."""
+        assert self._parser is not None, "nothing comes behind the end"
         self.is_begun = True
         self._skipped += len(data)
         try:
@@ -156,19 +160,20 @@ class Response:
         elif self._size > BUFFERED and not self._is_paused:
             self._is_paused = True
             self._source.pause()
+        if self.is_complete or self._error is not None:
+            self._parser = None
         if self._pieces or self.status:
             self._wake()
 
     def lose(self, error: Exception | None) -> None:
-        """The connection ended."""
+        """The connection ended: what does not tell its end before is not taken for whole."""
+        self._parser = None
         if self.is_complete or self._error is not None:
             return
         if error is not None:
             self._error = httpx.ReadError(str(error) or type(error).__name__)
         elif not self.is_begun:
             self._error = httpx.RemoteProtocolError("the server disconnected without a response")
-        elif self.status and self._ends_with_connection():
-            self.is_complete = True
         else:
             part = "body" if self.status else "head"
             self._error = httpx.RemoteProtocolError(f"the connection ended within the {part} of the response")
@@ -178,13 +183,6 @@ class Response:
         self._error = httpx.RemoteProtocolError(reason)
         self._source.end(is_reusable=False)
         self._wake()
-
-    def _ends_with_connection(self) -> bool:
-        """Whether nothing else tells the end of the body (RFC 9112, section 6.3)."""
-        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
-        if codings:
-            return not codings[-1].endswith(b"chunked")
-        return not any(name == b"content-length" for name, _ in self.headers)
 
     # --- from the parser --------------------------------------------------------------------------------
 
@@ -199,10 +197,12 @@ class Response:
 
     def on_headers_complete(self) -> None:
         """Informational responses stand before the one that counts."""
+        if self.is_complete or self._parser is None:
+            return
         status = self._parser.get_status_code()
         if status in INFORMATIONAL:
             self.headers.clear()
-        elif not self.is_complete:
+        else:
             self.status, self._skipped = status, 0
             self.is_complete = self._is_head or status in NO_BODY
 
@@ -215,6 +215,6 @@ class Response:
 
     def on_message_complete(self) -> None:
         """Only now it is known where the next response would begin."""
-        if self.status:
+        if self.status and self._parser is not None:
             self.is_complete = True
             self._keeps_alive = self._parser.should_keep_alive()

@@ -118,6 +118,7 @@ class Passage:
                 response = await self._pool.request(origin, question.message(host, prefix), SECONDS)
                 relay.response = response
                 await _raise_if_refused(response)
+            with asked.scope:
                 first = await response.piece()
         except httpx.HTTPError as error:
             await relay.aclose()
@@ -196,9 +197,11 @@ class _AskedWorker(_Asked):
 
     async def _prove(self) -> None:
         # Its heartbeats come through Kafka: when that is away, workers still are there.
-        if await self._passage.lives(self._worker):
+        wait = self.scope.entered
+        lives = await self._passage.lives(self._worker)
+        if lives or not self.scope.is_entered or self.scope.entered != wait:  # something came meanwhile
             self._timer = self._look_in(PROOF_S)
-        elif self.scope.is_entered:
+        else:
             self._worker.failed_at = now().steady
             self.scope.fail(NoReply(self._crew.why_not(self._worker, now().steady, 0)))
 

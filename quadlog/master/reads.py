@@ -139,10 +139,11 @@ class Reads:
                 failures[worker.beat.worker] = str(failure)
                 worker = self._best(failures, at_least)
             else:
-                return _passed_back(reply)
+                return _passed_back(request.method, reply)
         for url in elsewhere:
             try:
-                return _passed_back(await unless_left(request, self._ask_elsewhere(url, question, at_least)))
+                reply = await unless_left(request, self._ask_elsewhere(url, question, at_least))
+                return _passed_back(request.method, reply)
             except NoReply as failure:
                 failures[url] = str(failure)
         raise Unavailable(self._why(failures, at_least), retry_after=2)
@@ -220,10 +221,13 @@ class Reads:
         )
 
 
-def _passed_back(reply: Reply) -> Response:
+def _passed_back(method: str, reply: Reply) -> Response:
     headers = {name.decode(): value.decode("latin-1") for name, value in reply.headers if name in PASSED_BACK}
     if reply.rest is None:
-        return Response(reply.first, reply.status, headers)
+        response = Response(reply.first, reply.status, headers)
+        if method == "HEAD" and "content-length" not in headers:
+            del response.headers["content-length"]  # GET has a body, and does not say how long it is
+        return response
     return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
 
 

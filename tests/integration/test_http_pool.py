@@ -115,11 +115,6 @@ async def test_what_comes_unasked_ends_an_idle_connection() -> None:
         assert [len(requests) for requests in heard] == [1, 1]
 
 
-async def test_a_body_may_end_with_its_connection() -> None:
-    async with asking((None, b"HTTP/1.1 200 OK\r\n\r\nsome", 0.02, b" more")) as (one, _):
-        assert await one.ask() == (200, b"some more")
-
-
 @pytest.mark.parametrize("framing", [b"Content-Length: 2", b"Transfer-Encoding: chunked"])
 async def test_the_response_to_head_has_no_body(framing: bytes) -> None:
     async with asking(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % framing) as (one, _):
@@ -133,6 +128,7 @@ async def test_the_response_to_head_has_no_body(framing: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Len", httpx.RemoteProtocolError),
         (b"HTTP/1.1 100 Continue\r\n\r\n", httpx.RemoteProtocolError),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\n\r\nwhole, or cut off", httpx.RemoteProtocolError),
         (CHUNKED + b"5\r\nab", httpx.RemoteProtocolError),
         (CHUNKED + b"1\r\na\r\n", httpx.RemoteProtocolError),
         (CHUNKED + b"1\r\na\r\n0\r\n", httpx.RemoteProtocolError),
@@ -286,7 +282,8 @@ async def test_a_reader_that_takes_its_time_holds_the_server_up() -> None:
             sent += 1
             yield b"x" * 2**20
 
-    async with serving((None, b"HTTP/1.1 200 OK\r\n\r\n", pieces())) as (port, _):
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (64 * 2**20)
+    async with serving((None, head, pieces())) as (port, _):
         response = await Asking(port).begin()
         await asyncio.sleep(0.3)
         assert sent < 32
@@ -304,6 +301,40 @@ async def test_a_long_body_is_sent_as_the_server_takes_it(headers: dict[str, str
         assert (b"chunked" in head) == (not headers)
         assert len(body) == 20_000_000
         assert get.startswith(b"GET / HTTP/1.1")
+
+
+@pytest.mark.parametrize(("length", "wrong"), [(19_999_999, "longer"), (20_000_001, "shorter")])
+async def test_a_body_that_is_not_as_long_as_its_head_says_is_no_request(length: int, wrong: str) -> None:
+    """What is too much would be the next request of its connection; what lacks would take it from that one."""
+    async with serving((None, OK, None)) as (port, heard), new_client(5) as client:
+        with pytest.raises(httpx.LocalProtocolError, match=wrong):
+            await client.put(
+                f"http://127.0.0.1:{port}/", content=long_body(), headers={"Content-Length": str(length)}
+            )
+        await asyncio.sleep(0.05)
+        assert heard == [[]]
+
+
+async def test_a_client_asks_servers_of_http_alone() -> None:
+    async with new_client(5) as client:
+        for url in ("ftp://127.0.0.1/x", "htps://peer:8443/"):
+            with pytest.raises(httpx.UnsupportedProtocol):
+                await client.get(url)
+
+
+async def test_an_informational_response_behind_the_one_that_counts_takes_nothing_from_it() -> None:
+    async with asking(OK + b"HTTP/1.1 100 Continue\r\n\r\n") as (one, _):
+        response = await one.begin()
+        assert (b"content-length", b"2") in response.headers
+
+
+async def test_what_nobody_reads_is_let_go_of_at_once() -> None:
+    async with asking(b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + b"x" * 900_000) as (one, _):
+        response = await one.begin()
+        await asyncio.sleep(0.05)
+        response.close()
+        assert not response._pieces
+        assert response._parser is None, "which knows it, too"
 
 
 async def test_an_answer_before_the_end_of_a_body_ends_the_sending() -> None:

@@ -22,8 +22,8 @@ from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.master.crew import Crew
 from quadlog.master.known import OfNode
-from quadlog.master.passage import Passage, Question
-from quadlog.master.reads import Reads
+from quadlog.master.passage import Passage, Question, Reply
+from quadlog.master.reads import Reads, _passed_back
 from quadlog.master.room import Room
 from quadlog.units import MIB
 from tests.support.raw_servers import serving
@@ -209,6 +209,56 @@ def test_one_that_hangs_in_the_middle_of_an_answer_breaks_it_off() -> None:
             assert (worker.reading, worker.failed_at > 0) == (0, True)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("waits_again", [False, True])
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_proof_that_fails_ends_only_the_wait_that_it_began_in(*, lives: bool, waits_again: bool) -> None:
+    """Something came meanwhile: the next wait has a proof of its own."""
+
+    async def scenario() -> None:
+        proofs, is_proving, goes_on = iter([False, lives]), asyncio.Event(), asyncio.Event()
+
+        async def later() -> AsyncIterator[bytes]:
+            await is_proving.wait()
+            yield b"1\r\nb\r\n"
+            if lives:
+                await asyncio.sleep(TIMEOUT * 2)
+                yield b"0\r\n\r\n"
+            await asyncio.sleep(60)
+
+        async def proof(_: object) -> bool:
+            is_proving.set()
+            await goes_on.wait()
+            return next(proofs)
+
+        async with serving((None, BEGINS, later())) as (port, _):
+            crew = Crew(timeout_ms=TIMEOUT * 1000)
+            crew.hear(heartbeat("w1", port), now().steady)
+            passage = Passage(crew)
+            passage.lives = proof  # type: ignore[method-assign, assignment]
+            reply = await passage.ask(crew.all()[0], QUESTION)
+            assert reply.rest is not None
+            assert await anext(reply.rest) == b"b"
+            if not waits_again:
+                goes_on.set()
+                await asyncio.sleep(0.05)
+            waiting = asyncio.ensure_future(anext(reply.rest))
+            await asyncio.sleep(0.05)
+            goes_on.set()
+            async with asyncio.timeout(20):
+                with pytest.raises(StopAsyncIteration if lives else Unavailable):
+                    await waiting
+            await reply.rest.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_the_answer_to_head_says_nothing_of_a_length_that_nobody_knows() -> None:
+    for length in ([], [(b"content-length", b"7")]):
+        reply = Reply(status=200, headers=length, first=b"", rest=None)
+        assert _passed_back("HEAD", reply).headers.get("content-length") == ("7" if length else None)
+    assert _passed_back("GET", reply).headers["content-length"] == "7"
 
 
 def test_a_client_that_leaves_before_the_rest_is_begun_frees_its_worker() -> None:
