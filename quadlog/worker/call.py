@@ -37,6 +37,8 @@ class Call:
         self.headers: Headers = []
         self.is_ended = False
         """Whether nothing more comes."""
+        self.is_given_up = False
+        """Whether nobody waits for it, while its process works on it."""
         self._pieces: deque[bytes] = deque()
         self.waiting = 0
         """Bytes that came and were not taken."""

@@ -22,6 +22,7 @@ from quadlog.worker.reading.tickets import Tickets
 from quadlog.worker.vitals import Vitals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from quadlog.errors import QuadlogError
@@ -42,6 +43,9 @@ behind (RocksDB's tables in memory), and a large query what the allocator keeps.
 WORN_AFTER_MS: Final = 10_000.0
 """But not a younger one: where queries need so much each time, not every one is to wait for a process."""
 
+READY_S: Final = 60.0
+"""How long a start may take: 0.3 s on a machine that is not busy."""
+
 DYING_S: Final = 2.0
 """From when a process has nothing more to say until it has ended, and with what."""
 
@@ -55,6 +59,10 @@ class Owner(Protocol):
 
     def on_answered(self, reader: Reader, call: Call) -> None:
         """It is done with a question, and may be asked another one."""
+        ...
+
+    def on_slow_client(self, calls: Iterable[Call]) -> None:
+        """It waits for a client: what it was asked behind that was not begun, and is to be asked elsewhere."""
         ...
 
     def on_damaged(self, reader: Reader, message: str) -> None:
@@ -102,8 +110,10 @@ class Reader:
         """What it worked on when it was first looked at, and its CPU time then."""
 
     @classmethod
-    async def start(cls, store: QuadStore, directory: Path, owner: Owner) -> Reader:
+    async def start(cls, store: QuadStore, directory: Path, owner: Owner, unready: set[Reader]) -> Reader:
         """Copy the store, start a process on the copy; returns when it can be asked.
+
+        Meanwhile it is one of `unready`, and may be killed.
 
         Raises:
             Died: it did not get as far.
@@ -126,19 +136,26 @@ class Reader:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
             raise
         reader = cls(process, directory, owner, tickets)
+        unready.add(reader)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: reader._channel, sock=ours)
             reader.index = await reader._get_ready(store)
         except BaseException:
             await reader.end()
             raise
+        finally:
+            unready.discard(reader)
         reader.weigh()
         reader._light = reader.resident
         return reader
 
     async def _get_ready(self, store: QuadStore) -> int:
         """Up to where its copy is applied."""
-        kind, body = await self._ready
+        try:
+            async with asyncio.timeout(READY_S):
+                kind, body = await self._ready
+        except TimeoutError as error:
+            raise Died(f"it was not ready after {READY_S:g} s") from error
         said = json.loads(body)
         if kind is Kind.ERROR:
             self.note_damage(store, said["message"])
@@ -204,10 +221,16 @@ class Reader:
         return taken
 
     def pause(self) -> None:
-        """Have it wait with its answer, as its client does not take it."""
+        """Have it wait with its answer, as its client does not take it.
+
+        But not where it has begun the next question: then it wrote all of this answer, and the socket holds the rest.
+        """
         if not self._is_paused:
-            self._channel.pause()
-            self._is_paused = True
+            self.is_slow = True
+            self._owner.on_slow_client(self.take_back())
+            if len(self.calls) == 1:
+                self._channel.pause()
+                self._is_paused = True
 
     def resume(self) -> None:
         """Have it go on."""

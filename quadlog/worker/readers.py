@@ -22,7 +22,7 @@ from quadlog.worker.lanes import LONG_MS, Lanes
 from quadlog.worker.reader import Died, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
     from pathlib import Path
 
     from quadlog.quadstore import QuadStore
@@ -92,6 +92,8 @@ class Readers:
         self.is_ending = False
         """Whether all processes are ended because the worker stops, not because of what they were asked."""
         self._tasks: set[asyncio.Task[object]] = set()
+        self._unready: set[Reader] = set()
+        """Processes that were started and cannot be asked yet."""
         self._numbers = count(1)
         self._failed, self._again_at = "", float("-inf")
         self._asked_at = now().steady
@@ -143,8 +145,10 @@ class Readers:
         for reader in (*self.idle, *self.busy):
             self.discard(reader)
         self._fail_hopeless()
-        while self._tasks:  # a start that is under way is ended when it is done
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            for reader in self._unready:
+                reader.kill()
+            await asyncio.wait(self._tasks, timeout=TELL_S)
 
     # --- what becomes of one ----------------------------------------------------------------------------
 
@@ -157,6 +161,7 @@ class Readers:
     def rest(self, reader: Reader) -> None:
         """It has answered all that it was asked."""
         del self.busy[reader]
+        reader.is_long = reader.is_slow = False
         self.idle.append(reader)
         if reader.is_retiring:
             self.discard(reader)
@@ -167,7 +172,14 @@ class Readers:
             self.lanes.learn(call.question.text, is_long=False)
         if not reader.calls:
             self.rest(reader)
+        elif reader.calls[0].is_given_up:
+            self.discard(reader)
         self.on_free(reader.used_at)
+
+    def on_slow_client(self, calls: Iterable[Call]) -> None:
+        """They stood behind an answer that is not taken."""
+        self.lanes.put_back(calls)
+        self.on_free(now().steady)
 
     def doubt(self) -> None:
         """A read did not come to its end in time: pyoxigraph meets a damaged block for ever."""
@@ -215,7 +227,7 @@ class Readers:
             call.take_back()
             if call.is_answered:
                 call.fail(Unavailable(STOPPING if self.is_ending else ENDED, retry_after=2))
-        self.lanes.put_back(call for call in calls if not call.is_answered)
+        self.lanes.put_back(call for call in calls if not (call.is_answered or call.is_given_up))
         self._begin(reader.end())
 
     def _forget(self, reader: Reader) -> bool:
@@ -263,7 +275,9 @@ class Readers:
     async def _start(self) -> None:
         history = self._feed.history  # as of before the copy: it may be undone while that is made
         try:
-            reader = await Reader.start(self._store, self._directory / f"{next(self._numbers)}", self)
+            reader = await Reader.start(
+                self._store, self._directory / f"{next(self._numbers)}", self, self._unready
+            )
         except (Died, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError):
                 self._store.damage.note(error)

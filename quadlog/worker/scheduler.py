@@ -68,14 +68,20 @@ class Scheduler:
             self._lanes.remove(call)
             return
         back = reader.take_back()
-        if call in back:  # it was not begun
+        is_begun = call not in back
+        if not is_begun:
             back.remove(call)
-            self._put_back(reader, back, moment)
-        else:
-            reader.calls.remove(call)
-            call.take_back()
+        is_first = not is_begun and not reader.calls
+        if is_begun and reader.calls[0] is not call:
+            # All of the answer before it was written, and is about to come: the process ends behind that.
+            call.is_given_up = True
+            self._lanes.put_back(back)
+        elif is_begun or (is_first and reader.is_slow):  # it does not even begin
+            call.is_given_up = True
             self._lanes.put_back(back)
             self._readers.discard(reader)
+        else:
+            self._put_back(reader, back, moment)
         self._serve(moment)
 
     def doubt(self) -> None:
@@ -111,7 +117,12 @@ class Scheduler:
         if ran > SLOW_MS and not reader.is_slow:
             reader.is_slow = True
             self._put_back(reader, reader.take_back(), moment)
-        if not reader.is_long and (cpu_ms > LONG_MS or ran > HELD_MS):
+        if reader.is_long:
+            return
+        if ran > HELD_MS and first in (back := reader.take_back()):  # it does not even begin
+            self._lanes.put_back(back)
+            self._readers.discard(reader)
+        elif cpu_ms > LONG_MS or ran > HELD_MS:
             self._turn_long(reader, first, moment)
 
     def _turn_long(self, reader: Reader, call: Call, moment: float) -> None:
@@ -136,8 +147,11 @@ class Scheduler:
 
     def _end_waiting(self, moment: float) -> None:
         readers = self._readers
-        patience_s = START_S if readers.starting else self.turn_s
-        for call in [call for call in self._lanes if moment - call.asked_at > patience_s * 1000]:
+        for call in list(self._lanes):
+            waits_for_start = readers.starting and not (call.is_long and readers.longs >= readers.most_long)
+            patience_s = START_S if waits_for_start else self.turn_s
+            if moment - call.asked_at <= patience_s * 1000:
+                continue
             self._lanes.remove(call)
             why = f"no reading process was free for {patience_s:g} s: {readers.described()}"
             if self._feed.is_going_back:
@@ -163,8 +177,10 @@ class Scheduler:
             return None
         call = self._lanes.long[0]
         if call.question.text is None:
-            for reader in [reader for reader in readers.idle if call.asked_at - reader.born > FRESH_MS]:
-                readers.discard(reader)
+            fresh = [reader for reader in readers.idle if call.asked_at - reader.born <= FRESH_MS]
+            if not fresh and readers.idle and not readers.starting:
+                readers.discard(readers.idle[0])  # one that replaces it is fresh
+            return fresh[-1] if fresh else None
         return readers.idle[-1] if readers.idle else None
 
     def _next_for_short(self) -> Reader | None:

@@ -8,7 +8,6 @@ import signal
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -21,6 +20,7 @@ from quadlog.worker.reading.frames import Kind, framed, headers_frame
 from quadlog.worker.reading.process import GATHERED
 from quadlog.worker.reading.turns import NICE
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
+from tests.support.workers.slow_client import SlowClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -284,25 +284,6 @@ async def test_a_worn_process_is_replaced_while_it_is_never_idle(
             task.cancel()
 
 
-class SlowClient:
-    """Takes the beginning of an answer, and no more until it is told to."""
-
-    def __init__(self, here: Served, text: str) -> None:
-        self.taken, self.goes_on, self._left = 0, asyncio.Event(), asyncio.Event()
-        query = urlencode({"query": text}).encode()
-        scope = {"type": "http", "method": "GET", "path": "/sparql", "headers": [], "query_string": query}
-        self.task = asyncio.ensure_future(here.app(scope, self._receive, self._send))
-
-    async def _receive(self) -> dict[str, Any]:
-        await self._left.wait()
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: Any) -> None:  # noqa: ANN401
-        if body := message.get("body"):
-            self.taken += len(body)
-            await self.goes_on.wait()
-
-
 async def test_a_slow_client_holds_up_its_process_and_no_memory(one: Served) -> None:
     client = SlowClient(one, "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }")
     await listed(one, 1)
@@ -340,6 +321,7 @@ async def test_a_process_whose_answer_came_whole_is_heard_again(one: Served) -> 
     os.kill(reader.pid, signal.SIGSTOP)
     client = SlowClient(one, OF_X)
     await listed(one, 1)
+    reader.tickets.withdraw()  # as if the process had begun it
     pieces = framed(Kind.PIECE, b"x" * GATHERED) * 10
     reader._channel.data_received(
         headers_frame({"Content-Type": "text/plain"}) + pieces + framed(Kind.END, b"")

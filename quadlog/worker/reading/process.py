@@ -170,9 +170,9 @@ def _dump_headers(applied: Applied) -> dict[str, str]:
 
 def main() -> None:
     """Begin to read."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C goes to the worker as well, and the worker ends this
+    # What goes to the whole group (Ctrl-C, a service manager's stop) goes to the worker as well, which ends this.
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
     with suppress(OSError):  # no /proc here; or less memory is left than anything else
         Path("/proc/self/oom_score_adj").write_text("1000")
     path, tickets, turns = Path(sys.argv[1]), TicketReader(int(sys.argv[2])), Turns()

@@ -70,6 +70,6 @@ class Turns:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _give_way(self, *_: object) -> None:
-        self._has_given_way = True
         if sys.platform == "linux":  # elsewhere this is of processes alone
             os.setpriority(os.PRIO_PROCESS, self._thread_id, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
+        self._has_given_way = True  # not before: the thread may end then
