@@ -14,6 +14,7 @@ from quadlog.applied import Applied
 from tests.support.clusters.cluster import HTTP, Cluster, objects, recount, until
 from tests.support.clusters.trouble import alarms, logged, reads_served, told
 from tests.support.labs import BROKERS, quadlog
+from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +150,8 @@ def test_the_commands_while_writes_go_on(lab: Cluster) -> None:
     thread.start()
     try:
         for _ in range(2):
-            compared = quadlog("diff", "dc1-w1", "dc1-w2", "--master", lab.masters[0])
+            wait = ["--wait", f"{allowed(30):.0f}"]
+            compared = quadlog("diff", "dc1-w1", "dc1-w2", "--master", lab.masters[0], *wait)
             assert compared.returncode == 0, compared.stdout + compared.stderr
             verified = quadlog("verify", lab.workers["dc1-w2"])
             assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -244,7 +244,7 @@ def test_kcat_reads_readable_keys_and_headers(
             lines = read.stdout.decode("utf-8").splitlines()
             assert [int(line.split("|")[0]) for line in lines] == list(range(len(lines)))
             assert lines
-            events = set[tuple[str, str]]()
+            events = dict[tuple[str, str], str]()
             for line in lines:
                 _, key, listed = line.split("|", 2)
                 assert printable(key)
@@ -257,10 +257,9 @@ def test_kcat_reads_readable_keys_and_headers(
                 assert headers["ce_type"] in TYPES[topic]
                 assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", headers["ce_time"])
                 assert headers["content-type"] == "application/avro"
-                events.add((headers["ce_source"], headers["ce_id"]))
-            assert len(events) == len(lines) or topic in {"payloads", "agreed", "effects"}, (
-                "chunks share theirs"
-            )
+                # A record may stand there twice, as any broker may be told of it twice; chunks share their event.
+                first = events.setdefault((headers["ce_source"], headers["ce_id"]), listed)
+                assert first == listed or topic in {"payloads", "agreed", "effects"}
     # And as JSON, as scripts use it.
     dc = cluster.lab.dcs[0]
     command = ["kcat", "-C", "-q", "-e", "-J", "-b", dc["kafka"], "-t", "main.dc1.agreed", "-o", "beginning"]
