@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 AFTER_S: Final = 0.05
 """CPU time from which on a question gives way."""
@@ -61,7 +61,7 @@ class Turns:
             raise errors[0]
 
     @contextmanager
-    def question(self) -> Iterator[None]:
+    def question(self) -> Generator[None]:
         """What is done here is one question: it gives way when it takes long."""
         signal.setitimer(signal.ITIMER_PROF, AFTER_S)
         try:
