@@ -16,20 +16,30 @@ from quadlog.worker import readers as readers_module
 from quadlog.worker import scheduler as scheduler_module
 from quadlog.worker.reading.frames import Kind, framed, headers_frame
 from quadlog.worker.reading.process import GATHERED
-from tests.support.workers.served import OF_X, gone, lives, served
+from tests.support.workers.served import OF_X, Served, gone, lives, served
 from tests.support.workers.slow_client import SlowClient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from quadlog.worker.reader import Reader
+
 pytestmark = pytest.mark.anyio
+
+
+async def next_of(here: Served) -> Reader:
+    """The process that is asked next."""
+    async with asyncio.timeout(60):
+        while here.readers.starting:
+            await asyncio.sleep(0.01)
+    return here.readers.idle[-1]
 
 
 async def test_what_a_process_does_not_begin_is_asked_at_another_one(tmp_path: Path) -> None:
     """It hangs before that, for ever: then it is none of those that are asked."""
     async with served(tmp_path, most=4, quick=2) as here:
         assert (await here.ask("ASK {}")).status_code == 200
-        hung = here.readers.idle[-1]
+        hung = await next_of(here)
         os.kill(hung.pid, signal.SIGSTOP)
         for _ in range(3):
             assert (await here.ask("ASK {}", timeout="20")).status_code == 200
@@ -42,7 +52,7 @@ async def test_who_gives_up_at_a_process_that_hangs_leaves_it_to_nobody(
     monkeypatch.setattr(scheduler_module, "HELD_MS", inf)
     async with served(tmp_path, most=4, quick=2) as here:
         assert (await here.ask("ASK {}")).status_code == 200
-        hung = here.readers.idle[-1]
+        hung = await next_of(here)
         os.kill(hung.pid, signal.SIGSTOP)
         assert (await here.ask("ASK {}", timeout="1")).json()["error"] == "QueryStopped"
         await gone(hung.pid)

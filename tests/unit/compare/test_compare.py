@@ -105,9 +105,9 @@ def dump(
 A, B = "<urn:a> <urn:p> <urn:o> .", '<urn:b> <urn:p> "é\\n" .'
 
 
-def compared(one: str, other: str, shown: int = 10) -> tuple[int, list[str]]:
+def compared(one: str, other: str, shown: int = 10, wait_s: float = 0.2) -> tuple[int, list[str]]:
     said: list[str] = []
-    question = Question(one=one, other=other, master=None, effects=None, wait_s=0.2, shown=shown)
+    question = Question(one=one, other=other, master=None, effects=None, wait_s=wait_s, shown=shown)
     return diff(question, said.append), said
 
 
@@ -144,7 +144,7 @@ def applying(*indices: int) -> Callable[[BaseHTTPRequestHandler], None]:
 
 def test_a_worker_that_is_behind_is_asked_again_until_it_is_where_the_other_one_was() -> None:
     with worker(applying(10, 20, 21, 40)) as one, worker(applying(21, 30)) as other:
-        assert compared(one, other) == (0, [f"{one} and {other} at index 21: no quads differ"])
+        assert compared(one, other, wait_s=60) == (0, [f"{one} and {other} at index 21: no quads differ"])
 
 
 def test_a_dump_that_breaks_off_is_not_compared() -> None:
