@@ -16,7 +16,6 @@ import pytest
 from tests.bench.generator import closed_loop
 from tests.support.clusters.cluster import Cluster, counted, until
 from tests.support.labs import BROKERS
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,4 +108,4 @@ def test_a_joiner_that_is_far_behind_delays_nobody(tmp_path: Path) -> None:
         told = lacks + sum(len(client.took) for client in clients)
         assert index >= told
         assert counted(cluster.masters[2], "?s ?p ?o FILTER(?p IN (<urn:before>, <urn:while>))") == told
-        assert longest < usual + allowed(DELAY_S)
+        assert longest < usual + DELAY_S

@@ -15,7 +15,6 @@ import pytest
 from tests.support.clusters.cluster import Cluster, all_equal, until
 from tests.support.clusters.trouble import printed, reads_served, told
 from tests.support.labs import BROKERS
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +104,7 @@ def test_a_workers_disk_is_full(lab: Cluster, disk: Path, *, evaluates: bool) ->
         assert "last lines of its log" in alarm["what_to_do"]
         assert printed(lab, "No space left on device", VICTIM)
         print(f"slowest update: {slowest:.2f} s")
-        assert slowest < allowed(5)
+        assert slowest < 5
         filler.unlink()
         until(lambda: lab.lab.states()[VICTIM] != "running")  # it is dead to its master before it has ended
         lab.lab.start(VICTIM)

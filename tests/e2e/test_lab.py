@@ -21,7 +21,6 @@ import pytest
 from quadlog.kafka.broker_process import is_serving
 from quadlog.lab import processes
 from tests.support.labs import STAND_IN, RunningLab, Shape, quadlog, running_lab, start_lab
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -348,5 +347,5 @@ def test_a_deaf_and_a_suspended_process_do_not_hold_the_stop_up(tmp_path: Path) 
         lab.kill(node_id, "STOP")
     began = time.monotonic()
     assert lab.stop() == 0
-    assert time.monotonic() - began < allowed(BOUND)
+    assert time.monotonic() - began < BOUND
     assert lab.pids() == []

@@ -25,7 +25,6 @@ from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, views
 from tests.support.clusters.phases import CASES, DCS, PHASES, Case
 from tests.support.labs import BROKERS
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +98,7 @@ def test_death_in_phases(cluster: Cluster, case: Case) -> None:
     print(f"{len(died)} deaths of {victim}, {time.monotonic() - began:.1f} s")
     assert died == [*case.points]
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
-    assert end.seconds < allowed(AGAIN_S)
+    assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
 
 

@@ -18,7 +18,6 @@ from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, Ending, ending, in_turn, one_view, views
 from tests.support.clusters.trouble import logged, printed
 from tests.support.labs import BROKERS
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +71,7 @@ def test_a_lost_disk(cluster: Cluster, evaluates: bool) -> None:  # noqa: FBT001
         end = together_again(cluster, appends, epoch)
     assert incarnation(cluster, victim) > before, "it came back as a new one"
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
-    assert end.seconds < allowed(AGAIN_S)
+    assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
 
 
@@ -94,7 +93,7 @@ def test_a_disk_from_a_backup(cluster: Cluster, tmp_path: Path) -> None:
         assert logged(cluster, "store_voided", MASTER) == before + 1
         end = together_again(cluster, appends, epoch)
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
-    assert end.seconds < allowed(AGAIN_S)
+    assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
 
 
@@ -140,5 +139,5 @@ def test_two_processes_with_one_id(cluster: Cluster, tmp_path: Path) -> None:
         lab.start(MASTER)
         end = together_again(cluster, appends, epoch)
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
-    assert end.seconds < allowed(AGAIN_S)
+    assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()

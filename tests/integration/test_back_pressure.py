@@ -31,7 +31,6 @@ from quadlog.units import MIB
 from tests.support.masters.lone_node import lone_node
 from tests.support.masters.master_stores import payload_of
 from tests.support.masters.outlets import Broker
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,7 +157,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     room.node.inbox.end()
     started = time.monotonic()
     room.node.inbox.hear("tail", [])
-    assert 0.5 < time.monotonic() - started < allowed(5)
+    assert 0.5 < time.monotonic() - started < 5
 
 
 def test_bodies_are_kept_as_far_as_there_is_room(store: MasterStore) -> None:

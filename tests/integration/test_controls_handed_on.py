@@ -141,7 +141,7 @@ def test_after_kill_9_within_a_control_nothing_of_the_update_is_left(tmp_path: P
     store.close()
 
 
-QUICK = Limits(seconds=120.0, memory=2048 * MIB, control_seconds=1.0)
+QUICK = Limits(seconds=20.0, memory=2048 * MIB, control_seconds=1.0)
 
 
 def agreed_at_take_over(tmp_path: Path, log: Log, text: str, limits: Limits) -> Worker:
@@ -158,9 +158,7 @@ def test_what_never_ends_is_rejected_by_a_trial_and_never_set(tmp_path: Path, lo
     worker = agreed_at_take_over(tmp_path, log, text, QUICK)
     began = time.monotonic()
     until(worker, lambda: worker.store.applied.index == 3)
-    assert 1.0 < time.monotonic() - began < 60.0, (
-        "ended by the limit of a control, not by the one of a transaction"
-    )
+    assert 1.0 < time.monotonic() - began < 15.0
     bad = log.effects()[1]
     assert bad.reason == (
         "control bad: control-timeout: the controls of its transaction were not evaluated within control-timeout (1 s)"

@@ -27,7 +27,6 @@ from quadlog.master.reads import Reads, _passed_back
 from quadlog.master.room import Room
 from quadlog.units import MIB
 from tests.support.raw_servers import serving
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -169,7 +168,7 @@ def test_one_that_hangs_is_left_when_it_counts_as_down() -> None:
                 crew.all()[1].heard_at = now().steady
             answer = await asking
             assert (answer.status_code, answer.text) == (200, "ok")
-            assert TIMEOUT <= time.monotonic() - began < TIMEOUT * 2 + 0.5 + allowed(0.5)
+            assert TIMEOUT <= time.monotonic() - began < TIMEOUT * 2 + 0.5 + 0.5
 
     asyncio.run(scenario())
 

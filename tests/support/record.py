@@ -25,8 +25,6 @@ BUDGET_S: Final = 20.0
 """Of one test, set-up included, on a machine as fast as that of `REFERENCE_S`, with a core for whoever wants one."""
 REFERENCE_S: Final = 0.014
 """CPU seconds of `_reference` there."""
-MOST: Final = 6.0
-"""So many times longer something may take on a busy machine, however busy it is."""
 SLOWEST: Final = 50
 STARTS: Final = Counter[str]()
 """What was started so far, by kind."""
@@ -100,11 +98,6 @@ def busyness() -> float:
     """
     waiting = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     return waiting * (1 + os.nice(0) / 19) * _slowness()
-
-
-def allowed(seconds: float) -> float:
-    """How long something may take here and now that takes so many seconds on fast cores of its own."""
-    return seconds * min(busyness(), MOST)
 
 
 @cache

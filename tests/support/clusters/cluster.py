@@ -14,7 +14,6 @@ import httpx
 from confluent_kafka import Consumer, TopicPartition
 
 from quadlog.lab.control import ask as ask_lab
-from tests.support.record import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,14 +91,14 @@ class Cluster:
 
         A worker that begins anew, by a copy or since its data centre was rebuilt, does not listen for a moment.
         """
-        began = time.monotonic()
+        deadline = time.monotonic() + seconds
         while True:
             agreed = {self.status(number)["agreed_index"] for number in range(len(self.masters))}
             applied = {self._applied(url) for url in self.workers.values()}
             [first, *others] = applied
             if len(agreed) == 1 and not others and first[0] in agreed:
                 return int(agreed.pop())
-            assert not is_late(began, seconds), f"masters at {agreed}, workers at {applied}"
+            assert time.monotonic() < deadline, f"masters at {agreed}, workers at {applied}"
             time.sleep(0.05)
 
     def chains(self) -> set[str]:
@@ -126,17 +125,11 @@ class Cluster:
 
 def until(condition: Callable[[], T], seconds: float = PATIENCE_S) -> T:
     """Wait until it is so; return what it is then."""
-    began = time.monotonic()
+    deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert not is_late(began, seconds), f"not within {seconds} s"
+        assert time.monotonic() < deadline, f"not within {seconds} s"
         time.sleep(0.02)
     return found
-
-
-def is_late(began: float, seconds: float) -> bool:
-    """Whether something takes longer than so many seconds, which it does not on fast cores of its own."""
-    took = time.monotonic() - began
-    return took > seconds and took > allowed(seconds)
 
 
 def recount(worker: str) -> tuple[str, list[str]]:

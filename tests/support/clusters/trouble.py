@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from structlog.processors import LogfmtRenderer
 
-from tests.support.clusters.cluster import PATIENCE_S, Cluster, index_of, is_late
+from tests.support.clusters.cluster import PATIENCE_S, Cluster, index_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,13 +33,13 @@ def told(cluster: Cluster, *names: str, seconds: float | None = None) -> list[di
     Trouble has to be told soon; that there is none any more takes as long as a worker needs to catch up.
     """
     began = time.monotonic()
-    soon = seconds or (TOLD_S if names else PATIENCE_S)
+    deadline = began + (seconds or (TOLD_S if names else PATIENCE_S))
     while True:
         found = alarms(cluster)
         if [f"{alarm['name']} {alarm['worker']}" for alarm in found] == list(names):
             print(f"{', '.join(names) or 'no alarm'}: told after {time.monotonic() - began:.2f} s")
             return found
-        assert not is_late(began, soon), found
+        assert time.monotonic() < deadline, found
         time.sleep(0.02)
 
 
