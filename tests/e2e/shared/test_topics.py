@@ -244,7 +244,8 @@ def test_kcat_reads_readable_keys_and_headers(
             lines = read.stdout.decode("utf-8").splitlines()
             assert [int(line.split("|")[0]) for line in lines] == list(range(len(lines)))
             assert lines
-            events = dict[tuple[str, str], str]()
+            events = set[tuple[str, str]]()
+            repeated = set[str]()
             for line in lines:
                 _, key, listed = line.split("|", 2)
                 assert printable(key)
@@ -257,9 +258,13 @@ def test_kcat_reads_readable_keys_and_headers(
                 assert headers["ce_type"] in TYPES[topic]
                 assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", headers["ce_time"])
                 assert headers["content-type"] == "application/avro"
-                # A record may stand there twice, as any broker may be told of it twice; chunks share their event.
-                first = events.setdefault((headers["ce_source"], headers["ce_id"]), listed)
-                assert first == listed or topic in {"payloads", "agreed", "effects"}
+                event = (headers["ce_source"], headers["ce_id"])
+                if event in events:
+                    repeated.add(headers["ce_source"])
+                events.add(event)
+            if topic == "rounds":  # posts of others are passed on where a link is slow, perhaps twice
+                repeated = {source for source in repeated if source.startswith(f"{dc['name']}-")}
+            assert not repeated or topic in {"payloads", "agreed", "effects"}, "chunks share theirs"
     # And as JSON, as scripts use it.
     dc = cluster.lab.dcs[0]
     command = ["kcat", "-C", "-q", "-e", "-J", "-b", dc["kafka"], "-t", "main.dc1.agreed", "-o", "beginning"]
