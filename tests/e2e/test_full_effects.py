@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     Filling = Callable[[Cluster, int], AbstractContextManager[tuple[Callable[[], None], Callable[[], None]]]]
     """Gives what fills a data centre's effects topic, and what has it take records again."""
 
+pytestmark = pytest.mark.alone
+
 FULL = "effects-topic-full"
 CIRCLING = 0.6
 """Of a core: more than any process takes under this load, and less than one that tries something without a pause."""

@@ -153,6 +153,7 @@ def agreed_at_take_over(tmp_path: Path, log: Log, text: str, limits: Limits) -> 
     return worker
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("text", [ENDLESS_ASK, ENDLESS_SHAPES])
 def test_what_never_ends_is_rejected_by_a_trial_and_never_set(tmp_path: Path, log: Log, text: str) -> None:
     worker = agreed_at_take_over(tmp_path, log, text, QUICK)
