@@ -6,7 +6,7 @@ import json
 import random
 import socket
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from consumers.stretches import Stretch
+    from quadlog.bundle import Manifest
+    from quadlog.ports import Record
 
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -39,6 +41,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_small(monkeypatch)
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs, many chunks, many windows."""
     with_small_chunks(monkeypatch)
     monkeypatch.setattr(survey, "RUN", 16)
@@ -63,42 +69,96 @@ def archived(
         return archive(surveyor, topic, stretches, "quadlog.Entry" if entries else "quadlog.Effect")
 
 
-@pytest.mark.long("many jobs of Spark")
-@pytest.mark.parametrize(
-    ("seed", "steps"), [(0, 30), *(pytest.param(seed, 80, marks=pytest.mark.soak) for seed in (2, 0, 1))]
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Effects with fences, chunks, rewinds and strangers, and what a bundle of them holds."""
+
+    rng: random.Random
+    topics: tuple[str, str]
+    """Effects, and the agreed topic."""
+    index: int
+    """Of the last effect."""
+    before: dict[str, list[Record]]
+    """All records of each topic."""
+    whole: Path
+    bundle: Manifest
+
+
+@pytest.fixture(
+    scope="module", params=[(0, 30), *(pytest.param((n, 80), marks=pytest.mark.soak) for n in (2, 0, 1))]
 )
-def test_archive_and_topic_are_read_as_one(
-    seed: int, steps: int, spark: SparkSession, kafka: str, tmp_path: Path
-) -> None:
-    """Histories with fences, chunks, rewinds and strangers, archived in stretches of which some overlap."""
-    rng = random.Random(seed)
-    topic = random_topic(rng, steps=steps)
-    consumer, effects = counting_effects(topic.records, Applied())
-    name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
-    with compaction(spark, kafka, name, agreed) as job:
-        whole = job.write(Range(), tmp_path / "whole").proven()
+def history(
+    request: pytest.FixtureRequest, spark: SparkSession, kafka: str, tmp_path_factory: pytest.TempPathFactory
+) -> History:
+    seed, steps = request.param
+    rng, path = random.Random(seed), tmp_path_factory.mktemp("history")
+    with pytest.MonkeyPatch.context() as patched:
+        make_small(patched)
+        topic = random_topic(rng, steps=steps)
+        consumer, effects = counting_effects(topic.records, Applied())
+        name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
+        with compaction(spark, kafka, name, agreed) as job:
+            bundle = job.write(Range(), path / "whole").proven()
     before = {one: list(records_between(kafka, one, 0, len(topic.records) + 1000)) for one in (name, agreed)}
-    for one in (name, agreed):
-        end = rng.choice([len(before[one]), rng.randrange(60, len(before[one]))])
-        first, second = sorted(rng.sample(range(1, end), 2))
-        for start, until in ((0, second), (first, second), (first, end)):
-            directory = tmp_path / "archive"
-            archived(spark, kafka, one, directory, start=start, end=until, entries=one == agreed)
-        delete_before(kafka, one, rng.randrange(second, end + 1))
-    surveyor = Surveyor(spark)
-    for one in (name, agreed):
-        with source(surveyor, kafka, one, tmp_path / "archive") as found:
+    return History(
+        rng=rng,
+        topics=(name, agreed),
+        index=consumer.index,
+        before=before,
+        whole=path / "whole",
+        bundle=bundle,
+    )
+
+
+@pytest.fixture(scope="module")
+def archive_of(
+    history: History, spark: SparkSession, kafka: str, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Stretches of which some overlap; what stands in them is gone from Kafka."""
+    directory, rng = tmp_path_factory.mktemp("archive") / "archive", history.rng
+    with pytest.MonkeyPatch.context() as patched:
+        make_small(patched)
+        for one in history.topics:
+            records = history.before[one]
+            end = rng.choice([len(records), rng.randrange(60, len(records))])
+            first, second = sorted(rng.sample(range(1, end), 2))
+            for start, until in ((0, second), (first, second), (first, end)):
+                archived(
+                    spark, kafka, one, directory, start=start, end=until, entries=one == history.topics[1]
+                )
+            delete_before(kafka, one, rng.randrange(second, end + 1))
+    return directory
+
+
+@pytest.mark.long("many jobs of Spark")
+def test_a_bundle_of_a_topic_goes_to_its_end(history: History) -> None:
+    assert history.bundle.after.index == history.index
+
+
+@pytest.mark.long("many jobs of Spark")
+def test_archive_and_topic_are_read_as_one(
+    history: History, archive_of: Path, spark: SparkSession, kafka: str
+) -> None:
+    surveyor, rng = Surveyor(spark), history.rng
+    for one, before in history.before.items():
+        with source(surveyor, kafka, one, archive_of) as found:
             assert found.topic.beginning == 0 < found.topic.in_kafka
-            assert list(found.between(0, found.topic.end)) == before[one]
-            some = rng.randrange(len(before[one]) - 50)
-            assert list(found.between(some, some + 50)) == before[one][some : some + 50]
-    with compaction(spark, kafka, name, agreed, tmp_path / "archive") as job:
-        assert job.follow(Applied()).index == consumer.index
+            assert list(found.between(0, found.topic.end)) == before
+            some = rng.randrange(len(before) - 50)
+            assert list(found.between(some, some + 50)) == before[some : some + 50]
+
+
+@pytest.mark.long("many jobs of Spark")
+def test_a_bundle_of_archive_and_topic_is_that_of_the_topic(
+    history: History, archive_of: Path, spark: SparkSession, kafka: str, tmp_path: Path
+) -> None:
+    with compaction(spark, kafka, *history.topics, archive_of) as job:
+        assert job.follow(Applied()).index == history.index
         again = job.write(Range(), tmp_path / "again").proven()
-    assert replace(again, files=()) == replace(whole, files=())
+    assert replace(again, files=()) == replace(history.bundle, files=())
     lines = [
         {word: sorted(some) for word, some in said(path, manifest).items()}
-        for path, manifest in ((tmp_path / "whole", whole), (tmp_path / "again", again))
+        for path, manifest in ((history.whole, history.bundle), (tmp_path / "again", again))
     ]
     assert lines[0] == lines[1]
 
