@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import warnings
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ import pytest
 
 from quadlog.broker import KafkaOutlet
 from quadlog.spark import SparkSettings, session
+from quadlog.worker.mend import QUADS
 from tests.support.brokers import never, new_topic
 from tests.support.masters.centre import Centre
 from tests.support.workers.branches import Logs
 from tests.support.workers.copies import Taker, new_taker
+from tests.support.workers.damaged import large_store
 from tests.support.workers.rehearsal import Log, Worker
 from tests.support.workers.sides import COMMON, OURS, THEIRS, Split
 
@@ -104,3 +107,18 @@ def taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
 def anyio_backend() -> str:
     """What asynchronous tests run on."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that nobody has open."""
+    path = tmp_path_factory.mktemp("whole") / QUADS
+    large_store(path).close()
+    return path
+
+
+@pytest.fixture
+def data(whole_store: Path, tmp_path: Path) -> Path:
+    """A worker's directory with a copy of it."""
+    shutil.copytree(whole_store, tmp_path / QUADS)
+    return tmp_path

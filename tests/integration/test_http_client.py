@@ -76,3 +76,19 @@ async def test_certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert made == [trust()]
     assert made[0].verify_mode is ssl.CERT_REQUIRED
     assert made[0].check_hostname
+
+
+@pytest.mark.anyio
+async def test_a_client_asks_servers_of_http_alone() -> None:
+    async with new_client(5) as client:
+        for url in ("ftp://127.0.0.1/x", "htps://peer:8443/"):
+            with pytest.raises(httpx.UnsupportedProtocol):
+                await client.get(url)
+
+
+@pytest.mark.anyio
+async def test_errors_of_a_client_name_its_request() -> None:
+    async with new_client(5) as client:
+        with pytest.raises(httpx.ConnectError) as raised:
+            await client.get("http://127.0.0.1:9/")
+        assert str(raised.value.request.url) == "http://127.0.0.1:9/"

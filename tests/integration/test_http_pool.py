@@ -3,65 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from quadlog import http_response
-from quadlog.http_client import PoolTransport, new_client
+from quadlog.http_client import new_client
 from quadlog.http_connection import Connection
-from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds, origin_of
-from tests.support.raw_servers import Script, serving
+from quadlog.http_pool import Origin, origin_of
+from tests.support.asking import CHUNKED, OK, Asking, asking, message
+from tests.support.raw_servers import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from quadlog.http_response import Response
 
 pytestmark = pytest.mark.anyio
-
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-PATIENCE = Seconds(connect=5, write=5, read=5)
-
-
-def message(method: bytes = b"GET", *, is_repeatable: bool = True, **rest: object) -> Message:
-    headers = [(b"Host", b"test")]
-    return Message(method, b"/x?y=1", headers, is_repeatable=is_repeatable, **rest)  # type: ignore[arg-type]
-
-
-class Asking:
-    """A pool, and the server that it asks."""
-
-    def __init__(self, port: int) -> None:
-        self.pool = ConnectionPool()
-        self.origin = Origin("http", "127.0.0.1", port)
-
-    async def begin(self, what: Message | None = None, seconds: Seconds = PATIENCE) -> Response:
-        return await self.pool.request(self.origin, what or message(), seconds)
-
-    async def ask(self, what: Message | None = None, seconds: Seconds = PATIENCE) -> tuple[int, bytes]:
-        async with asyncio.timeout(5):
-            response = await self.begin(what, seconds)
-            return response.status, b"".join([piece async for piece in response.pieces()])
-
-
-@asynccontextmanager
-async def asking(*answers: bytes | Script) -> AsyncIterator[tuple[Asking, list[list[bytes]]]]:
-    """The first connection is answered with the first script, the next one with the next, the last one for ever.
-
-    What a script is made of: bytes are sent, for a number of seconds nothing happens, None waits for a request.
-    Gives what came on each connection, request by request.
-    """
-    async with serving(*((None, one, None) if isinstance(one, bytes) else one for one in answers)) as (
-        port,
-        heard,
-    ):
-        asked = Asking(port)
-        yield asked, heard
-        asked.pool.close()
 
 
 @pytest.mark.parametrize(
@@ -187,17 +145,6 @@ async def test_a_server_that_says_nothing_more_is_left_in_time(answer: bytes) ->
             await client.get(f"http://127.0.0.1:{port}/")
 
 
-async def test_a_server_that_takes_nothing_of_a_body_is_left_in_time() -> None:
-    async with serving((3.0,)) as (port, _), new_client(httpx.Timeout(5, write=0.1)) as client:
-        with pytest.raises(httpx.WriteTimeout):
-            await client.put(f"http://127.0.0.1:{port}/", content=long_body())
-
-
-async def long_body() -> AsyncIterator[bytes]:
-    for _ in range(200):
-        yield b"x" * 100_000
-
-
 async def test_a_connection_that_the_server_closed_is_replaced() -> None:
     """Once, and on a new connection: its request came too late for the server."""
     async with asking((None, OK, None), OK) as (one, heard):
@@ -290,38 +237,6 @@ async def test_a_reader_that_takes_its_time_holds_the_server_up() -> None:
         assert sum([len(piece) async for piece in response.pieces()]) == 64 * 2**20
 
 
-@pytest.mark.parametrize("headers", [{}, {"Content-Length": "20000000"}])
-async def test_a_long_body_is_sent_as_the_server_takes_it(headers: dict[str, str]) -> None:
-    async with serving((None, OK, None, OK)) as (port, heard), new_client(5) as client:
-        answer = await client.put(f"http://127.0.0.1:{port}/", content=long_body(), headers=headers)
-        assert answer.text == "ok"
-        await client.get(f"http://127.0.0.1:{port}/")
-        [[put, get]] = heard
-        head, _, body = put.partition(b"\r\n\r\n")
-        assert (b"chunked" in head) == (not headers)
-        assert len(body) == 20_000_000
-        assert get.startswith(b"GET / HTTP/1.1")
-
-
-@pytest.mark.parametrize(("length", "wrong"), [(19_999_999, "longer"), (20_000_001, "shorter")])
-async def test_a_body_that_is_not_as_long_as_its_head_says_is_no_request(length: int, wrong: str) -> None:
-    """What is too much would be the next request of its connection; what lacks would take it from that one."""
-    async with serving((None, OK, None)) as (port, heard), new_client(5) as client:
-        with pytest.raises(httpx.LocalProtocolError, match=wrong):
-            await client.put(
-                f"http://127.0.0.1:{port}/", content=long_body(), headers={"Content-Length": str(length)}
-            )
-        await asyncio.sleep(0.05)
-        assert heard == [[]]
-
-
-async def test_a_client_asks_servers_of_http_alone() -> None:
-    async with new_client(5) as client:
-        for url in ("ftp://127.0.0.1/x", "htps://peer:8443/"):
-            with pytest.raises(httpx.UnsupportedProtocol):
-                await client.get(url)
-
-
 async def test_an_informational_response_behind_the_one_that_counts_takes_nothing_from_it() -> None:
     async with asking(OK + b"HTTP/1.1 100 Continue\r\n\r\n") as (one, _):
         response = await one.begin()
@@ -335,20 +250,6 @@ async def test_what_nobody_reads_is_let_go_of_at_once() -> None:
         response.close()
         assert not response._pieces
         assert response._parser is None, "which knows it, too"
-
-
-async def test_an_answer_before_the_end_of_a_body_ends_the_sending() -> None:
-    refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
-    async with serving((refusal, 1.0)) as (port, _), new_client(5) as client:
-        answer = await client.put(f"http://127.0.0.1:{port}/", content=long_body())
-        assert (answer.status_code, answer.text) == (413, "no")
-
-
-async def test_errors_of_a_client_name_its_request() -> None:
-    async with httpx.AsyncClient(transport=PoolTransport(ConnectionPool())) as client:
-        with pytest.raises(httpx.ConnectError) as raised:
-            await client.get("http://127.0.0.1:9/")
-        assert str(raised.value.request.url) == "http://127.0.0.1:9/"
 
 
 async def test_no_header_brings_a_second_request() -> None:

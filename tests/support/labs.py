@@ -26,6 +26,9 @@ from tests.support.record import STARTS
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+BOUND = 10.0
+"""Seconds after which nothing of a stopped or killed lab may be left."""
+
 STAND_IN = f"{sys.executable} {Path(__file__).with_name('stand_in.py')}"
 """For `node_command`: processes that only answer 200, to test the lab without masters and workers."""
 SCALED = {"QUADLOG_IDLE_ROUND": "0.25"}

@@ -12,6 +12,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from quadlog.core.effect import Change
 from quadlog.core.lines import lines_of
 from quadlog.quadstore import QuadStore
+from quadlog.settings import WorkerSettings
 from tests.support.workers.stores import after
 
 if TYPE_CHECKING:
@@ -70,3 +71,23 @@ def harm_blocks(files: Path) -> None:
         size = table.stat().st_size
         for at in range(BLOCK // 4, int(size * 0.9) - 2 * BLOCK, BLOCK // 2):
             zero(table, at)
+
+
+def truncate(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def harm_all(files: Path, names: str, size: int = 16) -> None:
+    for file in files.glob(names):
+        zero(file, file.stat().st_size // 2, size)
+
+
+def remove_all(files: Path, names: str) -> None:
+    for file in files.glob(names):
+        file.unlink()
+
+
+def settings_of(data: Path) -> WorkerSettings:
+    return WorkerSettings(
+        node_id="w1", dc="dc1", kafka="127.0.0.1:1", port=1, data_dir=data, worker_url="http://127.0.0.1:1"
+    )
