@@ -29,7 +29,7 @@ from quadlog.quadstore import QuadStore
 from quadlog.worker.reading.frames import HEAD, KINDS, Kind, framed, headers_frame, question_of
 from quadlog.worker.reading.rows import FORMATS, RowCounter
 from quadlog.worker.reading.tickets import TicketReader
-from quadlog.worker.reading.turns import Turns
+from quadlog.worker.reading.giving_way import GivingWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,9 +83,9 @@ class Output:
 class Reading:
     """Follows and answers."""
 
-    def __init__(self, store: QuadStore, channel: socket.socket, tickets: TicketReader, turns: Turns) -> None:
+    def __init__(self, store: QuadStore, channel: socket.socket, tickets: TicketReader, giving_way: GivingWay) -> None:
         """`channel` leads to the worker."""
-        self._store, self._channel, self._tickets, self._turns = store, channel, tickets, turns
+        self._store, self._channel, self._tickets, self._giving_way = store, channel, tickets, giving_way
         self._incoming = channel.makefile("rb")
         self._changes: list[ChangeLines] = []
         self._applied = store.applied
@@ -94,7 +94,7 @@ class Reading:
         """Until the worker is gone."""
         _say(self._channel, Kind.READY, {"index": self._applied.index})
         with self._incoming:
-            self._turns.run(self._go_on)
+            self._giving_way.run(self._go_on)
 
     def _go_on(self) -> bool:
         """Do what the worker says next; False: it is gone."""
@@ -110,7 +110,7 @@ class Reading:
             number, question = question_of(body)
             if self._tickets.take(number):
                 self._follow()
-                with self._turns.question():
+                with self._giving_way.question():
                     self._answer(question)
         if self._changes and not select.select([self._channel], [], [], 0)[0]:
             self._follow()  # nobody asks: done before somebody does
@@ -175,11 +175,11 @@ def main() -> None:
         signal.signal(one, signal.SIG_IGN)
     with suppress(OSError):  # no /proc here; or less memory is left than anything else
         Path("/proc/self/oom_score_adj").write_text("1000")
-    path, tickets, turns = Path(sys.argv[1]), TicketReader(int(sys.argv[2])), Turns()
+    path, tickets, giving_way = Path(sys.argv[1]), TicketReader(int(sys.argv[2])), GivingWay()
     with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):
         try:
             with told_of(path):
-                Reading(QuadStore.open(path), channel, tickets, turns).run()
+                Reading(QuadStore.open(path), channel, tickets, giving_way).run()
         except StoreDamaged as error:  # the worker has the same files
             _say(channel, Kind.ERROR, _error(error))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.worker.reading.turns import AFTER_S, NICE, Turns
+from quadlog.worker.reading.giving_way import AFTER_S, NICE, GivingWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +20,16 @@ LOWEST = 19
 """There is no lower priority."""
 
 
+pytestmark = pytest.mark.timeout(method="thread")
+"""The other method has the same signal."""
+
+
 @pytest.fixture
-def turns() -> Iterator[Turns]:
+def giving_way() -> Iterator[GivingWay]:
     """With the signal of this process, for a moment."""
-    before = signal.getsignal(signal.SIGPROF)
-    yield Turns()
-    signal.signal(signal.SIGPROF, before)
+    before = signal.getsignal(signal.SIGALRM)
+    yield GivingWay()
+    signal.signal(signal.SIGALRM, before)
 
 
 def compute(seconds: float) -> None:
@@ -40,43 +44,43 @@ def priority() -> tuple[int, int]:
     return thread, os.getpriority(os.PRIO_PROCESS, thread)
 
 
-def test_who_computes_for_long_gives_way_and_is_replaced(turns: Turns) -> None:
+def test_who_computes_for_long_gives_way_and_is_replaced(giving_way: GivingWay) -> None:
     seen: list[tuple[int, int]] = []
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     lowered = min(usual + NICE, LOWEST)
 
     def work() -> bool:
-        with turns.question():
+        with giving_way.question():
             deadline = time.monotonic() + 30
             while len(seen) == 1 and priority()[1] != lowered and time.monotonic() < deadline:
                 compute(AFTER_S)
             seen.append(priority())
         return len(seen) < 4
 
-    turns.run(work)
+    giving_way.run(work)
     assert [nice for _, nice in seen] == [usual, lowered, usual, usual]
     threads = [thread for thread, _ in seen]
     assert threads[0] == threads[1] != threads[2] == threads[3]
     assert os.getpriority(os.PRIO_PROCESS, 0) == usual
 
 
-def test_what_is_no_question_does_not_give_way(turns: Turns) -> None:
+def test_what_is_no_question_does_not_give_way(giving_way: GivingWay) -> None:
     seen: list[tuple[int, int]] = []
 
     def work() -> bool:
-        with turns.question():
+        with giving_way.question():
             pass
         compute(3 * AFTER_S)
         seen.append(priority())
         return len(seen) < 2
 
-    turns.run(work)
+    giving_way.run(work)
     assert seen[0] == seen[1]
 
 
-def test_what_is_raised_ends_it(turns: Turns) -> None:
+def test_what_is_raised_ends_it(giving_way: GivingWay) -> None:
     def work() -> bool:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        turns.run(work)
+        giving_way.run(work)

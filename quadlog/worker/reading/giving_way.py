@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -19,18 +20,24 @@ if TYPE_CHECKING:
 AFTER_S: Final = 0.05
 """CPU time from which on a question gives way."""
 
+SOONEST_S: Final = 0.001
+"""Between two looks at what a question has used."""
+
 NICE: Final = 10
 """How far: beside others that want the same core it has a tenth of what they have."""
 
 
-class Turns:
+class GivingWay:
     """To be used by the main thread, which runs nothing else meanwhile."""
 
     def __init__(self) -> None:
-        """From now on SIGPROF is for this."""
+        """From now on SIGALRM is for this."""
         self._thread_id = 0
+        self._began_s = 0.0
+        """Of this process's CPU time, for the question under way."""
+        self._is_asked = False
         self._has_given_way = False
-        signal.signal(signal.SIGPROF, self._give_way)
+        signal.signal(signal.SIGALRM, self._look)
 
     def run(self, work: Callable[[], bool]) -> None:
         """Call `work` again and again, in a thread, until it returns False.
@@ -44,7 +51,7 @@ class Turns:
 
         def turn() -> None:
             nonlocal is_done
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPROF})  # it is for the main thread
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # it is for the main thread
             self._thread_id = threading.get_native_id()
             try:
                 while not (is_done or self._has_given_way):
@@ -63,13 +70,23 @@ class Turns:
     @contextmanager
     def question(self) -> Generator[None]:
         """What is done here is one question: it gives way when it takes long."""
-        signal.setitimer(signal.ITIMER_PROF, AFTER_S)
+        self._began_s = time.process_time()
+        self._is_asked = True
+        signal.setitimer(signal.ITIMER_REAL, AFTER_S)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            self._is_asked = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _give_way(self, *_: object) -> None:
-        if sys.platform == "linux":  # elsewhere this is of processes alone
+    def _look(self, *_: object) -> None:
+        """By the clock on the wall: ITIMER_PROF counts ticks, and misses most of what a busy machine grants."""
+        left_s = AFTER_S - (time.process_time() - self._began_s)
+        if not self._is_asked or sys.platform != "linux":  # elsewhere a priority is a process's
+            return
+        if left_s > 0:
+            signal.setitimer(signal.ITIMER_REAL, max(left_s, SOONEST_S))
+            return
+        self._has_given_way = True  # first: the thread may go on to its next question before this goes on
+        with suppress(ProcessLookupError):  # or it may have ended
             os.setpriority(os.PRIO_PROCESS, self._thread_id, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
-        self._has_given_way = True  # not before: the thread may end then
