@@ -24,6 +24,8 @@ from tests.support.labs import BROKERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -41,9 +43,9 @@ def test_the_duty_moves_when_its_workers_die_and_clients_elsewhere_hardly_notice
             moving.lab.kill(worker)
 
     asyncio.run(during(load, (1.0, kill), (0.0, lambda: wait_for(moving, "dc2"))))
-    hardly_noticed(load)
     for worker in workers_in("dc1"):
         moving.lab.start(worker)
+    hardly_noticed(load)
     check(moving, load)
     assert evaluating_in(moving) == {"dc2"}, "it stays where it is"
 

@@ -28,6 +28,8 @@ LAG_S = 3.0
 DELAY_S = 1.0
 """By which nobody else's update may be delayed."""
 
+pytestmark = pytest.mark.alone
+
 
 @dataclass
 class Updates:

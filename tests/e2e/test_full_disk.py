@@ -19,6 +19,8 @@ from tests.support.labs import BROKERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.alone
+
 SIZE = "48m"
 VICTIM = "dc1-w2"
 

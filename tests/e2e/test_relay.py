@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.support.labs import RunningLab
 
+pytestmark = pytest.mark.alone
+
 NOTICED_S = 3.0
 """Two and a half idle rounds of 1 s without a post, and the looks of the masters."""
 ROUND_S = 1.0

@@ -17,8 +17,8 @@ from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker import scheduler as scheduler_module
 from quadlog.worker.reading.frames import Kind, framed, headers_frame
+from quadlog.worker.reading.giving_way import NICE
 from quadlog.worker.reading.process import GATHERED
-from quadlog.worker.reading.turns import NICE
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
 from tests.support.workers.slow_client import SlowClient
 

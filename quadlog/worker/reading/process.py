@@ -27,9 +27,9 @@ from quadlog.hiding import Dataset
 from quadlog.quadquery import too_many_rows
 from quadlog.quadstore import QuadStore
 from quadlog.worker.reading.frames import HEAD, KINDS, Kind, framed, headers_frame, question_of
+from quadlog.worker.reading.giving_way import GivingWay
 from quadlog.worker.reading.rows import FORMATS, RowCounter
 from quadlog.worker.reading.tickets import TicketReader
-from quadlog.worker.reading.giving_way import GivingWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +83,9 @@ class Output:
 class Reading:
     """Follows and answers."""
 
-    def __init__(self, store: QuadStore, channel: socket.socket, tickets: TicketReader, giving_way: GivingWay) -> None:
+    def __init__(
+        self, store: QuadStore, channel: socket.socket, tickets: TicketReader, giving_way: GivingWay
+    ) -> None:
         """`channel` leads to the worker."""
         self._store, self._channel, self._tickets, self._giving_way = store, channel, tickets, giving_way
         self._incoming = channel.makefile("rb")

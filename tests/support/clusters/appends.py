@@ -53,9 +53,14 @@ class Appends:
     _threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
 
     def begin(self) -> None:
-        """A client at each master; returns when each has been told of one append."""
+        """A client at each master; returns when each has been told of one append.
+
+        All have the beginning before: if it were agreed by one side of a split alone, appends of the other side could
+        stand before it in the end, and would change nothing.
+        """
         begin = f"INSERT DATA {{ <{self.to}> <urn:append:last> 0 }}"
         assert self.cluster.update(begin).status_code == 204
+        until(lambda: len(self.cluster.chains()) == 1)
         masters = range(len(self.cluster.masters))
         self._threads = [threading.Thread(target=self.client, args=[number]) for number in masters]
         for thread in self._threads:
@@ -118,6 +123,8 @@ class Appends:
         if lost := self.acknowledged.keys() - times.keys():
             last = max(self.acknowledged.values())
             told = {key: f"{last - self.acknowledged[key]:.1f} s before the last one" for key in sorted(lost)}
+            for key in sorted(lost):
+                print(key, [HTTP.get(f"{url}/tx/{key}").json() for url in self.cluster.masters])
             again = len(ask(self.cluster.masters[0], query).json()["results"]["bindings"])
             print(f"lost, by when they were acknowledged: {told}; asked again, {again} are in the list")
         return Amiss(
