@@ -61,7 +61,7 @@ class Cluster:
 
     def status(self, master: int = 0) -> dict[str, Any]:
         """`/cluster/status`."""
-        found: dict[str, Any] = HTTP.get(f"{self.masters[master]}/cluster/status", timeout=10).json()
+        found: dict[str, Any] = HTTP.get(f"{self.masters[master]}/cluster/status").json()
         return found
 
     def cut(self, one: str, other: str, *, one_way: bool = False) -> None:
@@ -117,8 +117,8 @@ class Cluster:
     def _applied(self, worker: str) -> tuple[Any, ...]:
         """Index, chain and signature; or why it does not say them."""
         try:
-            state = HTTP.get(f"{worker}/status", timeout=10).json()
-        except httpx.ConnectError as error:
+            state = HTTP.get(f"{worker}/status").json()
+        except httpx.TransportError as error:  # it may also begin anew while it is asked
             return worker, str(error)
         return state["applied_index"], state["applied_chain"], state["signature"]
 
