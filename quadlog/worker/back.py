@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
+
 from quadlog import codec
 from quadlog.commit import net_of
 from quadlog.core import signature
@@ -20,7 +22,7 @@ from quadlog.core.effect import named_graphs
 from quadlog.core.lines import ChangeLines, inverse, quads_of
 from quadlog.core.model import GENESIS, Point, effects_chain
 from quadlog.core.records import Effect, LoggedEntry
-from quadlog.errors import StateError
+from quadlog.errors import StateError, Unavailable
 from quadlog.worker.backlog import BATCH, BATCH_LINES
 
 if TYPE_CHECKING:
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
     from quadlog.commit import Net
     from quadlog.core.effect import NamedGraph
     from quadlog.core.records import Rewind
-    from quadlog.ports import Backwards
+    from quadlog.ports import Backwards, Record
     from quadlog.quadstore import QuadStore
     from quadlog.topics import Topics
+
+log = structlog.get_logger()
 
 
 class Step(NamedTuple):
@@ -50,6 +54,18 @@ class Past:
         """`backwards` reads them."""
         self._topics, self._backwards = topics, backwards
 
+    def _read(self, topic: str, end: int) -> Iterator[Record]:
+        """Backwards, however long the broker says nothing: half of the way back is no state to end in."""
+        while True:
+            try:
+                for record in self._backwards(topic, end):
+                    end = record.offset
+                    yield record
+            except Unavailable as error:
+                log.warning("rewind_waits", topic=topic, reason=str(error))
+            else:
+                return
+
     def entries(self, place: InAgreed) -> Iterator[LoggedEntry]:
         """The entries that lead to a place in the agreed topic, down to the first one.
 
@@ -60,7 +76,7 @@ class Past:
         wanted, chunks = place.last, codec.Chunks()
         if not wanted.index:
             return
-        for record in self._backwards(self._topics.agreed, place.offset):
+        for record in self._read(self._topics.agreed, place.offset):
             if record.key != b"%d" % wanted.index:
                 continue
             said = chunks.join(record.value)
@@ -84,7 +100,7 @@ class Past:
         wanted, chunks = applied.index, codec.Chunks()
         if not wanted:
             return
-        for record in self._backwards(self._topics.effects, applied.effects_offset):
+        for record in self._read(self._topics.effects, applied.effects_offset):
             if record.key != b"%d" % wanted:
                 continue
             effect = chunks.join(record.value)

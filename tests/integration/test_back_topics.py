@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import uuid
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog.broker import Admin, KafkaOutlet, KafkaTail, backwards
 from quadlog.envelope import ATTEMPT
+from quadlog.errors import Unavailable
 from quadlog.quadstore import QuadStore
 from quadlog.topics import Topics
 from quadlog.units import MIB
@@ -35,6 +37,7 @@ from tests.support.workers.sides import (
 from tests.support.workers.updates import state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from quadlog.ports import Record
@@ -95,6 +98,25 @@ def test_what_the_topics_do_not_hold_any_more_is_fed_again(split: Split) -> None
     split.a.replica.ask_to_evaluate(Asked(TERM))
     split.a.replica._turn()
     assert records[TOPICS.effects] == kept
+
+
+def test_a_broker_that_is_silent_on_the_way_ends_no_worker(split: Split) -> None:
+    """It is asked again for what it has not given."""
+    split.give_way()
+    records, asked = split.ours.records, Counter[tuple[str, int]]()
+
+    def two_at_a_time(topic: str, end: int) -> Iterator[Record]:
+        asked[topic, end] += 1
+        yield from records[topic][max(0, end - 2) : end][::-1]
+        if end > 2:
+            raise Unavailable(f"{topic} did not go on")
+
+    split.a.replica._returning._past._backwards = two_at_a_time
+    split.a.catch_up()
+    assert not split.a.rebuilt
+    assert whole_of(split.a) == whole_of(split.b)
+    assert {topic for topic, _ in asked} == {TOPICS.agreed, TOPICS.effects}
+    assert len(asked) > 4
 
 
 def test_a_worker_goes_back_by_what_its_own_topics_hold(kafka: str, tmp_path: Path) -> None:
