@@ -26,7 +26,6 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from quadlog.errors import SetupError
@@ -39,7 +38,7 @@ from tests.support.clusters.book import (
     resolve,
     write,
 )
-from tests.support.clusters.cluster import Cluster, recount, until
+from tests.support.clusters.cluster import HTTP, Cluster, recount, until
 from tests.support.clusters.phases import PHASES
 from tests.support.labs import BROKERS
 
@@ -141,7 +140,7 @@ def test_death_at_failpoints(dying: Cluster, role: str, points: tuple[Failpoint,
     elements = sum("urn:length" in entry.text for entry in log)
     for url in cluster.workers.values():
         signature, lines = recount(url)
-        assert httpx.get(f"{url}/status").json()["signature"] == signature
+        assert HTTP.get(f"{url}/status").json()["signature"] == signature
         assert len([line for line in lines if "<urn:element>" in line]) == elements
         lengths = [line for line in lines if "<urn:length>" in line]
         assert lengths == [

@@ -14,7 +14,6 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Final
 
-import httpx
 import pytest
 
 from quadlog.core.model import Kind
@@ -26,7 +25,7 @@ from tests.support.clusters.book import (
     resolve,
     write,
 )
-from tests.support.clusters.cluster import Cluster, recount
+from tests.support.clusters.cluster import HTTP, Cluster, recount
 from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def lines_at(cluster: Cluster, subject: str) -> Iterator[list[str]]:
     """What each worker serves of subjects that begin so; each has the signature of what it serves."""
     for name, url in cluster.workers.items():
         signature, lines = recount(url)
-        assert httpx.get(f"{url}/status").json()["signature"] == signature, name
+        assert HTTP.get(f"{url}/status").json()["signature"] == signature, name
         assert len(lines) == len(set(lines)), name
         yield [one for one in lines if one.startswith(subject)]
 

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import threading
-import time
-from contextlib import suppress
-from typing import Any
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from quadlog import codec
 from quadlog.core.records import Effect
-from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, name, nothing_logged, objects, records
+from tests.support.clusters.cluster import (
+    HTTP,
+    UPDATE,
+    Cluster,
+    name,
+    nothing_logged,
+    objects,
+    records,
+    until,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+LIMIT_S: Final = 30.0
+"""`update-timeout`, at which an endless one would end by itself."""
 
 
 def dry(cluster: Cluster, text: str, *, master: int = 0, using: str = "") -> httpx.Response:
@@ -148,25 +163,18 @@ def test_whoever_leaves_is_not_waited_for(cluster: Cluster) -> None:
     cross = " ".join(f"?a{n} ?b{n} ?c{n} ." for n in range(9))
     endless = f"INSERT {{ {graph} <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ GRAPH {graph} {{ {cross} }} }} }}"
 
-    def ask_and_leave() -> None:
-        with suppress(httpx.ReadTimeout):
-            httpx.post(
-                f"{cluster.masters[0]}/update",
-                params={"dry-run": "true"},
-                content=endless,
-                headers=UPDATE,
-                timeout=1.5,
-            )
+    def asks() -> HTTPConnection:
+        """Its answer is not waited for."""
+        client = HTTPConnection(urlsplit(cluster.masters[0]).netloc)
+        client.request("POST", "/update?dry-run=true", endless, UPDATE)
+        return client
 
-    leaving = [threading.Thread(target=ask_and_leave) for _ in range(2)]
-    for thread in leaving:
-        thread.start()
-    time.sleep(0.75)
-    assert dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code == 503, "both are at work"
-    for thread in leaving:
-        thread.join()
-    left = time.monotonic()
-    while dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code != 200:
-        assert time.monotonic() < left + 2
-        time.sleep(0.05)
+    def status() -> int:
+        return dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code
+
+    with ExitStack() as leaving:
+        for _ in range(2):
+            leaving.enter_context(closing(asks()))
+        until(lambda: status() == 503)  # both are at work
+    until(lambda: status() == 200, LIMIT_S / 2)
     assert cluster.update(f"DROP GRAPH {graph}").status_code == 204

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.support.clusters.cluster import HTTP, ask, index_of, name
+from tests.support.clusters.cluster import HTTP, ask, index_of, name, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,23 +109,20 @@ def updating(cluster: Cluster, subject: str, master: int = 0) -> Iterator[list[t
 def test_a_query_for_hours_ends_at_its_time_limit(cluster: Cluster) -> None:
     answers: list[httpx.Response] = []
     began = time.monotonic()
-    thread, query = started(cluster, answers, timeout="1.5")
+    thread, query = started(cluster, answers, timeout="5")
     worker = query["worker"]
     assert query["via"] == "dc1-m1"
     assert query["client"] == "127.0.0.1"
     before = cpu(query["pid"])
-    time.sleep(0.5)
-    now = cpu(query["pid"])
     assert before is not None
-    assert now is not None
-    assert now > before
+    until(lambda: (cpu(query["pid"]) or 0.0) > before, 3)
     assert cluster.update(f"INSERT DATA {{ {name()} <urn:is> 1 }}").status_code == 204
     assert ask(cluster.workers[worker], "ASK {}").json()["boolean"] is True, "the same worker serves"
     thread.join()
-    assert 1.4 < time.monotonic() - began < 10
+    assert 4.9 < time.monotonic() - began < 10
     [answer] = answers
     assert (answer.status_code, answer.json()["error"]) == (503, "QueryStopped")
-    assert "1.5 s" in answer.json()["message"]
+    assert "5 s" in answer.json()["message"]
     until_gone(query["pid"])
     assert queries(cluster.masters[0]) == [], "and it was not begun again at another worker"
     cluster.wait_until_equal()

@@ -183,7 +183,7 @@ def nothing_logged(cluster: Cluster) -> Iterator[None]:
 
 def ask(url: str, query: str, accept: str = "application/sparql-results+json") -> httpx.Response:
     """A query by GET."""
-    return HTTP.get(f"{url}/sparql", params={"query": query}, headers={"Accept": accept}, timeout=30)
+    return HTTP.get(f"{url}/sparql", params={"query": query}, headers={"Accept": accept})
 
 
 def counted(url: str, pattern: str) -> int:
