@@ -69,6 +69,7 @@ def begun(cluster: Cluster, query: str) -> Iterator[httpx.Response]:
         yield answer
 
 
+@pytest.mark.alone
 def test_a_million_rows_to_a_slow_client(one_dc: Cluster) -> None:
     pids = {node["id"]: node["pid"] for node in (*one_dc.lab.masters, *one_dc.lab.workers)}
     before = {name: rss(pid) for name, pid in pids.items()}
@@ -107,6 +108,7 @@ def test_all_of_a_streamed_answer_arrives(one_dc: Cluster) -> None:
     assert len(graph.text.split("urn:")) > SOME * SIDE
 
 
+@pytest.mark.alone
 def test_a_client_that_leaves_is_noticed(one_dc: Cluster) -> None:
     with begun(one_dc, ALL_PAIRS):
         reading(one_dc)
@@ -148,6 +150,7 @@ def timed_ask(cluster: Cluster) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.alone
 def test_a_suspended_worker_delays_and_does_not_fail(one_dc: Cluster) -> None:
     idle = next(name for name, worker in workers_of(one_dc).items() if not worker["evaluating"])
     pid = next(worker["pid"] for worker in one_dc.lab.workers if worker["id"] == idle)
@@ -171,6 +174,7 @@ def test_a_suspended_worker_delays_and_does_not_fail(one_dc: Cluster) -> None:
     until(lambda: all_serving(one_dc))
 
 
+@pytest.mark.alone
 def test_without_any_worker_each_is_listed(one_dc: Cluster) -> None:
     for name in one_dc.workers:
         one_dc.lab.kill(name)
