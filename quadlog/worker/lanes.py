@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 LONG_MS: Final = 250.0
 """CPU time from which on a question is a long one.  Not time on a clock: on a busy machine all take long."""
 
+HELD_MS: Final = 2000.0
+"""Time on a clock from which on a question is a long one all the same: it waits for a disk, or for its client."""
+
 KNOWN: Final = 1000
 """Texts that are remembered as long ones, by their hashes."""
 

@@ -106,8 +106,8 @@ class Reader:
         """Of which history these are; see `Feed`."""
         self.resident = self._light = 0
         """Resident bytes, when it was last weighed; and at its beginning."""
-        self._looked_at: tuple[Call | None, float] = None, 0.0
-        """What it worked on when it was first looked at, and its CPU time then."""
+        self._counted: tuple[Call | None, float] = None, 0.0
+        """What its CPU time is counted for, and how much of it there was before."""
 
     @classmethod
     async def start(cls, store: QuadStore, directory: Path, owner: Owner, unready: set[Reader]) -> Reader:
@@ -207,6 +207,8 @@ class Reader:
         call.reader, call.number = self, self._number
         if not self.calls:
             call.began = moment
+        if call.is_long:
+            self.cpu_ms_for(call)
         self.calls.append(call)
         self.tickets.issue(self._number)
         self._channel.write(question_frame(self._number, call.question))
@@ -282,12 +284,15 @@ class Reader:
         """Between two questions: what the next one takes is beyond that."""
         self.resident = self.memory()
 
-    def cpu_ms_since_a_look(self) -> float:
-        """CPU time that it took since this was first called for what it works on; 0 where nobody can tell."""
+    def cpu_ms_for(self, call: Call) -> float:
+        """CPU time that it took since this was first called for that; 0 where nobody can tell.
+
+        For one that is known to run long, that is when it was asked.
+        """
         cpu_ms = self._vitals.cpu_ms()
-        if self._looked_at[0] is not self.calls[0]:
-            self._looked_at = self.calls[0], cpu_ms
-        return cpu_ms - self._looked_at[1]
+        if self._counted[0] is not call:
+            self._counted = call, cpu_ms
+        return cpu_ms - self._counted[1]
 
     # --- its end ----------------------------------------------------------------------------------------
 

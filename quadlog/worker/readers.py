@@ -18,7 +18,7 @@ import structlog
 from quadlog.clock import now
 from quadlog.errors import Unavailable
 from quadlog.worker.fate import bury
-from quadlog.worker.lanes import LONG_MS, Lanes
+from quadlog.worker.lanes import HELD_MS, LONG_MS, Lanes
 from quadlog.worker.reader import Died, Reader
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Readers:
 
     def on_answered(self, reader: Reader, call: Call) -> None:
         """It may be asked the next question."""
-        if call.is_long and reader.used_at - call.began < LONG_MS:
+        if call.is_long and reader.used_at - call.began < HELD_MS and reader.cpu_ms_for(call) < LONG_MS:
             self.lanes.learn(call.question.text, is_long=False)
         if not reader.calls:
             self.rest(reader)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from quadlog.clock import now
 from quadlog.errors import Unavailable
-from quadlog.worker.lanes import LONG_MS
+from quadlog.worker.lanes import HELD_MS, LONG_MS
 
 if TYPE_CHECKING:
     from collections import deque
@@ -33,9 +33,6 @@ DEPTH: Final = 2
 
 SLOW_MS: Final = 100.0
 """A question that runs for so long has none behind it any more."""
-
-HELD_MS: Final = 2000.0
-"""Time on a clock from which on a question is a long one all the same: it waits for a disk, or for its client."""
 
 FRESH_MS: Final = 10_000.0
 """A copy that was just made: it shows what was changed behind the store's back before.  Not of this very moment,
@@ -113,7 +110,7 @@ class Scheduler:
     def _look_at(self, reader: Reader, moment: float) -> None:
         first = reader.calls[0]
         ran = moment - first.began
-        cpu_ms = reader.cpu_ms_since_a_look()
+        cpu_ms = reader.cpu_ms_for(first)
         if ran > SLOW_MS and not reader.is_slow:
             reader.is_slow = True
             self._put_back(reader, reader.take_back(), moment)

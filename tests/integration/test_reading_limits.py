@@ -31,18 +31,22 @@ STREAM = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
 
 async def test_a_cross_join_ends_at_its_time_limit(tmp_path: Path) -> None:
     async with served(tmp_path, query_timeout=60) as here:  # of its own: others have theirs on a busy machine
-        asking = asyncio.create_task(here.ask(ENDLESS, timeout="0.6"))
-        began = time.monotonic()
+        assert (await here.ask("ASK {}")).status_code == 200
+        asked, ended = time.monotonic(), list[float]()
+        asking = asyncio.create_task(here.ask(ENDLESS, timeout="3"))
+        asking.add_done_callback(lambda _: ended.append(time.monotonic()))
         read = await here.one_begun()
+        begun = time.monotonic()
         assert (read["text"], read["worker"], read["sent"]) == (ENDLESS, "w1", 0)
         assert lives(read["pid"])
         here.update("INSERT DATA { <urn:new> <urn:p> 1 }")  # applying goes on, and so do reads
         assert (await here.ask("ASK { <urn:new> <urn:p> 1 }")).json()["boolean"] is True
         answer = await asking
-        assert 0.3 < time.monotonic() - began < 5
+        assert ended[0] - asked > 3
+        assert ended[0] - begun < 8
         assert (answer.status_code, answer.headers["quadlog-final"]) == (503, "true")
         assert (answer.json()["error"], answer.json()["definite"]) == ("QueryStopped", True)
-        assert "0.6 s" in answer.json()["message"]
+        assert "its time limit, 3 s" in answer.json()["message"]
         await gone(read["pid"])
         assert await here.listed() == []
         assert (await here.ask("ASK {}")).status_code == 200
@@ -54,7 +58,8 @@ NESTED = "SELECT (COUNT(*) AS ?n) { ?a ((((<urn:next>+)+)+)+)+ ?b }"
 
 
 async def test_nested_paths_end_at_their_time_limit(tmp_path: Path) -> None:
-    async with served(tmp_path, query_timeout=0.6) as here:
+    async with served(tmp_path, query_timeout=3) as here:
+        assert (await here.ask("ASK {}")).status_code == 200
         here.update(f"INSERT DATA {{ {RING} }}")
         asking = asyncio.create_task(here.ask(NESTED))
         read = await here.one_begun()
@@ -93,7 +98,7 @@ async def test_a_client_that_leaves_ends_its_query(tmp_path: Path) -> None:
 
 
 async def test_a_query_that_eats_memory_dies_alone(tmp_path: Path) -> None:
-    async with served(tmp_path, query_memory=400 * MIB) as here:
+    async with served(tmp_path, query_memory=400 * MIB, query_timeout=280) as here:
         asking = asyncio.create_task(here.ask(GREEDY))
         read = await here.one_begun()
         most, others = 0, 0

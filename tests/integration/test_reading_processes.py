@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,8 +16,9 @@ from quadlog.answers import FINAL
 from quadlog.units import MIB
 from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
+from quadlog.worker import scheduler as scheduler_module
 from quadlog.worker.feed import Feed
-from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
+from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served, suspend
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +52,7 @@ async def test_what_a_process_had_before_is_not_the_querys_and_a_fat_one_is_repl
     monkeypatch.setattr(reader_module, "WORN_AFTER_MS", 0)
     monkeypatch.setattr(reader_module, "WORN_MEMORY", 40 * MIB)
     long = "SELECT (COUNT(*) AS ?n) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"
-    async with served(tmp_path, quads=90, most=1, query_memory=25 * MIB) as here:
+    async with served(tmp_path, quads=90, most=1, query_memory=25 * MIB, query_timeout=280) as here:
         assert (await here.ask("ASK {}")).status_code == 200
         [first] = here.readers.idle
         grown, number = first.memory() + 30 * MIB, 0
@@ -117,6 +119,7 @@ async def test_before_the_first_read_no_process_follows_a_worker_that_is_catchin
         second = await one_idle(here)
         assert (await here.ask("ASK { <urn:x> <urn:n> 1 }")).json()["boolean"] is True
         assert second in here.readers.idle
+        monkeypatch.setattr(readers_module, "IDLE_MS", inf)
         for _ in range(100):
             await write()
         assert second in here.readers.idle, "it is asked, and told of all"
@@ -146,8 +149,11 @@ async def test_when_all_are_busy_a_read_is_told_to_go_elsewhere(tmp_path: Path) 
         assert {answer.status_code for answer in await asyncio.gather(*asking)} == {503}
 
 
-async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -> None:
+async def test_errors_and_answers_side_by_side_share_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that answered one read may be another one's at once: nobody ends it for the first."""
+    monkeypatch.setattr(scheduler_module, "HELD_MS", inf)
     async with served(tmp_path, most=2) as here:
         await here.ask("ASK {}")
         texts = ("ASK {}", "SELECT", "SELECT * { ?s ?p ?o }", "SELECT * { ?s ?p ?o FILTER(1/0) }") * 25
@@ -199,7 +205,7 @@ async def test_a_query_is_for_the_next_process_where_one_fails_before_it_begins(
     async with served(tmp_path, most=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
         [reader] = here.readers.idle
-        os.kill(reader.pid, signal.SIGSTOP)
+        await suspend(reader.pid)
         resource.prlimit(reader.pid, resource.RLIMIT_FSIZE, (0, 0))
         here.update("INSERT DATA { <urn:x> <urn:p> 1 }")
         asking = asyncio.create_task(here.ask(OF_X))

@@ -16,10 +16,11 @@ from quadlog.answers import FINAL
 from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
 from quadlog.worker import scheduler as scheduler_module
+from quadlog.worker.lanes import LONG_MS
 from quadlog.worker.reading.frames import Kind, framed, headers_frame
 from quadlog.worker.reading.giving_way import NICE
 from quadlog.worker.reading.process import GATHERED
-from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served
+from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served, suspend
 from tests.support.workers.slow_client import SlowClient
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def only(here: Served) -> Reader:
     return reader
 
 
-async def test_short_queries_share_few_processes(tmp_path: Path) -> None:
+async def test_short_queries_share_few_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "HELD_MS", inf)
     async with served(tmp_path, most=16, quick=2) as here:
         for _ in range(5):
             answers = await asyncio.gather(*(here.ask("SELECT * { ?s ?p ?o }") for _ in range(40)))
@@ -68,7 +70,7 @@ async def test_short_queries_share_few_processes(tmp_path: Path) -> None:
 
 
 async def test_a_process_has_its_next_question_before_it_has_answered_and_no_third(one: Served) -> None:
-    os.kill(only(one).pid, signal.SIGSTOP)
+    await suspend(only(one).pid)
     answers = [asking(one, "ASK {}") for _ in range(5)]
     await listed(one, 2)
     await asyncio.sleep(0.1)
@@ -79,7 +81,7 @@ async def test_a_process_has_its_next_question_before_it_has_answered_and_no_thi
 
 
 async def test_a_question_in_the_pipe_shows_what_is_committed_when_it_is_asked(one: Served) -> None:
-    os.kill(only(one).pid, signal.SIGSTOP)
+    await suspend(only(one).pid)
     before = asking(one, OF_X)
     await listed(one, 1)
     one.update("INSERT DATA { <urn:x> <urn:p> 1 }")
@@ -92,14 +94,19 @@ async def test_a_question_in_the_pipe_shows_what_is_committed_when_it_is_asked(o
     assert next(one.readers._numbers) == 2
 
 
-async def test_behind_a_long_query_a_short_one_is_asked_at_another_process(tmp_path: Path) -> None:
+async def test_behind_a_long_query_a_short_one_is_asked_at_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with served(tmp_path, most=4, quick=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
-        long = asking(here, ENDLESS)
-        first = await here.one_listed()
-        short = asking(here, "ASK {}")
-        behind = (await listed(here, 2))[1]
-        assert behind["pid"] == first["pid"]
+        with monkeypatch.context() as not_yet_long:
+            for name in ("SLOW_MS", "LONG_MS", "HELD_MS"):
+                not_yet_long.setattr(scheduler_module, name, inf)
+            long = asking(here, ENDLESS)
+            first = await here.one_listed()
+            short = asking(here, "ASK {}")
+            behind = (await listed(here, 2))[1]
+            assert behind["pid"] == first["pid"]
         assert (await short).status_code == 200
         assert [read["pid"] for read in await here.listed()] == [first["pid"]]
         assert not long.done()
@@ -161,7 +168,7 @@ async def test_a_process_that_is_killed_fails_what_it_had_begun_alone(one: Serve
 
 async def test_a_process_that_dies_before_it_began_costs_no_query(one: Served) -> None:
     reader = only(one)
-    os.kill(reader.pid, signal.SIGSTOP)
+    await suspend(reader.pid)
     answers = [asking(one, "ASK {}") for _ in range(2)]
     await listed(one, 2)
     os.kill(reader.pid, signal.SIGKILL)
@@ -169,7 +176,7 @@ async def test_a_process_that_dies_before_it_began_costs_no_query(one: Served) -
 
 
 async def test_what_was_taken_back_is_not_answered_in_the_place_of_another_question(one: Served) -> None:
-    os.kill(only(one).pid, signal.SIGSTOP)
+    await suspend(only(one).pid)
     first, second = asking(one, "SELECT (1 AS ?n) {}"), asking(one, "SELECT (2 AS ?n) {}")
     await one.client.delete(f"/queries/{(await listed(one, 2))[0]['id']}")
     assert (await first).json()["error"] == "QueryStopped"
@@ -203,12 +210,15 @@ def other(number: int) -> str:
     return f"{ENDLESS} # {number}"
 
 
-async def test_long_queries_hold_so_many_processes_and_leave_the_others_to_short_ones(tmp_path: Path) -> None:
-    async with served(tmp_path, most=4) as here:
+async def test_long_queries_hold_so_many_processes_and_leave_the_others_to_short_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_module, "START_S", 300)
+    async with served(tmp_path, most=4, query_timeout=280) as here:
         assert here.readers.most_long == 3
         here.scheduler.turn_s = 5
         long = [asking(here, other(number)) for number in range(3)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             while here.readers.longs < 3:
                 await asyncio.sleep(0.05)
         more = asking(here, other(3))
@@ -239,7 +249,7 @@ async def test_a_long_query_begins_before_short_ones_that_wait(one: Served) -> N
     """They would keep all processes busy: it gets the first one that has nothing in its pipe."""
     text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
     one.readers.lanes.learn(text, is_long=True)
-    os.kill(only(one).pid, signal.SIGSTOP)
+    await suspend(only(one).pid)
     order: list[Answering] = []
     first = [asking(one, "ASK {}") for _ in range(2)]
     await listed(one, 2)
@@ -254,13 +264,31 @@ async def test_a_long_query_begins_before_short_ones_that_wait(one: Served) -> N
 
 
 async def test_a_long_query_that_was_short_this_time_is_a_short_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    one: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers_module, "LONG_MS", inf)
-    async with served(tmp_path, most=1) as here:
-        here.readers.lanes.learn("ASK {}", is_long=True)
-        assert (await here.ask("ASK {}")).status_code == 200
-        assert not here.readers.lanes.is_known("ASK {}")
+    """It took little CPU: on a busy machine that may take long on a clock."""
+    monkeypatch.setattr(readers_module, "HELD_MS", inf)
+    one.readers.lanes.learn("ASK {}", is_long=True)
+    await suspend(only(one).pid)
+    again = asking(one, "ASK {}")
+    await one.one_listed()
+    await asyncio.sleep(1.2 * LONG_MS / 1000)
+    os.kill(only(one).pid, signal.SIGCONT)
+    assert (await again).status_code == 200
+    assert not one.readers.lanes.is_known("ASK {}")
+
+
+@pytest.mark.parametrize("name", ["LONG_MS", "HELD_MS"])
+async def test_a_long_query_that_was_long_again_stays_a_long_one(
+    one: Served, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It took much CPU, or waited for long."""
+    for unlimited in ("LONG_MS", "HELD_MS"):
+        monkeypatch.setattr(readers_module, unlimited, inf)
+    monkeypatch.setattr(readers_module, name, 0.001)
+    one.readers.lanes.learn("ASK {}", is_long=True)
+    assert (await one.ask("ASK {}")).status_code == 200
+    assert one.readers.lanes.is_known("ASK {}")
 
 
 async def _repeat(here: Served) -> None:
@@ -318,7 +346,7 @@ async def test_an_answer_that_waits_for_its_client_holds_up_no_other_one(one: Se
 async def test_a_process_whose_answer_came_whole_is_heard_again(one: Served) -> None:
     """More than may wait for the client came in one read, and the end with it."""
     reader = only(one)
-    os.kill(reader.pid, signal.SIGSTOP)
+    await suspend(reader.pid)
     client = SlowClient(one, OF_X)
     await listed(one, 1)
     reader.tickets.withdraw()  # as if the process had begun it

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import os
+import signal
 from contextlib import asynccontextmanager, suppress
 from fcntl import ioctl
 from math import inf
@@ -137,7 +138,22 @@ def lives(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     """Its CPU and its memory are free."""
-    deadline = time.monotonic() + 10
-    while lives(pid):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(60):
+        while lives(pid):
+            await asyncio.sleep(0.01)
+
+
+async def suspend(pid: int) -> None:
+    """All its threads stand still: when the signal is sent, only one of them does soon."""
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(60):
+        while _states(pid) != {"T"}:
+            await asyncio.sleep(0.01)
+
+
+def _states(pid: int) -> set[str]:
+    """Of a process's threads; none where one ends meanwhile."""
+    with suppress(OSError):
+        stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+        return {stat.rpartition(")")[2].split()[0] for stat in stats}
+    return set()

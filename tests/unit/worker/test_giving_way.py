@@ -29,6 +29,7 @@ def giving_way() -> Iterator[GivingWay]:
     """With the signal of this process, for a moment."""
     before = signal.getsignal(signal.SIGALRM)
     yield GivingWay()
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
