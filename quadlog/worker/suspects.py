@@ -25,7 +25,7 @@ from quadlog.clock import now
 from quadlog.core.records import Effect
 from quadlog.errors import StateError, StoreDamaged
 from quadlog.quaddir import FILES
-from quadlog.worker.limits import memory_of, reason_at
+from quadlog.worker.limits import cpu_of, memory_of, reason_at
 from quadlog.worker.trial import DAMAGED, READY, UNDER_WAY, VERDICT, Asked, receive, send
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ HANDED: Final = 64
 """Suspects that a trial has at once."""
 
 START_S: Final = 20.0
-"""How long a trial has until its store is open: a busy machine's second, many times over."""
+"""How long a trial may stand still before its store is open, and how much CPU time it has until then: on a machine
+that is too busy it takes longer, and goes on."""
 
 
 class Judge(Protocol):
@@ -164,6 +165,8 @@ class Trial:
         self._under_way: tuple[float, str] | None = now().steady, ""
         """Since when, and the control."""
         self._is_ready = False
+        self._went_on = 0.0, now().steady
+        """CPU time that it had before it was ready, and when that was last seen to grow."""
         self._memory = 0
         self._entries: queue.SimpleQueue[LoggedEntry | None] = queue.SimpleQueue()
         self._outcomes: queue.SimpleQueue[Effect | StateError | None] = queue.SimpleQueue()
@@ -207,10 +210,18 @@ class Trial:
         if self._is_ready:
             exceeded = limits.exceeded(seconds, self._process.pid, before=self._memory, control=control)
             return exceeded and self._end(exceeded)
-        if seconds > START_S:
+        if seconds > START_S and self._hangs():
             message = f"no process for a trial could be begun within {START_S:g} s"
             raise StateError(message)
         return None
+
+    def _hangs(self) -> bool:
+        """It does nothing, or has done enough to be ready."""
+        (before, since), used = self._went_on, cpu_of(self._process.pid)
+        if used > before:
+            self._went_on = used, now().steady
+            return used > START_S
+        return (now().steady - since) / 1000 > START_S
 
     def _end(self, reason: str) -> str:
         self._process.kill()
