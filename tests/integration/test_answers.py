@@ -72,16 +72,25 @@ def test_nothing_that_is_known_is_told_that_nothing_was_logged(
 
 
 def test_who_is_waiting_when_the_server_stops_is_told_that_the_outcome_is_unknown(
-    one: Door, monkeypatch: pytest.MonkeyPatch
+    store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The server cancels what is still open: not a 500 that says nothing, after all was logged."""
+    one = door(store, monkeypatch, tmp_path, request_timeout=60)
     monkeypatch.setattr(one.node, "knows", lambda _: True)
+    waits, outcome = asyncio.Event(), Updates._outcome
+
+    async def waited(updates: Updates, payload: Payload) -> Answer:
+        waits.set()
+        return await outcome(updates, payload)
+
+    monkeypatch.setattr(Updates, "_outcome", waited)
 
     async def stopped() -> httpx.Response:
         transport = httpx.ASGITransport(app=one.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://m1") as client:
             asking = asyncio.ensure_future(client.post("/update", content="CLEAR ALL", headers=SPARQL))
-            await asyncio.sleep(0.1)
+            async with asyncio.timeout(60):
+                await waits.wait()
             asking.cancel()
             return await asking
 

@@ -129,7 +129,7 @@ def test_a_worker_goes_back_by_what_its_own_topics_hold(kafka: str, tmp_path: Pa
     for topic in (topics.agreed, topics.effects):
         for record in split.ours.records[topic.replace(topics.repository, "main")]:
             outlet.produce(topic, key=record.key, values=[record.value], headers=record.headers)
-    outlet.flush()
+    outlet.flush(60)
     settings = split.a.settings.model_copy(update={"kafka": kafka, "node_id": "real"})
     store = QuadStore.open(tmp_path / "real")
     replica = Replica(

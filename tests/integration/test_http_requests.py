@@ -341,7 +341,10 @@ def test_answers_to_http_1_0_have_a_limit_together() -> None:
 
 def test_head_is_get_without_a_body(door: Door) -> None:
     get, head = (exchange(door.url, request(method, "/body", CLOSE)) for method in ("GET", "HEAD"))
-    assert parts_of(head) == (parts_of(get)[0], b"")
+    (expected, _), (headers, body) = parts_of(get), parts_of(head)
+    for one in (expected, headers):
+        del one["date"]  # the second may have changed in between
+    assert (headers, body) == (expected, b"")
     door.pieces = 0
     answer = exchange(door.url, request("HEAD", "/long", CLOSE))
     assert (status_of(answer), parts_of(answer)[1]) == (200, b"")

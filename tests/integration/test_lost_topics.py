@@ -39,7 +39,7 @@ def test_a_lost_end_is_a_loss_too(centre: Centre) -> None:
     taken = Taken(positions=positions, effects=(0, 0, 0), rejected={})
     store.save(NOTHING, payloads={}, taken=taken, unneeded=())
     store.close()
-    centre.outlet.flush()
+    centre.outlet.flush(60)
     assert re.match(
         "SetupError, nothing is changed: .*effects ends at offset 0, and was read up to 7.*Say --yes",
         centre.refusal(is_meant=False),
@@ -160,7 +160,7 @@ def test_what_went_back_is_lost_also_where_it_has_grown(centre: Centre) -> None:
     posts = centre.own.rounds
     for number in range(5):
         centre.outlet.produce(posts, key=b"k", values=[b"%d" % number], headers=[])
-    centre.outlet.flush()
+    centre.outlet.flush(60)
     [third] = centre.records(posts)[2:3]
     for anchor, why in (
         (Anchor.of(third), ""),
@@ -190,7 +190,7 @@ def test_a_master_without_knowledge_of_the_loss_asks_its_peers(centre: Centre) -
     """An older disk knows of nothing; the alarm of a peer tells the command what is lost."""
     centre.has_run()
     centre.outlet.produce(centre.own.rounds, key=b"k", values=[b"any"], headers=[])
-    centre.outlet.flush()
+    centre.outlet.flush(60)
     reason = f"{centre.own.rounds} went back: it was read up to offset 9, and ends at 1"
     alarms = [{"name": "peer-topic-went-back", "reason": reason}]
     with answering(centre.peers[1]["url"], {"alarms": alarms}):

@@ -66,6 +66,7 @@ def test_what_another_program_wrote_does_not_keep_a_master_from_starting(setting
                 headers=headers,
                 acked=lambda _: done.set(),
             )
+    outlet.flush(60)
     outlet.close()
     assert done.is_set()
     with capture_logs() as logs:
@@ -96,7 +97,7 @@ def test_a_disk_that_is_older_than_what_was_said_is_void(settings: MasterSetting
         RoundsProducer(outlet, topics.rounds).say(said, at=0)
         for number in range(behind):
             RoundsProducer(outlet, topics.rounds).say(replace(said, node="dc1-m2", sequence=number), at=0)
-        outlet.flush()
+        outlet.flush(60)
 
     post(saved)
     same = open_store(settings)
@@ -131,7 +132,7 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
     producer, acked = AgreedProducer(outlet, topics.agreed, "dc1-m2"), list[int]()
     for entry in log:
         producer.say(entry, acked.append)
-    outlet.flush()
+    outlet.flush(60)
     assert acked == list(range(60))
     ends = [Point(entry.index, entry.chain) for entry in log]
     nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
@@ -176,8 +177,8 @@ def test_topics_of_another_cluster_are_refused(settings: MasterSettings) -> None
 @contextmanager
 def posting(settings: MasterSettings) -> Iterator[None]:
     """Another process posts as this master."""
-    ended, said = threading.Event(), last_post(settings)
-    outlet = KafkaOutlet(settings.kafka, client="test", failed=pytest.fail)
+    begun, ended, said = threading.Event(), threading.Event(), last_post(settings)
+    outlet = KafkaOutlet(settings.kafka, client="test", failed=pytest.fail, taken=begun.set)
     producer = RoundsProducer(outlet, Topics(settings.repository, settings.dc).rounds)
 
     def post() -> None:
@@ -189,6 +190,7 @@ def posting(settings: MasterSettings) -> Iterator[None]:
     poster = threading.Thread(target=post)
     poster.start()
     try:
+        assert begun.wait(60)
         yield
     finally:
         ended.set()

@@ -96,7 +96,7 @@ def test_a_rebuild_that_was_broken_off_is_run_again(centre: Centre) -> None:
     centre.lose()
     prepare_topics(centre.settings)
     AgreedProducer(centre.outlet, centre.own.agreed, "dc1-m1").say(centre.log[0], lambda _: None)
-    centre.outlet.flush()
+    centre.outlet.flush(60)
     with pytest.raises(TopicLost, match="is another topic"):
         open_store(centre.settings)
     mate = centre.settings_of("dc1-m2")
@@ -118,7 +118,7 @@ def test_nothing_is_done_where_nothing_is_lost(centre: Centre) -> None:
     centre.has_run()
     posts = centre.outlet
     posts.produce(centre.own.rounds, key=b"k", values=[b"any"], headers=[])
-    posts.flush()
+    posts.flush(60)
     assert re.match("SetupError, nothing is changed: .*nothing of dc1's topics is lost", centre.refusal())
 
 

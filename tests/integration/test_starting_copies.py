@@ -168,6 +168,7 @@ def test_it_says_how_far_it_is(starting: Starting, tmp_path: Path, monkeypatch: 
         starting.run(**HURRIED)
         ended.set()
         looking.result()
+    said.append(starting.looks[-1]())
     assert {(one.way, one.behind, one.obstacle) for one in said} == {("full", 4, "")}
     percents = [one.percent for one in said]
     assert percents == sorted(percents)

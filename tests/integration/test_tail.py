@@ -122,11 +122,18 @@ def test_a_topic_whose_reader_is_full_waits_and_the_others_do_not(
     other, full = f"test.{uuid.uuid4()}", set[str]()
     Admin(kafka).ensure([other], replication=1, config={})
     listener = Listener()
-    tail = tail_of(kafka, listener, lambda: frozenset(full)).start({topic: BEGINNING, other: BEGINNING})
+    asked: list[frozenset[str]] = []
+
+    def is_full() -> frozenset[str]:
+        asked.append(frozenset(full))
+        return asked[-1]
+
+    tail = tail_of(kafka, listener, is_full).start({topic: BEGINNING, other: BEGINNING})
     fill(outlet, topic, 3)
     until(lambda: len(listener.offsets(topic)) == 3)
     full.add(topic)
-    time.sleep(0.5)  # longer than a poll: from the next one on it is paused
+    count = len(asked)
+    until(lambda: len(asked) >= count + 3)  # with the second one it is paused at the latest
     fill(outlet, topic, 2000)
     fill(outlet, other, 2000)
     until(lambda: len(listener.offsets(other)) == 2000)

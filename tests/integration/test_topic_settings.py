@@ -134,7 +134,7 @@ def test_deleted_records_are_told_until_a_checkpoint_covers_them(
 ) -> None:
     outlet = KafkaOutlet(settings.kafka, client="test", failed=never)
     outlet.produce(topics.agreed, key=b"k", values=[b"1", b"2", b"3"], headers=[])
-    outlet.flush()
+    outlet.flush(60)
     outlet.close()
     Admin(settings.kafka).delete_before({topics.agreed: 2})
     monitor.look()

@@ -51,7 +51,7 @@ class Shortening:
             producer.say(entry, lambda _: None)
             for value in codec.encode_effect(effect(entry.index)):
                 self.outlet.produce(own.effects, key=b"1", values=[value], headers=[])
-        self.outlet.flush()
+        self.outlet.flush(60)
         self.kafka = kafka
         self.work: list[Callable[[], None]] = []
         self.chains = {entry.index: entry.chain for entry in self.log}

@@ -67,7 +67,7 @@ class Centre:
         ):
             for record in records:
                 self.outlet.produce(topic, key=record.key, values=[record.value], headers=record.headers)
-        self.outlet.flush()
+        self.outlet.flush(60)
 
     @property
     def settings(self) -> MasterSettings:
@@ -130,4 +130,4 @@ class Centre:
                 sent=sent,
             )
         )
-        self.outlet.flush()
+        self.outlet.flush(60)

@@ -39,7 +39,7 @@ NAMED = VOTING | {"m3": "dc3"}
 SPARQL = {"Content-Type": "application/sparql-update"}
 
 
-def settings(path: Path, roles: Mapping[str, str]) -> MasterSettings:
+def settings(path: Path, roles: Mapping[str, str], request_timeout: float) -> MasterSettings:
     role = dict.fromkeys(NAMED, "read-write") | dict(roles)
     others = {
         name: {
@@ -61,7 +61,7 @@ def settings(path: Path, roles: Mapping[str, str]) -> MasterSettings:
             "port": 1,
             "kafka": "-",
             "master-url": "http://m1",
-            "request-timeout": 0.3,
+            "request-timeout": request_timeout,
             "role": role["m1"],
             "peer": others,
         }
@@ -119,8 +119,9 @@ def door(
     standing: Standing | None = None,
     *,
     roles: Mapping[str, str] = MappingProxyType({}),
+    request_timeout: float = 0.3,
 ) -> Door:
-    broker, of = Broker(), settings(path, roles)
+    broker, of = Broker(), settings(path, roles, request_timeout)
     others: dict[str, dict[str, Any] | None] = {name: saying(name) for name in ("m2", "m3")}
 
     def answer(request: httpx.Request) -> httpx.Response:

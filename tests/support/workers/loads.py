@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 class Pair:
-    """A worker that evaluates, and one that follows."""
+    """A worker that evaluates, and one that follows; a busy machine has time to start who reads for them."""
 
     def __init__(self, path: Path, **settings: object) -> None:
+        settings.setdefault("load_timeout", 60.0)
         self.log = Log()
         self.evaluating = Worker(path, self.log, "w1", **settings)
         self.following = Worker(path, self.log, "w2", **settings)
