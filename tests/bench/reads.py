@@ -112,7 +112,8 @@ class Bench:
         for kind, query in AGGREGATES.items():
             for way, url in self._doors.ways.items():
                 heavy = self._load(url, query, 4, seconds=self._seconds + 1).start()
-                time.sleep(0.5)
+                while not self._under_way():
+                    time.sleep(0.05)
                 rows[f"one solution, 8 clients, beside {kind}, {way}"] = self._load(url, ONE, 8).run()
                 rows[f"aggregates of {kind}, 4 clients, {way}"] = result_of(heavy)
         self._show("cheap queries beside heavy ones", rows)
@@ -156,13 +157,17 @@ class Bench:
             while time.monotonic() < end:
                 most = {node: max(most[node], rss(pid)) for node, pid in self._doors.pids.items()}
                 time.sleep(0.05)
-            answer = httpx.get(f"{self._doors.master}/queries", timeout=10, trust_env=False)
-            under_way = answer.json()["queries"]
+            under_way = self._under_way()
             process.terminate()
             process.communicate()
             grown = (f"{(most[node] - before[node]) / MIB:.0f}" for node in before)
-            table.add_row(str(clients), str(clients - len(under_way)), *grown)
+            table.add_row(str(clients), str(clients - under_way), *grown)
         self._console.print(table)
+
+    def _under_way(self) -> int:
+        """Queries, as the master knows them."""
+        answer = httpx.get(f"{self._doors.master}/queries", timeout=10, trust_env=False)
+        return len(answer.json()["queries"])
 
     def _show(self, title: str, rows: Mapping[str, Answered]) -> None:
         table = Table(title=title)

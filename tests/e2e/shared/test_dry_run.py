@@ -173,8 +173,12 @@ def test_whoever_leaves_is_not_waited_for(cluster: Cluster) -> None:
         return dry(cluster, f"INSERT DATA {{ {graph} <urn:n> 1 }}").status_code
 
     with ExitStack() as leaving:
-        for _ in range(2):
+
+        def both_are_at_work() -> bool:
+            """One that comes while both are is refused at once, as is the one that is asked for its status."""
             leaving.enter_context(closing(asks()))
-        until(lambda: status() == 503)  # both are at work
+            return status() == 503
+
+        until(both_are_at_work)
     until(lambda: status() == 200, LIMIT_S / 2)
     assert cluster.update(f"DROP GRAPH {graph}").status_code == 204
