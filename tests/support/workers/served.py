@@ -7,6 +7,7 @@ import os
 import signal
 from contextlib import asynccontextmanager, suppress
 from fcntl import ioctl
+from http import HTTPStatus
 from math import inf
 from pathlib import Path
 from termios import FIONREAD
@@ -51,6 +52,12 @@ class Served:
 
     async def ask(self, text: str, **parameters: str) -> httpx.Response:
         return await self.client.get("/sparql", params={"query": text, **parameters})
+
+    async def ready(self) -> None:
+        """A process is there: the time that the next query has is for its answer."""
+        async with asyncio.timeout(120):
+            while (await self.ask("ASK {}")).status_code != HTTPStatus.OK:
+                pass
 
     async def listed(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = (await self.client.get("/queries")).json()["queries"]
