@@ -160,6 +160,17 @@ async def test_a_connection_that_the_server_closed_is_replaced() -> None:
         assert [len(requests) for requests in heard] == [2, 1]
 
 
+async def test_a_connection_that_is_about_to_end_is_not_used_again() -> None:
+    """The loop tells it that it is lost in its next turn."""
+    async with asking((None, OK, None), OK) as (one, heard):
+        assert await one.ask() == (200, b"ok")
+        [connection] = one.pool._idle[one.origin]
+        assert connection._transport is not None
+        connection._transport.close()
+        assert await one.ask(message(is_repeatable=False)) == (200, b"ok")
+        assert len(heard) == 2
+
+
 async def test_a_connection_that_ended_while_it_was_idle_is_not_used_again() -> None:
     async with asking((None, OK, 0.02), OK) as (one, heard):
         assert await one.ask() == (200, b"ok")

@@ -291,6 +291,40 @@ async def test_a_long_query_that_was_long_again_stays_a_long_one(
     assert one.readers.lanes.is_known("ASK {}")
 
 
+async def test_a_process_that_has_begun_the_next_question_does_not_wait_for_a_client(one: Served) -> None:
+    """All of the answer before is on its way then, and the next one behind it."""
+    reader = only(one)
+    await suspend(reader.pid)
+    client = SlowClient(one, OF_X)
+    await listed(one, 1)
+    short = asking(one, "ASK {}")
+    await listed(one, 2)
+    assert reader.tickets.withdraw() == {2, 3}, "as if the process had begun both"
+    head = headers_frame({"Content-Type": "text/plain"})
+    reader._channel.data_received(head + framed(Kind.PIECE, b"x" * GATHERED) * 10)
+    assert not reader._is_paused
+    reader._channel.data_received(
+        framed(Kind.END, b"") + head + framed(Kind.PIECE, b"yes") + framed(Kind.END, b"")
+    )
+    assert (await short).content == b"yes"
+    client.goes_on.set()
+    await client.task
+    assert client.taken == 10 * GATHERED
+    one.readers.discard(reader)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_a_dump_is_that_of_a_copy_that_was_just_made(one: Served, is_old: bool) -> None:  # noqa: FBT001
+    """An older one does not show what was changed behind the store's back since."""
+    reader = only(one)
+    if is_old:
+        reader.born -= scheduler_module.FRESH_MS
+    assert (await one.client.get("/statements")).status_code == 200
+    if is_old:
+        await gone(reader.pid)
+    assert (reader in one.readers.idle) is not is_old
+
+
 async def _repeat(here: Served) -> None:
     while True:
         assert (await here.ask("ASK {}")).status_code == 200
