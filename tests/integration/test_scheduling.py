@@ -313,6 +313,15 @@ async def test_a_process_that_has_begun_the_next_question_does_not_wait_for_a_cl
     one.readers.discard(reader)
 
 
+async def test_a_long_query_without_a_place_does_not_wait_for_a_process_that_starts(one: Served) -> None:
+    one.readers.lanes.learn("ASK {}", is_long=True)
+    one.readers.most_long, one.readers.starting, one.scheduler.turn_s = 0, 1, 0.1
+    answer = await asyncio.wait_for(one.ask("ASK {}"), scheduler_module.START_S / 2)
+    one.readers.starting = 0
+    assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+    assert "was free for 0.1 s" in answer.json()["message"]
+
+
 @pytest.mark.parametrize("is_old", [False, True])
 async def test_a_dump_is_that_of_a_copy_that_was_just_made(one: Served, is_old: bool) -> None:  # noqa: FBT001
     """An older one does not show what was changed behind the store's back since."""
