@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TURTLE = "text/turtle"
-PATIENT = {"QUADLOG_UPDATE_TIMEOUT": "250"}
-"""It is not asked here how long these updates may take."""
 
 
 @pytest.mark.parametrize(
@@ -36,7 +34,7 @@ def test_twenty_megabytes(tmp_path: Path, quads: int, width: int) -> None:
 
     So many quads that an effect is applied in pieces.
     """
-    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=PATIENT) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1) as lab:
         cluster, graph = Cluster(lab), name()
         lines = "".join(f'<urn:large:{n}> <urn:is> "{n:0>{width}} and more" .\n' for n in range(quads))
         assert len(lines) > 18_000_000
@@ -56,7 +54,7 @@ def test_twenty_megabytes(tmp_path: Path, quads: int, width: int) -> None:
 def test_a_worker_that_is_busy_for_seconds_is_not_replaced(tmp_path: Path) -> None:
     """Else its successor would be busy as well, be replaced in turn, and so on for ever."""
     subject, graph = name(), name()
-    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2, environment=PATIENT) as lab:
+    with BROKERS.lab(tmp_path / "lab", dcs=1, workers=2) as lab:
         cluster = Cluster(lab)
         assert cluster.update(f"INSERT DATA {{ {subject} <urn:is> 'the first' }}").status_code == 204
         cluster.wait_until_equal()

@@ -39,8 +39,6 @@ MUCH = 2.5
 """Times as many, in the long versions."""
 SERVED_S = 2.0
 """And for so long after the worker is back."""
-ACTS = 30
-"""Updates and reads beside, at the least."""
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +100,13 @@ def served(cluster: Cluster, *, times: float = 1) -> Iterator[list[float]]:
         futures = [pool.submit(paced, act, per_s) for act, per_s in acts]
         try:
             yield took
-            until(lambda: len(took) >= ACTS)  # else there was no such load
         finally:
             ended.set()
     for future in futures:
         future.result()
     rate = len(took) / (time.monotonic() - began)
     print(f"{len(took)} updates and reads beside, {rate:.0f} a second, the longest {max(took):.2f} s")
-    assert times == 1 or rate > times * (UPDATES_S + READS_S) / 2, "there was no such load"
+    assert rate > times * (UPDATES_S + READS_S) / 2, "there was no such load"
 
 
 # Those that need the log from its beginning come first.

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BEHIND = int(os.environ.get("QUADLOG_BEHIND", "0"))
-"""Entries that the joiner lacks, at the least; 100,000 take some ten minutes."""
-BEHIND_S = 8
-"""That are written so long, at the least: how many can be made up for in a second is the machine's affair."""
+BEHIND = int(os.environ.get("QUADLOG_BEHIND", "3000"))
+"""Entries that the joiner lacks; 100,000 take some ten minutes."""
 LAG_S = 3.0
 """`max-peer-lag` here."""
 DELAY_S = 1.0
@@ -88,8 +86,8 @@ def test_a_joiner_that_is_far_behind_delays_nobody(tmp_path: Path) -> None:
             lab.links("cut", "dc3", other)
         until(lambda: members(cluster) == [2, 2, 1])
         texts = (f"INSERT DATA {{ <urn:s{number}> <urn:before> {number} }}" for number in itertools.count())
-        lacks, ends = 0, time.monotonic() + BEHIND_S
-        while lacks < BEHIND or time.monotonic() < ends:
+        lacks = 0
+        while lacks < BEHIND:
             sent = asyncio.run(closed_loop(cluster.masters[:2], texts, clients=64, seconds=1))
             assert not sent.errors
             lacks += len(sent.latencies)

@@ -83,7 +83,7 @@ def taken(ask: Callable[[], httpx.Response]) -> httpx.Response:
             assert answer.json().get("definite"), f"{answer.status_code}: {answer.text}"
         return answer if answer.is_success else None
 
-    answer = until(tried)
+    answer = until(tried, 20)
     assert answer is not None
     return answer
 
@@ -98,8 +98,8 @@ def refuses_writes(cluster: Cluster, master: int) -> None:
 def all_are(cluster: Cluster, names: tuple[str, ...]) -> None:
     """Wait until these are in one view, and all masters say that just they are peers."""
     of = [number for number, master in enumerate(FOUR) if master in names]
-    until(lambda: {views(cluster)[number][1] for number in of} == {names})
-    until(lambda: all(is_as(cluster, number, names) for number in range(4)))
+    until(lambda: {views(cluster)[number][1] for number in of} == {names}, 30)
+    until(lambda: all(is_as(cluster, number, names) for number in range(4)), 20)
 
 
 @pytest.mark.long("four data centres with brokers of their own")
@@ -122,9 +122,9 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
 
         for one, other in (("dc1", "dc3"), ("dc1", "dc4"), ("dc2", "dc3"), ("dc2", "dc4")):
             all_four.cut(one, other)
-        until(lambda: {members for _, members in views(all_four)} == {FOUR[:2], FOUR[2:]})
+        until(lambda: {members for _, members in views(all_four)} == {FOUR[:2], FOUR[2:]}, 2 * LAG_S + 5)
         cut = time.monotonic()
-        until(lambda: all(appends.told(number, cut) >= 3 for number in range(3)))
+        until(lambda: all(appends.told(number, cut) >= 3 for number in range(3)), 20)
         halves = [remove(all_four, 0, "dc3-m1"), remove(all_four, 3, "dc1-m1")]
         said = [(answer.status_code, "is no majority" in answer.text) for answer in halves]
         assert said == [(503, True)] * 2, "two of four, and two of three would be one"
@@ -137,7 +137,7 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
         gone = time.monotonic()
         refuses_writes(all_four, 3)
         assert counted(all_four.masters[3], "?s ?p ?o") > 0
-        until(lambda: all(appends.told(number, gone) >= 3 for number in range(3)))
+        until(lambda: all(appends.told(number, gone) >= 3 for number in range(3)), 20)
         lab.kill(FOUR[3])
         lab.start(FOUR[3])
         refuses_writes(all_four, 3)
@@ -146,7 +146,7 @@ def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
         taken(lambda: add(all_four, 2, FOUR[3]))
         all_are(all_four, FOUR)
         back = time.monotonic()
-        until(lambda: all(appends.told(number, back) >= 3 for number in range(3)))
+        until(lambda: all(appends.told(number, back) >= 3 for number in range(3)), 20)
     finally:
         appends.stop()
     until(lambda: nothing_waits(all_four))
@@ -170,7 +170,7 @@ def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
         assert "is a majority" in quadlog(*force).stderr
         for one in lost:
             lab.kill(one)
-        until(lambda: cluster.status(0)["view"]["members"] == ["dc1-m1"])
+        until(lambda: cluster.status(0)["view"]["members"] == ["dc1-m1"], 2 * LAG_S + 5)
         until(lambda: write(cluster, 0).status_code == 204)
         refused = remove(cluster, 0, "dc2-m1")
         assert (refused.status_code, "is no majority" in refused.text) == (503, True)
@@ -178,16 +178,16 @@ def test_one_of_two_is_gone_for_good(tmp_path: Path) -> None:
 
         done = quadlog(*force)
         assert (done.returncode, "dc2-m1 is no peer any more" in done.stdout) == (0, True), done
-        until(lambda: set(peers(cluster, 0)) == {"dc1-m1", "dc2-m1"} and is_as(cluster, 0, ("dc1-m1",)))
+        until(lambda: set(peers(cluster, 0)) == {"dc1-m1", "dc2-m1"} and is_as(cluster, 0, ("dc1-m1",)), 20)
         taken(lambda: write(cluster, 0))
         until(lambda: cluster.status(0)["settled_index"] > alone)
 
         for one in reversed(lost):
             lab.start(one)
-        until(lambda: cluster.status(1)["role"] == "outside")
+        until(lambda: cluster.status(1)["role"] == "outside", 20)
         refuses_writes(cluster, 1)
         taken(lambda: add(cluster, 0, "dc2-m1"))
-        until(lambda: {members for _, members in views(cluster)} == {("dc1-m1", "dc2-m1")})
+        until(lambda: {members for _, members in views(cluster)} == {("dc1-m1", "dc2-m1")}, 20)
         taken(lambda: write(cluster, 1))
         cluster.wait_until_equal()
 

@@ -83,7 +83,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def states(cluster: Cluster) -> set[tuple[int, int, str]]:
     """What the workers say that they hold."""
-    found = [HTTP.get(f"{url}/status").json() for url in cluster.workers.values()]
+    found = [HTTP.get(f"{url}/status", timeout=10).json() for url in cluster.workers.values()]
     return {(state["applied_index"], state["quads"], state["signature"]) for state in found}
 
 
@@ -140,8 +140,8 @@ def test_import(lab: Cluster, source: Path) -> None:
     assert states(lab) == {(0, QUADS, expected)}
     for number in range(3):
         assert lab.status(number)["seed"] == {"signature": expected, "quads": QUADS}
-        until(lambda: {worker["state"] for worker in lab.status(number)["workers"]} == {"serving"})  # noqa: B023
-        until(lambda: lab.status(number)["alarms"] == [])  # noqa: B023
+        assert {worker["state"] for worker in lab.status(number)["workers"]} == {"serving"}
+        assert lab.status(number)["alarms"] == []
     assert recount(lab.workers["dc3-w2"])[0] == expected
 
 

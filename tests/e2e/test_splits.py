@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.support.clusters.appends import Appends
     from tests.support.labs import RunningLab
 
-LAG_S = 3.0
+LAG_S = 1.5
 """`max-peer-lag` here."""
 FLAP_S = LAG_S * 2 / 3
 """That a link is there, and then is not: too short for anybody to be given up."""
@@ -59,10 +59,10 @@ def test_two_data_centres_with_two_masters_each(twos: Cluster) -> None:
     no_side_says_what_the_log_begins_with(twos)
     with appending(twos) as appends:
         twos.cut("dc1", "dc2")
-        until(lambda: all(len(members) == 2 for _, members in views(twos)))
+        until(lambda: all(len(members) == 2 for _, members in views(twos)), 2 * LAG_S + 5)
         assert {members for _, members in views(twos)} == {("dc1-m1", "dc1-m2"), ("dc2-m1", "dc2-m2")}
         apart = time.monotonic()
-        until(lambda: all(appends.told(number, apart) >= 3 for number in range(4)))
+        until(lambda: all(appends.told(number, apart) >= 3 for number in range(4)), 20)
         twos.heal()
         end = ending(twos, appends, time.monotonic())
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
@@ -73,7 +73,7 @@ def test_two_data_centres_with_two_masters_each(twos: Cluster) -> None:
 def no_side_says_what_the_log_begins_with(cluster: Cluster) -> None:
     """It may have to give way, and a worker that took a seed up holds its quads at index 0."""
     cluster.cut("dc1", "dc2")
-    until(lambda: all(len(members) == 2 for _, members in views(cluster)))
+    until(lambda: all(len(members) == 2 for _, members in views(cluster)), 2 * LAG_S + 5)
     for master in cluster.masters:
         answer = HTTP.post(f"{master}/cluster/seed", json=SEED)
         assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable"), answer.text
@@ -92,15 +92,15 @@ def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
         before = [logged(cluster, event) for event in (gave_way, alone)]
         with appending(cluster) as appends:
             cluster.cut("dc1", "dc2")
-            until(lambda: all(len(members) == 1 for _, members in views(cluster)))
+            until(lambda: all(len(members) == 1 for _, members in views(cluster)), 2 * LAG_S + 5)
             lab.kill("dc2-m1")
             lab.start("dc2-m1", QUADLOG_FAILPOINT=str(Failpoint.INSTALLED))
             apart = time.monotonic()
-            until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)))
+            until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
             cluster.heal()
             until(lambda: lab.exited("dc2-m1"))
             died = time.monotonic()
-            until(lambda: appends.told(0, died + LAG_S / 2) >= 3)
+            until(lambda: appends.told(0, died + LAG_S / 2) >= 3, LAG_S + 10)
             print(f"dc1 goes on {time.monotonic() - died:.1f} s after it lost whom it followed")
             assert [logged(cluster, event) for event in (gave_way, alone)] == [count + 1 for count in before]
             lab.start("dc2-m1")
@@ -152,9 +152,9 @@ def test_a_master_that_stood_still(cluster: Cluster) -> None:
     before = logged(cluster, "duty_assigned", "dc3-m1")
     with appending(cluster) as appends:
         cluster.lab.kill("dc3-m1", "STOP")
-        until(lambda: len(cluster.status(0)["view"]["members"]) == 2)
+        until(lambda: len(cluster.status(0)["view"]["members"]) == 2, 2 * LAG_S + 5)
         apart = time.monotonic()
-        until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)))
+        until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
         cluster.lab.kill("dc3-m1", "CONT")
         end = ending(cluster, appends, time.monotonic())
         assert logged(cluster, "duty_assigned", "dc3-m1") == before + 1
@@ -174,12 +174,12 @@ def test_one_data_centre_is_cut_off(cluster: Cluster, evaluates: bool) -> None: 
         for other in others:
             cluster.cut(dc, other)
         cut = time.monotonic()
-        until(lambda: len(views(cluster)[numbers[dc]][1]) == 1)
-        until(lambda: len(views(cluster)[numbers[others[0]]][1]) == 2)
+        until(lambda: len(views(cluster)[numbers[dc]][1]) == 1, 2 * LAG_S + 5)
+        until(lambda: len(views(cluster)[numbers[others[0]]][1]) == 2, 2 * LAG_S + 5)
         apart = time.monotonic()
         installed = {logged(cluster, "duty_assigned", f"{other}-m1") - before[other] for other in others}
         print(f"two views after {apart - cut:.1f} s: {views(cluster)}")
-        until(lambda: all(appends.told(number, apart) >= 3 for number in numbers.values()))
+        until(lambda: all(appends.told(number, apart) >= 3 for number in numbers.values()), 20)
         time.sleep(max(0.0, 2 * LAG_S - (time.monotonic() - cut)))
         healed = time.monotonic()
         cluster.heal()
@@ -202,7 +202,7 @@ def test_a_thousand_strict_reads_in_a_split(cluster: Cluster) -> None:
             before = reads.count
             for other in ("dc2", "dc3"):
                 cluster.cut("dc1", other)
-            until(lambda: len(views(cluster)[0][1]) == 1)
+            until(lambda: len(views(cluster)[0][1]) == 1, 2 * LAG_S + 5)
             until(lambda: reads.count - before > MANY)  # noqa: B023 - it is waited for here
             healed = time.monotonic()
             cluster.heal()
@@ -218,9 +218,9 @@ def test_what_one_cannot_hear(cluster: Cluster) -> None:
     with appending(cluster) as appends:
         for other in ("dc1", "dc2"):
             cluster.cut("dc3", other, one_way=True)
-        until(lambda: len(views(cluster)[0][1]) == 2)
+        until(lambda: len(views(cluster)[0][1]) == 2, 2 * LAG_S + 5)
         apart = time.monotonic()
-        until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)))
+        until(lambda: all(appends.told(number, apart) >= 3 for number in (0, 1)), 20)
         cluster.heal()
         end = ending(cluster, appends, time.monotonic())
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
@@ -228,9 +228,9 @@ def test_what_one_cannot_hear(cluster: Cluster) -> None:
     assert end.amiss == Amiss()
 
 
-@pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.soak)])
 def test_a_link_that_flaps(cluster: Cluster, seconds: int) -> None:
-    """It is there for two seconds, and not for the next two, and so on."""
+    """It is there for a second, and not for the next one, and so on."""
     with appending(cluster) as appends:
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:

@@ -14,7 +14,7 @@ import pytest
 
 from quadlog.kafka.ports import free_ports
 from tests.support.clusters.appends import Amiss, appending
-from tests.support.clusters.cluster import PATIENCE_S, Cluster, until
+from tests.support.clusters.cluster import Cluster, until
 from tests.support.clusters.ending import AGAIN_S, Ending, ending, in_turn, one_view, views
 from tests.support.clusters.trouble import logged, printed
 from tests.support.labs import BROKERS
@@ -128,12 +128,12 @@ def test_two_processes_with_one_id(cluster: Cluster, tmp_path: Path) -> None:
     lab.start(MASTER)
     with appending(cluster) as appends:
         with twin(settings, tmp_path / "refused") as process:
-            assert process.wait(PATIENCE_S) == 1
+            assert process.wait(30) == 1
         assert "another process posts as dc3-m1" in (tmp_path / "refused" / "log").read_text()
         assert lab.states()[MASTER] == "running"
         with twin(settings, tmp_path / "twin", tmp_path / "disk"):
             began = time.monotonic()
-            until(lambda: lab.states()[MASTER] == "exited(1)")
+            until(lambda: lab.states()[MASTER] == "exited(1)", 30)
             print(f"the older one ended {time.monotonic() - began:.1f} s after the other one was begun")
             assert sum(printed(cluster, text, MASTER) for text in told) > before
         lab.start(MASTER)

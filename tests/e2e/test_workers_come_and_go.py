@@ -13,7 +13,7 @@ import pytest
 
 from quadlog.kafka.ports import free_ports
 from quadlog.lab.processes import LAB_ID
-from tests.support.clusters.cluster import HTTP, PATIENCE_S, Cluster, recount, until
+from tests.support.clusters.cluster import HTTP, Cluster, recount, until
 from tests.support.clusters.trouble import reads_served, told
 from tests.support.labs import BROKERS
 
@@ -84,7 +84,7 @@ def test_it_is_fed_serves_and_goes(lab: Cluster, tmp_path: Path) -> None:
             assert lab.update("INSERT DATA { <urn:s51> <urn:p> 51 }").status_code == 204
             lab.lab.start("dc1-w1")
             told(lab)
-        told(lab, f"worker-stopped {NEW}", seconds=PATIENCE_S)
+        told(lab, f"worker-stopped {NEW}")
         for master in (0, 1):
             until_it_is(lab, master, serving={"dc1-w1"})
             assert dismiss(lab, NEW, master).status_code == 204

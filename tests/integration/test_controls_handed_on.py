@@ -159,7 +159,7 @@ def test_what_never_ends_is_rejected_by_a_trial_and_never_set(tmp_path: Path, lo
     worker = agreed_at_take_over(tmp_path, log, text, QUICK)
     began = time.monotonic()
     until(worker, lambda: worker.store.applied.index == 3)
-    assert time.monotonic() - began > 1.0
+    assert 1.0 < time.monotonic() - began < 15.0
     bad = log.effects()[1]
     assert bad.reason == (
         "control bad: control-timeout: the controls of its transaction were not evaluated within control-timeout (1 s)"

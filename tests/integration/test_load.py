@@ -160,7 +160,7 @@ def test_time_is_that_of_all_documents_together(tmp_path: Path, web: Web) -> Non
     began = time.monotonic()
     text = f"LOAD SILENT <{web.url}/all.ttl> ; LOAD <{web.url}/drip> ; LOAD SILENT <{web.url}/all.ttl>"
     assert "load-timeout" in (pair.run(text).reason or "")
-    assert 0.4 < time.monotonic() - began < 60, "it is not waited for until its end, after 200 s"
+    assert 0.4 < time.monotonic() - began < 2
 
 
 XML = b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="urn:x:">'
@@ -191,7 +191,7 @@ def test_what_kills_or_hangs_its_reader_is_rejected(
     began = time.monotonic()
     effect = pair.run(f"INSERT DATA {{ <urn:s> <urn:p> 1 }} ; LOAD <{web.url}/killer>")
     assert effect.outcome is Outcome.REJECTED
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 6
     assert pair.run("INSERT DATA { <urn:s> <urn:p> 1 }").outcome is Outcome.APPLIED
 
 
@@ -200,7 +200,7 @@ def test_while_it_loads_everything_else_goes_on(tmp_path: Path, web: Web) -> Non
     free = threading.Event()
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        free.wait(60)
+        free.wait(20)
         del web.special["/slow"]
         web.documents["/slow"] = ("text/turtle", b"<urn:s> <urn:loaded> 1 .")
         web.answer(request)
@@ -216,7 +216,7 @@ def test_while_it_loads_everything_else_goes_on(tmp_path: Path, web: Web) -> Non
     assert b"true" in b"".join(_ask(worker, "ASK { ?s <urn:first> 1 }"))
     assert not worker.replica._more  # it does not look again and again
     free.set()
-    assert isinstance(worker.replica._inbox.get(timeout=60), Fetched)  # this wakes it
+    assert isinstance(worker.replica._inbox.get(timeout=20), Fetched)  # this wakes it
     worker.turn()
     assert len(log.effects()) == 3
     worker.catch_up()
@@ -229,7 +229,7 @@ def test_a_successor_loads_anew_and_the_first_effect_counts(tmp_path: Path, web:
     def answer(request: BaseHTTPRequestHandler) -> None:
         number = web.asked.count("/changing")
         if number == 1:
-            gate.wait(60)
+            gate.wait(20)
         web.documents[f"/{number}"] = ("text/turtle", f"<urn:s> <urn:p> {number} .".encode())
         request.path = f"/{number}"
         web.answer(request)

@@ -43,7 +43,7 @@ async def test_a_cross_join_ends_at_its_time_limit(tmp_path: Path) -> None:
         assert (await here.ask("ASK { <urn:new> <urn:p> 1 }")).json()["boolean"] is True
         answer = await asking
         assert ended[0] - asked > 3
-        assert ended[0] - begun < 8
+        assert ended[0] - begun < 7.4
         assert (answer.status_code, answer.headers["quadlog-final"]) == (503, "true")
         assert (answer.json()["error"], answer.json()["definite"]) == ("QueryStopped", True)
         assert "its time limit, 3 s" in answer.json()["message"]
@@ -150,6 +150,6 @@ async def test_after_the_first_byte_the_transfer_is_broken_off(tmp_path: Path) -
         }
         await here.app(scope, receive.wait, send)  # type: ignore[arg-type]
         assert sent[0]["status"] == 200
-        assert sum(len(message["body"]) for message in sent[1:]) > MIB / 16, "how much is a matter of cores"
+        assert sum(len(message["body"]) for message in sent[1:]) > MIB
         assert all(message["more_body"] for message in sent[1:]), "its end never comes"
         assert await here.listed() == []

@@ -16,7 +16,6 @@ from quadlog.answers import FINAL
 from quadlog.units import MIB
 from quadlog.worker import reader as reader_module
 from quadlog.worker import readers as readers_module
-from quadlog.worker import scheduler as scheduler_module
 from quadlog.worker.feed import Feed
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served, suspend
 
@@ -149,11 +148,8 @@ async def test_when_all_are_busy_a_read_is_told_to_go_elsewhere(tmp_path: Path) 
         assert {answer.status_code for answer in await asyncio.gather(*asking)} == {503}
 
 
-async def test_errors_and_answers_side_by_side_share_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_errors_and_answers_side_by_side_share_processes(tmp_path: Path) -> None:
     """A process that answered one read may be another one's at once: nobody ends it for the first."""
-    monkeypatch.setattr(scheduler_module, "HELD_MS", inf)
     async with served(tmp_path, most=2) as here:
         await here.ask("ASK {}")
         texts = ("ASK {}", "SELECT", "SELECT * { ?s ?p ?o }", "SELECT * { ?s ?p ?o FILTER(1/0) }") * 25

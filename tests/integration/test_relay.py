@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from quadlog.lab.links.relay import MOST_KNOCKING
 from tests.support.workers.relay import RunningRelay, echo, receive, rtt, running_relay, server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.waits
 
@@ -34,22 +35,9 @@ def relay() -> Iterator[RunningRelay]:
         yield running
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
-def entered(relay: RunningRelay) -> list[int]:
-    """Bytes: from dc1 to dc2, and the other way."""
-    [link] = relay.relay.describe()
-    return [int(count) for count in link["bytes"]]
-
-
-def is_silent(connection: socket.socket, seconds: float = HELD_SHUT) -> bool:
+def is_silent(connection: socket.socket) -> bool:
     """Nothing comes: no byte, no end, no reset."""
-    connection.settimeout(seconds)
+    connection.settimeout(HELD_SHUT)
     try:
         heard = connection.recv(1)
     except TimeoutError:
@@ -106,7 +94,10 @@ def test_many_connections(relay: RunningRelay) -> None:
 
 def gone(relay: RunningRelay) -> None:
     """Every connection is over, at the relay too."""
-    until(lambda: not relay.relay.describe()[0]["connections"])
+    deadline = time.monotonic() + 5
+    while relay.relay.describe()[0]["connections"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("latency", [0, 20])
@@ -131,17 +122,17 @@ def test_a_reset_is_a_reset_behind_what_was_said_before(latency: int) -> None:
     def last_words(client: socket.socket) -> None:
         client.recv(1)
         client.sendall(b"last words")
-        until(lambda: entered(between)[1] == 10)  # a reset may overtake what its own kernel still sends
+        time.sleep(0.05)  # a reset may overtake what its own kernel still sends
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
-    with server(last_words) as one, server(last_words) as other, running_relay(one, other) as between:
-        between.slow(latency_ms=latency)
-        with between.connect() as client:
+    with server(last_words) as one, server(last_words) as other, running_relay(one, other) as relay:
+        relay.slow(latency_ms=latency)
+        with relay.connect() as client:
             client.sendall(b"x")
             assert receive(client, 10) == b"last words"
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
-        gone(between)
+        gone(relay)
 
 
 def test_where_nobody_listens_the_client_is_reset() -> None:
@@ -188,30 +179,23 @@ def test_latency_is_each_way_and_can_change(relay: RunningRelay) -> None:
         for latency, low, high in ((30, 60, 90), (5, 10, 40), (0, 0, 10)):
             relay.slow(latency_ms=latency)
             for connection in (client, other):
-                took = min(rtt(connection) for _ in range(9)) * 1000
-                print(f"{latency} ms each way: {took:.1f} ms there and back at least")
+                took = median(rtt(connection) for _ in range(9)) * 1000
+                print(f"{latency} ms each way: {took:.1f} ms there and back")
                 assert low <= took < high
 
 
 def test_latency_delays_and_does_not_slow_a_stream(relay: RunningRelay) -> None:
+    relay.slow(latency_ms=40)
     content = os.urandom(4 * MIB)
-
-    def seconds(latency_ms: float) -> float:
-        relay.slow(latency_ms=latency_ms)
-        with relay.connect() as client:
-            began = time.perf_counter()
-            sender = threading.Thread(target=client.sendall, args=(content,))
-            sender.start()
-            assert receive(client, len(content)) == content
-            sender.join()
-            return time.perf_counter() - began
-
-    for _ in range(5):  # a busy machine may take long for any of them
-        plain, took = seconds(0), seconds(40)
-        print(f"4 MiB there and back: {plain * 1000:.0f} ms, with 40 ms each way {took * 1000:.0f} ms")
-        if took - plain < 1.0:
-            return
-    pytest.fail("a window of 1 MiB a way: some six delays, not one for each packet")
+    with relay.connect() as client:
+        began = time.perf_counter()
+        sender = threading.Thread(target=client.sendall, args=(content,))
+        sender.start()
+        assert receive(client, len(content)) == content
+        sender.join()
+        took = time.perf_counter() - began
+    print(f"4 MiB there and back with 40 ms each way: {took * 1000:.0f} ms")
+    assert took < 1.0, "a window of 1 MiB a way: some six delays, not one for each packet"
 
 
 @pytest.mark.parametrize("mbit", [8, 200])
@@ -235,24 +219,16 @@ def test_rate_is_shared_by_all_connections(mbit: int, connections: int) -> None:
 
     with server(swallow) as port, running_relay(port, port) as relay, ExitStack() as stack:
         relay.slow(rate_mbit=mbit)
-        first = time.perf_counter()
         for _ in range(connections):
             client = stack.enter_context(relay.connect())
             threading.Thread(target=fill, args=(client,), daemon=True).start()
             stack.callback(client.shutdown, socket.SHUT_RDWR)
         time.sleep(0.2)
-        for _ in range(10):  # a busy machine may be too slow for any of them, and is never too fast
-            before, began = heard[0], time.perf_counter()
-            time.sleep(1.0)
-            count, now = heard[0], time.perf_counter()
-            measured, since_first = (
-                bits / 1e6 for bits in ((count - before) * 8 / (now - began), count * 8 / (now - first))
-            )
-            print(f"{measured:.1f} of {mbit} Mbit/s through {connections} connections")
-            assert since_first <= mbit * 1.15
-            if measured >= mbit * 0.85:
-                return
-        pytest.fail("it was never as fast as it may be")
+        before, began = heard[0], time.perf_counter()
+        time.sleep(1.0)
+        measured = (heard[0] - before) * 8 / 1e6 / (time.perf_counter() - began)
+        print(f"{measured:.1f} of {mbit} Mbit/s through {connections} connections")
+        assert measured == pytest.approx(mbit, rel=0.15)
 
 
 def test_a_transfer_does_not_shut_a_heartbeat_out(relay: RunningRelay) -> None:
@@ -277,7 +253,7 @@ def test_a_transfer_does_not_shut_a_heartbeat_out(relay: RunningRelay) -> None:
     print(
         f"beside a transfer that fills 10 Mbit/s: {took[10] * 1000:.0f} ms, at most {took[-1] * 1000:.0f} ms"
     )
-    assert took[10] < 0.2
+    assert took[-1] < 0.2
 
 
 def test_a_limit_that_is_taken_away_frees_what_waited(relay: RunningRelay) -> None:
@@ -288,7 +264,7 @@ def test_a_limit_that_is_taken_away_frees_what_waited(relay: RunningRelay) -> No
         relay.slow(rate_mbit=0)
         began = time.perf_counter()
         receive(client, 200_000)
-        assert time.perf_counter() - began < 60
+        assert time.perf_counter() - began < 1
 
 
 # A cut.
@@ -310,14 +286,14 @@ def test_a_cut_is_silence_and_heal_brings_what_was_said(relay: RunningRelay) -> 
             print(f"heal to the first byte: {(time.perf_counter() - began) * 1000:.1f} ms")
 
 
-@pytest.mark.parametrize("way", [0, 1], ids=["there", "back"])
-def test_what_travels_is_held_by_a_cut(relay: RunningRelay, way: int) -> None:
-    relay.slow(latency_ms=500)
+@pytest.mark.parametrize("moment", [0.05, 0.15])
+def test_what_travels_is_held_by_a_cut(relay: RunningRelay, moment: float) -> None:
+    relay.slow(latency_ms=100)
     with relay.connect() as client:
         client.sendall(b"on its way")
-        until(lambda: entered(relay)[way] == 10)
+        time.sleep(moment)  # on its way there, or back
         relay.set(lambda state: state.cut("dc1", "dc2"))
-        assert is_silent(client, 1.5)  # longer than it travels
+        assert is_silent(client)
         relay.set(lambda state: state.heal_all())
         assert receive(client, 10) == b"on its way"
 
@@ -332,9 +308,9 @@ def test_what_waits_for_its_turn_is_held_by_a_cut() -> None:
     with server(swallow) as port, running_relay(port, port) as relay, relay.connect() as client:
         relay.slow(rate_mbit=0.02)  # a packet every 600 ms
         client.sendall(bytes(100_000))
-        until(lambda: heard[0] > 0)
+        time.sleep(0.2)
         relay.set(lambda state: state.cut("dc1", "dc2"))
-        time.sleep(0.3)  # what had passed is heard
+        time.sleep(0.05)
         before = heard[0]
         assert 0 < before < 100_000
         time.sleep(0.8)
@@ -391,7 +367,7 @@ def test_who_gave_up_knocking_is_not_let_in() -> None:
             impatient.sendall(b"too late")
         with relay.connect() as patient:
             patient.sendall(b"patient")
-            until(lambda: relay.relay.describe()[0]["waiting"] == 2)
+            time.sleep(0.1)
             relay.set(lambda state: state.heal_all())
             assert patient.recv(1) == b""
         assert served == [b"patient"]

@@ -57,7 +57,7 @@ def renew(outlet: RenewableOutlet) -> None:
 def test_nothing_is_taken_behind_what_was_refused(kafka: str, topic: str, outlet: RenewableOutlet) -> None:
     """Whenever the topic takes such records again, it has a beginning of what was said; here most often none of it."""
     moments, beside, stands, taken = random.Random(1), new_topic(kafka), list[bytes](), list[int]()
-    for turn in range(60):
+    for turn in range(6):
         warm(outlet, beside)
         configure(kafka, topic, "100")
         takes = threading.Timer(moments.uniform(0.02, 0.1), configure, (kafka, topic, None))
@@ -77,8 +77,6 @@ def test_nothing_is_taken_behind_what_was_refused(kafka: str, topic: str, outlet
         outlet.renew()
         warm(outlet, topic)
         stands.append(b"warm")
-        if turn >= 5 and 0 in taken:  # the broker may hear late of the setting
-            break
     assert 0 in taken, "it was refused"
     assert held_in(kafka, topic) == stands
 

@@ -322,24 +322,24 @@ def test_a_donor_that_was_begun_again_goes_on(
 
 def test_a_copy_that_nobody_asks_for_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of this process and of the one before; and one that is asked for does not."""
-    monkeypatch.setattr(donating, "KEPT_S", 3.0)
+    monkeypatch.setattr(donating, "KEPT_S", 0.5)
     store, out = filled(tmp_path / "store", 5), tmp_path / "out"
     door = Donor(store, out)
     with asking(door) as client:
         url = f"/copy?digest={client.post('/copy').headers[parcel.DIGEST]}"
+        time.sleep(0.3)
         turn = door._begin(url.rpartition("=")[2])
-        time.sleep(3.3)
+        time.sleep(0.4)
         assert out.exists(), "it is being given"
         door._end(turn)
         assert client.get(url).is_success
-        until(lambda: not out.exists(), 60)
+        until(lambda: not out.exists(), 5)
         assert client.get(url).status_code == 404
     door._make()
     assert Donor(store, out)._copy is not None
-    until(lambda: not out.exists(), 60)
+    until(lambda: not out.exists(), 5)
     door._make()
-    monkeypatch.setattr(donating, "KEPT_S", 0.1)
-    time.sleep(0.2)
+    time.sleep(0.6)
     Donor(store, out)
     assert not out.exists()
 

@@ -55,7 +55,7 @@ class RunningBroker:
         if not self.process.is_formatted:
             subprocess.run(leashed(self.process.format_command()), check=True, stdout=subprocess.DEVNULL)
         self.popen = subprocess.Popen(leashed(self.process.run_command()))
-        until(lambda: is_serving(self.bootstrap), READY_TIMEOUT)
+        until(lambda: is_serving(self.bootstrap), 60)
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal that ends it, wait for its end."""

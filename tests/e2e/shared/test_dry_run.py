@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,9 +25,6 @@ from tests.support.clusters.cluster import (
 
 if TYPE_CHECKING:
     import httpx
-
-LIMIT_S: Final = 30.0
-"""`update-timeout`, at which an endless one would end by itself."""
 
 
 def dry(cluster: Cluster, text: str, *, master: int = 0, using: str = "") -> httpx.Response:
@@ -180,5 +177,5 @@ def test_whoever_leaves_is_not_waited_for(cluster: Cluster) -> None:
             return status() == 503
 
         until(both_are_at_work)
-    until(lambda: status() == 200, LIMIT_S / 2)
+    until(lambda: status() == 200, 2)
     assert cluster.update(f"DROP GRAPH {graph}").status_code == 204

@@ -61,7 +61,7 @@ class Cluster:
 
     def status(self, master: int = 0) -> dict[str, Any]:
         """`/cluster/status`."""
-        found: dict[str, Any] = HTTP.get(f"{self.masters[master]}/cluster/status").json()
+        found: dict[str, Any] = HTTP.get(f"{self.masters[master]}/cluster/status", timeout=10).json()
         return found
 
     def cut(self, one: str, other: str, *, one_way: bool = False) -> None:
@@ -117,7 +117,7 @@ class Cluster:
     def _applied(self, worker: str) -> tuple[Any, ...]:
         """Index, chain and signature; or why it does not say them."""
         try:
-            state = HTTP.get(f"{worker}/status").json()
+            state = HTTP.get(f"{worker}/status", timeout=10).json()
         except httpx.TransportError as error:  # it may also begin anew while it is asked
             return worker, str(error)
         return state["applied_index"], state["applied_chain"], state["signature"]
@@ -183,7 +183,7 @@ def nothing_logged(cluster: Cluster) -> Iterator[None]:
 
 def ask(url: str, query: str, accept: str = "application/sparql-results+json") -> httpx.Response:
     """A query by GET."""
-    return HTTP.get(f"{url}/sparql", params={"query": query}, headers={"Accept": accept})
+    return HTTP.get(f"{url}/sparql", params={"query": query}, headers={"Accept": accept}, timeout=30)
 
 
 def counted(url: str, pattern: str) -> int:

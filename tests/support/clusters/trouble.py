@@ -51,7 +51,7 @@ def reads_served(cluster: Cluster) -> Iterator[None]:
 
     def read() -> None:
         nonlocal count
-        with httpx.Client(timeout=60) as client:
+        with httpx.Client(timeout=10) as client:
             while not stop.is_set():
                 answer = client.get(
                     f"{cluster.masters[0]}/sparql",

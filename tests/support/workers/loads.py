@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 
 class Pair:
-    """A worker that evaluates, and one that follows; a busy machine has time to start who reads for them."""
+    """A worker that evaluates, and one that follows."""
 
     def __init__(self, path: Path, **settings: object) -> None:
-        settings.setdefault("load_timeout", 60.0)
         self.log = Log()
         self.evaluating = Worker(path, self.log, "w1", **settings)
         self.following = Worker(path, self.log, "w2", **settings)

@@ -33,7 +33,7 @@ class RunningRelay:
         """Change the links in the relay's own thread; return when that is in force."""
         done = threading.Event()
         self.todo.append((lambda: self.relay.set(change(self.relay.state)), done))
-        assert done.wait(60)
+        assert done.wait(5)
 
     def slow(self, *, latency_ms: float | None = None, rate_mbit: float | None = None) -> None:
         """`lab link`."""
@@ -72,7 +72,7 @@ def running_relay(dc1_server: int, dc2_server: int) -> Iterator[RunningRelay]:
         yield running
     finally:
         running.stopping = True
-        thread.join(60)
+        thread.join(5)
         assert not thread.is_alive()
         loop.close()
 

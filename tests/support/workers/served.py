@@ -145,7 +145,7 @@ def lives(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     """Its CPU and its memory are free."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(10):
         while lives(pid):
             await asyncio.sleep(0.01)
 
