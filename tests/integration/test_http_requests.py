@@ -215,6 +215,7 @@ def test_an_answer_ends_when_its_client_leaves_though_another_request_waits(door
         one.sendall(request("GET", "/waits", {}) + request("GET", "/body", {}))
         until(lambda: door.waiting == 1)
     until(lambda: door.waiting == 0, 5)
+    assert door.bodies == [], "the other one is not begun for nobody"
 
 
 @pytest.mark.parametrize(

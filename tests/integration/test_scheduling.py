@@ -1,4 +1,4 @@
-"""Which process is asked what: short questions share processes, long ones hold some, and none harms another."""
+"""Which process is asked what: short questions share processes, and none harms another."""
 
 from __future__ import annotations
 
@@ -6,43 +6,35 @@ import asyncio
 import os
 import signal
 from math import inf
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
 from quadlog.answers import FINAL
 from quadlog.worker import reader as reader_module
-from quadlog.worker import readers as readers_module
 from quadlog.worker import scheduler as scheduler_module
-from quadlog.worker.lanes import LONG_MS
 from quadlog.worker.reading.frames import Kind, framed, headers_frame
-from quadlog.worker.reading.giving_way import NICE
 from quadlog.worker.reading.process import GATHERED
-from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served, suspend
+from tests.support.workers.served import (
+    ENDLESS,
+    OF_X,
+    Served,
+    asking,
+    gone,
+    listed,
+    lives,
+    only,
+    served,
+    suspend,
+)
 from tests.support.workers.slow_client import SlowClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
-    from quadlog.worker.reader import Reader
 
 pytestmark = pytest.mark.anyio
-
-Answering = asyncio.Task[httpx.Response]
-
-
-def asking(here: Served, text: str, **parameters: str) -> Answering:
-    return asyncio.create_task(here.ask(text, **parameters))
-
-
-async def listed(here: Served, number: int) -> list[dict[str, Any]]:
-    """As soon as so many reads are with processes."""
-    async with asyncio.timeout(30):
-        while len(found := await here.listed()) < number:
-            await asyncio.sleep(0.01)
-    return found
 
 
 @pytest.fixture
@@ -53,11 +45,6 @@ async def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     async with served(tmp_path, most=1) as here:
         assert (await here.ask("ASK {}")).status_code == 200
         yield here
-
-
-def only(here: Served) -> Reader:
-    [reader] = (*here.readers.idle, *here.readers.busy)
-    return reader
 
 
 async def test_short_queries_share_few_processes(tmp_path: Path) -> None:
@@ -91,44 +78,6 @@ async def test_a_question_in_the_pipe_shows_what_is_committed_when_it_is_asked(o
     assert index == [index[1] - 1, one.worker.store.applied.index]
     assert len((await after).json()["results"]["bindings"]) == 1
     assert next(one.readers._numbers) == 2
-
-
-async def test_behind_a_long_query_a_short_one_is_asked_at_another_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with served(tmp_path, most=4, quick=1) as here:
-        assert (await here.ask("ASK {}")).status_code == 200
-        with monkeypatch.context() as not_yet_long:
-            for name in ("SLOW_MS", "LONG_MS", "HELD_MS"):
-                not_yet_long.setattr(scheduler_module, name, inf)
-            long = asking(here, ENDLESS)
-            first = await here.one_listed()
-            short = asking(here, "ASK {}")
-            behind = (await listed(here, 2))[1]
-            assert behind["pid"] == first["pid"]
-        assert (await short).status_code == 200
-        assert [read["pid"] for read in await here.listed()] == [first["pid"]]
-        assert not long.done()
-        long.cancel()
-
-
-async def test_a_long_query_gives_way_to_all_others(tmp_path: Path) -> None:
-    async with served(tmp_path, most=4, quick=1) as here:
-        long = asking(here, ENDLESS)
-        first = await here.one_begun()
-        usual = os.getpriority(os.PRIO_PROCESS, 0)
-        async with asyncio.timeout(30):
-            while min(usual + NICE, 19) not in priorities(first["pid"]):
-                await asyncio.sleep(0.01)
-        assert usual in priorities(first["pid"]), "whoever answers the next one"
-        long.cancel()
-
-
-def priorities(pid: int) -> set[int]:
-    """Of a process's threads."""
-    return {
-        os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()
-    }
 
 
 async def test_where_no_process_gets_on_there_is_one_more(
@@ -204,89 +153,6 @@ async def test_a_query_that_did_not_begin_is_ended_without_its_process(one: Serv
     await gone(first["pid"])
 
 
-def other(number: int) -> str:
-    """Endless, in other words each time."""
-    return f"{ENDLESS} # {number}"
-
-
-async def test_long_queries_hold_so_many_processes_and_leave_the_others_to_short_ones(tmp_path: Path) -> None:
-    async with served(tmp_path, most=4) as here:
-        assert here.readers.most_long == 3
-        here.scheduler.turn_s = 5
-        long = [asking(here, other(number)) for number in range(3)]
-        async with asyncio.timeout(60):
-            while here.readers.longs < 3:
-                await asyncio.sleep(0.05)
-        more = asking(here, other(3))
-        while not more.done():
-            assert (await here.ask("ASK {}")).status_code == 200
-        answer = await more
-        assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
-        assert int(answer.headers["retry-after"]) > 0
-        assert "3 of 3 with long queries" in answer.json()["message"]
-        started = next(here.readers._numbers)
-        here.scheduler.turn_s = 0.5
-        assert (await here.ask(other(3))).status_code == 503, "it is known as a long one"
-        assert next(here.readers._numbers) == started + 1, "no process ended for it"
-        assert not any(task.done() for task in long)
-        here.scheduler.turn_s = 30
-        waits = asking(here, other(3))
-        long[0].cancel()
-        await asyncio.wait({waits}, timeout=1)
-        async with asyncio.timeout(30):
-            while len(await here.listed()) < 3:
-                await asyncio.sleep(0.05)
-        assert here.readers.longs == 3, "it has the place that got free"
-        for task in (*long, waits):
-            task.cancel()
-
-
-async def test_a_long_query_begins_before_short_ones_that_wait(one: Served) -> None:
-    """They would keep all processes busy: it gets the first one that has nothing in its pipe."""
-    text = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
-    one.readers.lanes.learn(text, is_long=True)
-    await suspend(only(one).pid)
-    order: list[Answering] = []
-    first = [asking(one, "ASK {}") for _ in range(2)]
-    await listed(one, 2)
-    long, waiting = asking(one, text), [asking(one, "ASK {}") for _ in range(3)]
-    while len(one.readers.lanes) < 4:
-        await asyncio.sleep(0.01)
-    for task in (*first, long, *waiting):
-        task.add_done_callback(order.append)
-    os.kill(only(one).pid, signal.SIGCONT)
-    await asyncio.gather(*first, long, *waiting)
-    assert order.index(long) == 2
-
-
-async def test_a_long_query_that_was_short_this_time_is_a_short_one(
-    one: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It took little CPU: on a busy machine that may take long on a clock."""
-    monkeypatch.setattr(readers_module, "HELD_MS", inf)
-    one.readers.lanes.learn("ASK {}", is_long=True)
-    await suspend(only(one).pid)
-    again = asking(one, "ASK {}")
-    await one.one_listed()
-    await asyncio.sleep(1.2 * LONG_MS / 1000)
-    os.kill(only(one).pid, signal.SIGCONT)
-    assert (await again).status_code == 200
-    assert not one.readers.lanes.is_known("ASK {}")
-
-
-@pytest.mark.parametrize("name", ["LONG_MS", "HELD_MS"])
-async def test_a_long_query_that_was_long_again_stays_a_long_one(
-    one: Served, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """It took much CPU, or waited for long."""
-    for unlimited in ("LONG_MS", "HELD_MS"):
-        monkeypatch.setattr(readers_module, unlimited, inf)
-    monkeypatch.setattr(readers_module, name, 0.001)
-    one.readers.lanes.learn("ASK {}", is_long=True)
-    assert (await one.ask("ASK {}")).status_code == 200
-    assert one.readers.lanes.is_known("ASK {}")
-
-
 async def test_a_process_that_has_begun_the_next_question_does_not_wait_for_a_client(one: Served) -> None:
     """All of the answer before is on its way then, and the next one behind it."""
     reader = only(one)
@@ -307,15 +173,6 @@ async def test_a_process_that_has_begun_the_next_question_does_not_wait_for_a_cl
     await client.task
     assert client.taken == 10 * GATHERED
     one.readers.discard(reader)
-
-
-async def test_a_long_query_without_a_place_does_not_wait_for_a_process_that_starts(one: Served) -> None:
-    one.readers.lanes.learn("ASK {}", is_long=True)
-    one.readers.most_long, one.readers.starting, one.scheduler.turn_s = 0, 1, 0.1
-    answer = await asyncio.wait_for(one.ask("ASK {}"), scheduler_module.START_S / 2)
-    one.readers.starting = 0
-    assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
-    assert "was free for 0.1 s" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("is_old", [False, True])

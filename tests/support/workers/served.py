@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from quadlog.worker.reader import Reader
+
 
 ENDLESS = "SELECT (COUNT(*) AS ?n) {" + "".join(f" ?a{n} ?b{n} ?c{n} ." for n in range(9)) + " }"
 """200 to the power of 9."""
@@ -81,6 +83,27 @@ class Served:
     def update(self, text: str) -> None:
         self.worker.log.agree(text)
         self.worker.catch_up()
+
+
+Answering = asyncio.Task[httpx.Response]
+
+
+def asking(here: Served, text: str, **parameters: str) -> Answering:
+    return asyncio.create_task(here.ask(text, **parameters))
+
+
+async def listed(here: Served, number: int) -> list[dict[str, Any]]:
+    """As soon as so many reads are with processes."""
+    async with asyncio.timeout(30):
+        while len(found := await here.listed()) < number:
+            await asyncio.sleep(0.01)
+    return found
+
+
+def only(here: Served) -> Reader:
+    """Its process."""
+    [reader] = (*here.readers.idle, *here.readers.busy)
+    return reader
 
 
 @asynccontextmanager
