@@ -29,10 +29,11 @@ demo: setup  ## Three data centres load the Brick ontology at once
 QUIETLY = >$(RESULTS)/$@.log 2>&1; code=$$?; cat $(RESULTS)/$@.log; exit $$code
 CLAIMS := $(RESULTS)/claims
 
-test: setup  ## Every test, on real brokers and processes: what is alone, then two processes with what waits, and one with what computes
+test: setup  ## Every test, on real brokers and processes: what is alone, then one or two processes with what waits, and one with what computes
 	@rm -rf $(CLAIMS) && mkdir -p $(CLAIMS)
 	@$(MAKE) --no-print-directory alone; code=$$?; \
-	  $(MAKE) --no-print-directory --keep-going --jobs 3 CLAIM=--claims=$(CLAIMS) begins follows computes && exit $$code
+	  $(BIN)/python -m tests.support.speed && follows=follows; \
+	  $(MAKE) --no-print-directory --keep-going --jobs 3 CLAIM=--claims=$(CLAIMS) begins $$follows computes && exit $$code
 
 ALONE = $(shell grep -rl --include 'test_*.py' 'mark\.alone' tests | sort)
 
@@ -40,7 +41,7 @@ alone: setup  ## What promises seconds to clients or operators: nothing else run
 	@mkdir -p $(RESULTS)
 	$(PYTEST) --durations=10 -m "alone and not soak" --junitxml $(RESULTS)/$@.xml $(ALONE)
 
-# The two that begin with what waits; the first one says what it runs while it runs it.
+# The two that begin with what waits, the second one on a fast machine; the first one says what it runs while it runs it.
 begins: setup
 	@TEST_LANE=0/3 $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml
 

@@ -281,9 +281,8 @@ class Readers:
         except (Died, OSError, RuntimeError) as error:
             if isinstance(error, RuntimeError):
                 self._store.damage.note(error)
-            self._failed = f"no reading process could be started: {error or 'it ended at once, see the log'}"
-            self._again_at = now().steady + AGAIN_S * 1000
-            log.warning("reading_process_failed", reason=self._failed)
+            if not self.is_ending:
+                self._fail_to_start(str(error) or "it ended at once, see the log")
             reader = None
         finally:
             self.starting -= 1
@@ -295,6 +294,11 @@ class Readers:
         if self.is_ending or reader.is_lost:
             self.discard(reader)
         self.on_free(now().steady)
+
+    def _fail_to_start(self, why: str) -> None:
+        self._failed = f"no reading process could be started: {why}"
+        self._again_at = now().steady + AGAIN_S * 1000
+        log.warning("reading_process_failed", reason=self._failed)
 
     def _fail_hopeless(self) -> None:
         """Whatever waits for a process, with none that could get free, fails at once."""

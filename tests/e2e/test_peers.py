@@ -102,6 +102,7 @@ def all_are(cluster: Cluster, names: tuple[str, ...]) -> None:
     until(lambda: all(is_as(cluster, number, names) for number in range(4)), 20)
 
 
+@pytest.mark.alone
 @pytest.mark.long("four data centres with brokers of their own")
 def test_a_data_centre_comes_and_goes_and_comes(all_four: Cluster) -> None:
     """Whoever is asked; it counts while it is a peer, also after a restart, and takes no writes while it is none."""

@@ -89,14 +89,18 @@ def other(number: int) -> str:
 async def test_long_queries_hold_so_many_processes_and_leave_the_others_to_short_ones(tmp_path: Path) -> None:
     async with served(tmp_path, most=4) as here:
         assert here.readers.most_long == 3
-        here.scheduler.turn_s = 5
         long = [asking(here, other(number)) for number in range(3)]
         async with asyncio.timeout(60):
             while here.readers.longs < 3:
                 await asyncio.sleep(0.05)
         more = asking(here, other(3))
+        async with asyncio.timeout(60):
+            while not here.readers.lanes.is_known(other(3)):
+                await asyncio.sleep(0.05)
+        here.scheduler.turn_s = 5
         while not more.done():
-            assert (await here.ask("ASK {}")).status_code == 200
+            answer = await here.ask("ASK {}")
+            assert answer.status_code == 200, answer.text
         answer = await more
         assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
         assert int(answer.headers["retry-after"]) > 0

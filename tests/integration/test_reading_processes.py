@@ -180,6 +180,18 @@ async def test_without_room_for_a_copy_a_read_is_told_why_at_once(tmp_path: Path
         assert (await here.ask("ASK {}")).status_code == 200
 
 
+async def test_a_read_is_told_that_a_process_ended_before_it_was_ready(tmp_path: Path) -> None:
+    async with served(tmp_path) as here:
+        asked = asyncio.create_task(here.ask("ASK {}"))
+        while not asked.done():
+            for reader in here.readers._unready:
+                reader.kill()
+            await asyncio.sleep(0.001)
+        answer = await asked
+        assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+        assert "could be started: it ended at once, see the log" in answer.json()["message"]
+
+
 @pytest.mark.parametrize("most", [1, 2])
 async def test_a_query_is_for_another_worker_where_this_one_stops(tmp_path: Path, most: int) -> None:
     """It is not the query that ended its process: under way or waiting for one, another worker may answer it."""

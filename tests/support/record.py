@@ -12,19 +12,18 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 import pytest
 
+from tests.support.speed import slowness
+
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
 BUDGET_S: Final = 20.0
-"""Of one test, set-up included, on a machine as fast as that of `REFERENCE_S`, with a core for whoever wants one."""
-REFERENCE_S: Final = 0.014
-"""CPU seconds of `_reference` there."""
+"""Of one test, set-up included, on a machine as fast as that of `speed.py`, with a core for whoever wants one."""
 SLOWEST: Final = 50
 STARTS: Final = Counter[str]()
 """What was started so far, by kind."""
@@ -97,20 +96,7 @@ def busyness() -> float:
     Whoever has a low priority waits for all others that want a core.
     """
     waiting = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    return waiting * (1 + os.nice(0) / 19) * _slowness()
-
-
-@cache
-def _slowness() -> float:
-    """How much more CPU this machine takes for the same; at least 1."""
-    return max(1.0, min(_reference() for _ in range(5)) / REFERENCE_S)
-
-
-def _reference() -> float:
-    began, total = time.thread_time(), 0
-    for number in range(300_000):
-        total += number * number % 7
-    return time.thread_time() - began
+    return waiting * (1 + os.nice(0) / 19) * slowness()
 
 
 def _note_start(event: str, arguments: tuple[Any, ...]) -> None:
