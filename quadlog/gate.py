@@ -12,16 +12,29 @@ come later.
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from quadlog.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 PATIENCE_S: Final = 5.0
 """Seconds that a read waits: a round trip through Kafka takes some milliseconds, a new evaluator a second or two."""
+
+
+class _Reading:
+    """A read's way through: each read has it, so it is no generator."""
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter, self._leave = enter, leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
 
 
 class Gate:
@@ -32,6 +45,7 @@ class Gate:
         self.patience_s = PATIENCE_S
         """How long a read waits."""
         self._condition = threading.Condition()
+        self._reading = _Reading(self._enter, self._leave)
         self._closed = False
         self._tickets = self._admitted = 0
         """Reads that ever came; those up to this one go before the evaluator that waits."""
@@ -40,34 +54,38 @@ class Gate:
         self._wanted = False
         """Whether an evaluator waits."""
 
-    @contextmanager
-    def reading(self) -> Generator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Start a read inside of it; what started goes on outside.
 
         Raises:
             Unavailable: what is not to be read stays for too long.
 
         """
+        return self._reading
+
+    def _enter(self) -> None:
         with self._condition:
             self._tickets += 1
-            ticket = self._tickets
-            self._waiting.add(ticket)
-            try:
-                if not self._condition.wait_for(lambda: self._may_start(ticket), self.patience_s):
-                    message = (
-                        "this worker evaluates, and what it has evaluated is not yet back from Kafka"
-                        f" after {self.patience_s:g} s; try another worker"
-                    )
-                    raise Unavailable(message, retry_after=1)
-                self._starting += 1
-            finally:
-                self._waiting.discard(ticket)
+            if self._closed or self._wanted:
+                self._wait(self._tickets)
+            self._starting += 1
+
+    def _wait(self, ticket: int) -> None:
+        self._waiting.add(ticket)
         try:
-            yield
+            if not self._condition.wait_for(lambda: self._may_start(ticket), self.patience_s):
+                message = (
+                    "this worker evaluates, and what it has evaluated is not yet back from Kafka"
+                    f" after {self.patience_s:g} s; try another worker"
+                )
+                raise Unavailable(message, retry_after=1)
         finally:
-            with self._condition:
-                self._starting -= 1
-                self._condition.notify_all()
+            self._waiting.discard(ticket)
+
+    def _leave(self) -> None:
+        with self._condition:
+            self._starting -= 1
+            self._condition.notify_all()
 
     def _may_start(self, ticket: int) -> bool:
         return not self._closed and (not self._wanted or ticket <= self._admitted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_BEYOND_ASCII: Final = re.compile(rb"%[89A-Fa-f]")
 
 CLOSE: Final = (b"connection", b"close")
 
@@ -72,7 +75,7 @@ def _check_url(raw_path: bytes, query: bytes) -> None:
 
     """
     for name, part in (("path", raw_path), ("query", query)):
-        if b"%" in part:
+        if _BEYOND_ASCII.search(part) is not None:
             try:
                 unquote_to_bytes(part).decode()
             except UnicodeDecodeError as error:

@@ -30,7 +30,7 @@ from quadlog.hiding import View, hidden, seen_by
 from quadlog.xml_answers import XmlOutput, for_rdf_xml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from pyoxigraph import QueryTriples, Store, Triple
@@ -56,6 +56,7 @@ GRAPH_FORMATS = {
     "application/trig": RdfFormat.TRIG,
     "text/plain": RdfFormat.N_TRIPLES,
 }
+_SOLUTION_OFFERS, _GRAPH_OFFERS = tuple(SOLUTION_FORMATS), tuple(GRAPH_FORMATS)
 _UPDATES = frozenset(
     (
         "INSERT",
@@ -75,6 +76,7 @@ SHORT: Final = 4096
 """Characters of a query that is remembered with what its checks found: clients ask the same ones again and again, and
 the checks take half of the time of a small one."""
 REMEMBERED: Final = 256
+"""Of each: such queries, and Accept headers of that length."""
 # No graph is listed more often, to find that it was listed as the query sees it.
 _LISTINGS = 3
 
@@ -251,13 +253,13 @@ def _serialised(
 ) -> Answer:
     serialise: Callable[[IO[bytes]], object]
     if isinstance(result, (QuerySolutions, QueryBoolean)):
-        media_type = negotiate(accept, tuple(SOLUTION_FORMATS))
+        media_type = negotiate(accept, _SOLUTION_OFFERS)
         if media_type == "text/csv" and isinstance(result, QuerySolutions):
             serialise = partial(write_csv, result)
         else:
             serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
     else:
-        media_type = negotiate(accept, tuple(GRAPH_FORMATS))
+        media_type = negotiate(accept, _GRAPH_OFFERS)
         kind = GRAPH_FORMATS[media_type]
         counted: Iterator[Triple] = result if triples is None else _counted(result, triples)
         if kind == RdfFormat.RDF_XML:
@@ -281,13 +283,16 @@ def too_many_rows(most: int) -> str:
     return f"the answer has more rows than query-rows allows ({most}): ask for less with LIMIT or a filter"
 
 
-def negotiate(accept: str, offers: Sequence[str]) -> str:
+def negotiate(accept: str, offers: tuple[str, ...]) -> str:
     """The offer that an Accept header likes best; the first if it likes none.
 
     >>> negotiate("text/*;q=0.5, application/xml;q=0.9", ("text/csv", "application/xml"))
     'application/xml'
     """
+    return (_negotiated_again if len(accept) <= SHORT else _negotiated)(accept, offers)
 
+
+def _negotiated(accept: str, offers: tuple[str, ...]) -> str:
     def liking(offer: str) -> tuple[float, int]:
         best = (-1, 0.0)  # how exactly a range names it, and its weight
         for part in accept.split(","):
@@ -299,6 +304,9 @@ def negotiate(accept: str, offers: Sequence[str]) -> str:
         return best[1], best[0]
 
     return max(offers, key=lambda offer: (*liking(offer), -offers.index(offer)))
+
+
+_negotiated_again = lru_cache(maxsize=REMEMBERED)(_negotiated)
 
 
 def _weight(parameter: str) -> float:

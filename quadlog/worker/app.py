@@ -224,9 +224,9 @@ def _headers_of(request: Request) -> dict[bytes, bytes]:
 def _caller_of(request: Request, headers: Mapping[bytes, bytes]) -> Caller:
     """Who asks; a master says for whom."""
     client, via, agent = (headers.get(name) for name in (_CLIENT, _VIA, b"user-agent"))
-    address = request.client.host if request.client else "unknown"
+    address = request.scope.get("client")
     return Caller(
-        client=address if client is None else client.decode("latin-1"),
+        client=(address[0] if address else "unknown") if client is None else client.decode("latin-1"),
         via=None if via is None else via.decode("latin-1"),
         agent=None if agent is None else agent.decode("latin-1"),
     )

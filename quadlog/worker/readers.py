@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-QUICK: Final = 2 * (os.cpu_count() or 1)
-"""Processes that short questions share.  One may wait for the disk, or for its client, while another computes."""
+QUICK: Final = (os.cpu_count() or 1) + 1
+"""Processes that short questions share.  One may wait for the disk, or for its client, while the others compute; with
+more of them, each is woken up for fewer questions at once."""
 
 AT_ONCE: Final = max(1, (os.cpu_count() or 1) // 2)
 """Processes that are started at once: each takes a core for 0.3 s, and the first one answers most of what waits."""

@@ -11,11 +11,11 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
 AFTER_S: Final = 0.05
 """CPU time from which on a question gives way."""
@@ -67,17 +67,15 @@ class GivingWay:
         if errors:
             raise errors[0]
 
-    @contextmanager
-    def question(self) -> Generator[None]:
-        """What is done here is one question: it gives way when it takes long."""
+    def __enter__(self) -> None:
+        """What is done from here on is one question: it gives way when it takes long."""
         self._began_s = time.process_time()
         self._is_asked = True
         signal.setitimer(signal.ITIMER_REAL, AFTER_S)
-        try:
-            yield
-        finally:
-            self._is_asked = False
-            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def __exit__(self, *_: object) -> None:
+        """It is answered.  The timer goes on: the next question sets it anew."""
+        self._is_asked = False
 
     def _look(self, *_: object) -> None:
         """By the clock on the wall: ITIMER_PROF counts ticks, and misses most of what a busy machine grants."""

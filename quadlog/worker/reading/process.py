@@ -41,16 +41,19 @@ GATHERED: Final = 16 * 1024
 """Bytes that go up as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
 
 
+N_QUADS: Final = "application/n-quads"
+_END: Final = framed(Kind.END, b"")
+
+
 class Output:
     """Where the answer is written to: pieces for the worker."""
 
-    def __init__(self, channel: socket.socket, headers: dict[str, str], rows: int | None) -> None:
-        """An answer with more than `rows` is stopped."""
+    def __init__(self, channel: socket.socket, headers: bytes, media_type: str, rows: int | None) -> None:
+        """`headers`: their frame.  An answer with more than `rows` is stopped."""
         self._channel, self._most = channel, rows
-        media_type = headers["Content-Type"].partition(";")[0]
         self._rows = RowCounter(media_type) if rows is not None and media_type in FORMATS else None
         self._gathered = bytearray()
-        self._begin = headers_frame(headers)
+        self._begin = headers
 
     def write(self, piece: bytes, /) -> int:
         """Take some bytes; waits while the worker's client is slow.
@@ -59,8 +62,6 @@ class Output:
             QueryStopped: too many rows.
 
         """
-        if self._rows is not None and self._most is not None and self._rows.take(piece) > self._most:
-            raise QueryStopped(too_many_rows(self._most))
         self._gathered += piece
         if len(self._gathered) >= GATHERED:
             self._send()
@@ -70,14 +71,28 @@ class Output:
         """Part of what a file can do; the end follows."""
 
     def end(self) -> None:
-        """It was all."""
-        self._send(framed(Kind.END, b""))
+        """It was all.
+
+        Raises:
+            QueryStopped: too many rows.
+
+        """
+        self._send(_END)
 
     def _send(self, end: bytes = b"") -> None:
-        piece = framed(Kind.PIECE, bytes(self._gathered)) if self._gathered else b""
-        self._channel.sendall(self._begin + piece + end)
+        piece = bytes(self._gathered)
+        self._count(piece)
+        self._channel.sendall(self._begin + (framed(Kind.PIECE, piece) if piece else b"") + end)
         self._begin = b""
         self._gathered.clear()
+
+    def _count(self, piece: bytes) -> None:
+        """But where it is all, and has fewer bytes than rows are allowed."""
+        most = self._most
+        if self._rows is None or most is None or (self._begin and len(piece) < min(GATHERED, most)):
+            return
+        if self._rows.take(piece) > most:
+            raise QueryStopped(too_many_rows(most))
 
 
 class Reading:
@@ -91,6 +106,8 @@ class Reading:
         self._incoming = channel.makefile("rb")
         self._changes: list[ChangeLines] = []
         self._applied = store.applied
+        self._headers: dict[str, bytes] = {}
+        """Frames of answers' headers at `_applied`, by media type."""
 
     def run(self) -> None:
         """Until the worker is gone."""
@@ -112,7 +129,7 @@ class Reading:
             number, question = question_of(body)
             if self._tickets.take(number):
                 self._follow()
-                with self._giving_way.question():
+                with self._giving_way:
                     self._answer(question)
         if self._changes and not select.select([self._channel], [], [], 0)[0]:
             self._follow()  # nobody asks: done before somebody does
@@ -124,6 +141,7 @@ class Reading:
             assert first == self._applied.index + 1, "a batch is missing"
             self._changes += map(ChangeLines._make, changes)
             self._applied = applied
+            self._headers.clear()
 
     def _follow(self) -> None:
         if self._changes:
@@ -131,10 +149,10 @@ class Reading:
             self._changes = []
 
     def _answer(self, question: Question) -> None:
-        index = {"Quadlog-Index": f"{self._applied.index}:{self._applied.chain.hex()[:16]}"}
         try:
             if question.text is None:
-                output = Output(self._channel, {**index, **_dump_headers(self._applied)}, None)
+                headers = headers_frame({**_index_header(self._applied), **_dump_headers(self._applied)})
+                output = Output(self._channel, headers, N_QUADS, None)
                 for piece in self._store.dump():
                     output.write(piece)
             else:
@@ -144,13 +162,20 @@ class Reading:
                     dataset=Dataset(default=question.default, named=question.named),
                     triples=question.rows,
                 )
-                charset = "; charset=utf-8" * answer.media_type.startswith("text/")
-                headers = {"Content-Type": answer.media_type + charset, **index}
-                output = Output(self._channel, headers, question.rows)
+                media_type = answer.media_type
+                output = Output(self._channel, self._headers_of(media_type), media_type, question.rows)
                 answer.write_to(output)
             output.end()
         except QuadlogError as error:
             _say(self._channel, Kind.ERROR, _error(error))
+
+    def _headers_of(self, media_type: str) -> bytes:
+        """The frame of those of an answer."""
+        if (found := self._headers.get(media_type)) is None:
+            charset = "; charset=utf-8" * media_type.startswith("text/")
+            headers = {"Content-Type": media_type + charset, **_index_header(self._applied)}
+            found = self._headers[media_type] = headers_frame(headers)
+        return found
 
 
 def _say(channel: socket.socket, kind: Kind, value: object) -> None:
@@ -161,10 +186,15 @@ def _error(error: QuadlogError) -> dict[str, object]:
     return {"error": type(error).__name__, "message": str(error), "retry_after": error.retry_after}
 
 
+def _index_header(applied: Applied) -> dict[str, str]:
+    """Which state of the log an answer shows."""
+    return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
+
+
 def _dump_headers(applied: Applied) -> dict[str, str]:
     """Of which state a dump is, so that anybody can recount it."""
     return {
-        "Content-Type": "application/n-quads",
+        "Content-Type": N_QUADS,
         "Quadlog-Signature": render(applied.signature),
         "Quadlog-Quads": str(applied.quads),
     }

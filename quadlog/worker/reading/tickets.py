@@ -69,7 +69,9 @@ class TicketReader:
         [False, True, False]
         >>> tickets.close()
         """
-        with suppress(BlockingIOError):
+        try:
             while self._taken < number:
                 (self._taken,) = _NUMBER.unpack(os.read(self._inlet, _NUMBER.size))
+        except BlockingIOError:  # the worker has it back
+            return False
         return self._taken == number

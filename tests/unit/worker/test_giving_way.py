@@ -51,7 +51,7 @@ def test_who_computes_for_long_gives_way_and_is_replaced(giving_way: GivingWay) 
     lowered = min(usual + NICE, LOWEST)
 
     def work() -> bool:
-        with giving_way.question():
+        with giving_way:
             deadline = time.monotonic() + 30
             while len(seen) == 1 and priority()[1] != lowered and time.monotonic() < deadline:
                 compute(AFTER_S)
@@ -69,7 +69,7 @@ def test_what_is_no_question_does_not_give_way(giving_way: GivingWay) -> None:
     seen: list[tuple[int, int]] = []
 
     def work() -> bool:
-        with giving_way.question():
+        with giving_way:
             pass
         compute(3 * AFTER_S)
         seen.append(priority())
