@@ -38,12 +38,18 @@ class Sent(asyncio.Transport):
         return self._is_closing
 
 
-def asked(app: ASGIApp, request: bytes) -> Sent:
-    """The server's side of a connection on which a request was received."""
+def connected(app: ASGIApp) -> tuple[Http1Protocol, Sent]:
+    """The server's side of a connection."""
     config, sent = config_of(app, shutdown_s=1), Sent()
     config.load()
     protocol = Http1Protocol(config=config, server_state=ServerState(), app_state={})
     protocol.connection_made(sent)
+    return protocol, sent
+
+
+def asked(app: ASGIApp, request: bytes) -> Sent:
+    """What is sent behind this request."""
+    protocol, sent = connected(app)
     protocol.data_received(request)
     return sent
 
@@ -92,15 +98,18 @@ async def test_a_head_does_not_wait_for_its_body() -> None:
 
 
 async def test_the_answer_to_head_is_its_head() -> None:
+    """Nothing follows that it could wait for."""
+    ended: list[bytes] = []
+
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         del scope, receive
         await start(send)
         await end(send)
-        assert sent.pieces == [HEAD], "nothing follows that it could wait for"
+        ended.extend(sent.pieces)
 
     sent = asked(app, GET.replace(b"GET", b"HEAD"))
     await turns()
-    assert sent.pieces == [HEAD]
+    assert ended == sent.pieces == [HEAD]
 
 
 async def test_100_continue_is_sent_before_the_body_is_waited_for() -> None:
@@ -110,10 +119,13 @@ async def test_100_continue_is_sent_before_the_body_is_waited_for() -> None:
         await start(send)
         await end(send)
 
-    request = b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n"
-    sent = asked(app, request)
+    protocol, sent = connected(app)
+    protocol.data_received(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n")
     await turns()
     assert sent.pieces == [b"HTTP/1.1 100 Continue\r\n\r\n"]
+    protocol.data_received(b"x")
+    await turns()
+    assert sent.pieces[1:] == [HEAD + b"body"]
 
 
 async def test_a_head_is_sent_before_its_connection_is_closed() -> None:
