@@ -69,6 +69,14 @@ async def handle_error(request: Request, error: Exception) -> Response:
     return error_response(error)
 
 
+class Whole(Response):
+    """An answer that is there, with all its headers; Starlette's own looks for what they lack."""
+
+    def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
+        """`headers` with names in lower case."""
+        self.body, self.raw_headers, self.status_code, self.background = body, headers, status, None
+
+
 class Pieces(Protocol):
     """The rest of a body: an asynchronous generator, or what can be used like one."""
 

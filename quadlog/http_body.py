@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
-from starlette.requests import ClientDisconnect
-
 from quadlog.errors import TooLarge, UserError
 
 if TYPE_CHECKING:
@@ -72,18 +70,20 @@ async def _read(
     if length.isdigit() and int(length) > limit:
         raise TooLarge(message)
     chunks: list[bytes] = []
-    size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise TooLarge(message)
-            if grow:
-                grow(len(chunk))
-            chunks.append(chunk)
-    except ClientDisconnect as error:  # nobody is there to read it; a traceback in the log would help nobody
-        left = f"the client left after {size} bytes of its request"
-        raise UserError(left) from error
+    size, is_all = 0, False
+    while not is_all:
+        received = await request.receive()
+        if received["type"] == "http.disconnect":  # nobody is there to read it
+            left = f"the client left after {size} bytes of its request"
+            raise UserError(left)
+        chunk: bytes = received.get("body", b"")
+        is_all = not received.get("more_body", False)
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(message)
+        if grow:
+            grow(len(chunk))
+        chunks.append(chunk)
     _check_size(request, size, length)
     return b"".join(chunks)
 

@@ -207,6 +207,9 @@ async def _taken(connection: Connection, piece: bytes, seconds: float | None) ->
 
 
 async def _head_of(response: Response, seconds: float | None) -> None:
+    if seconds is None:
+        await response.head()
+        return
     try:
         async with asyncio.timeout(seconds):
             await response.head()

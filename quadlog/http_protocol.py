@@ -130,23 +130,22 @@ class _HeadWithBody:
     """
 
     def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
-        self._cycle, self._transport, self._loop = cycle, cycle.transport, loop
+        self._transport, self._loop = cycle.transport, loop
+        self._cycle: RequestResponseCycle | None = cycle
+        """Until the head is written: it has this, too, and nothing of a request waits for the garbage collector."""
         self._head = b""
-        self._is_begun = False
 
     def write(self, data: bytes) -> None:
         if self._head:
             data, self._head = self._head + data, b""
-        elif self._is_head():
-            self._is_begun, self._head = True, data
-            self._loop.call_soon(self._flush)
-            return
+        elif self._cycle is not None and self._cycle.response_started:  # 100 Continue comes before that
+            is_alone = self._cycle.scope["method"] == "HEAD"
+            self._cycle = None
+            if not is_alone:
+                self._head = data
+                self._loop.call_soon(self._flush)
+                return
         self._transport.write(data)
-
-    def _is_head(self) -> bool:
-        """Of an answer with a body.  100 Continue comes before it is started."""
-        cycle = self._cycle
-        return cycle.response_started and not self._is_begun and cycle.scope["method"] != "HEAD"
 
     def _flush(self) -> None:
         if self._head and not self._transport.is_closing():

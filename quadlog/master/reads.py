@@ -8,20 +8,20 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
-from starlette.responses import Response
-
-from quadlog.answers import CLIENT, VIA, Streamed, unless_left
+from quadlog.answers import CLIENT, VIA, Streamed, Whole, unless_left
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency, Wanted, wanted
 from quadlog.core.using import GRAPH, NAMED
 from quadlog.errors import OtherHistory, Unavailable, UserError
 from quadlog.http_body import read_query
+from quadlog.http_response import NO_BODY
 from quadlog.master.passage import NoReply, Question
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from quadlog.master.barrier import Barrier
     from quadlog.master.crew import Worker
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     from quadlog.master.updates import Asked
     from quadlog.settings import MasterSettings
 
+LENGTH: Final = b"content-length"
 PASSED_ON: Final = frozenset({b"accept", b"content-type", b"traceparent", b"user-agent"})
 PASSED_BACK: Final = frozenset(
     {
         b"content-type",
-        b"content-length",
+        LENGTH,
         b"quadlog-index",
         b"quadlog-final",
         b"retry-after",
@@ -113,8 +114,9 @@ class Reads:
         ]
         if media_type is not None:
             headers.append((b"content-type", media_type.encode()))
-        client = request.client.host if request.client else "unknown"
-        headers += [(CLIENT_NAME, client.encode()), (VIA_NAME, self._settings.node_id.encode())]
+        client = request.scope.get("client")
+        headers.append((CLIENT_NAME, client[0].encode() if client else b"unknown"))
+        headers.append((VIA_NAME, self._settings.node_id.encode()))
         question = Question(
             method=request.method if media_type is None else "POST",
             path=path,
@@ -126,7 +128,9 @@ class Reads:
         asked = _wanted_by(request, self._settings.read_consistency)
         self._refuse_other_history(asked)
         at_least = await self._needed(asked)
-        elsewhere = self._known.elsewhere if VIA not in request.headers else ()
+        elsewhere = self._known.elsewhere
+        if elsewhere and VIA in request.headers:
+            elsewhere = ()
         worker = self._best(failures, at_least)
         if worker is None and not elsewhere:
             worker = await self._awaited(at_least)
@@ -222,18 +226,23 @@ class Reads:
 
 
 def _passed_back(method: str, reply: Reply) -> Response:
-    headers = {name.decode(): value.decode("latin-1") for name, value in reply.headers if name in PASSED_BACK}
+    passed = [header for header in reply.headers if header[0] in PASSED_BACK]
     if reply.rest is None:
-        response = Response(reply.first, reply.status, headers)
-        if method == "HEAD" and "content-length" not in headers:
-            del response.headers["content-length"]  # GET has a body, and does not say how long it is
-        return response
+        # To HEAD a worker may answer without it: GET has a body, and does not say how long it is.
+        if not (method == "HEAD" or reply.status in NO_BODY or any(name == LENGTH for name, _ in passed)):
+            passed.append((LENGTH, b"%d" % len(reply.first)))
+        return Whole(reply.first, passed, reply.status)
+    headers = {name.decode(): value.decode("latin-1") for name, value in passed}
     return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
 
 
 def _wanted_by(request: Request, default: Consistency) -> Wanted:
-    headers = request.headers
-    return wanted(headers.get("quadlog-consistency"), headers.get("quadlog-min-index"), default)
+    headers = dict(reversed(request.scope["headers"]))  # the first of each
+    consistency, index = (
+        None if value is None else value.decode("latin-1")
+        for value in map(headers.get, (b"quadlog-consistency", b"quadlog-min-index"))
+    )
+    return wanted(consistency, index, default)
 
 
 def refuse_other_repository(request: Request, repository: str) -> None:

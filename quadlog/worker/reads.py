@@ -10,9 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from starlette.responses import Response
 
-from quadlog.answers import ClientLeft, Streamed
+from quadlog.answers import ClientLeft, Streamed, Whole
 from quadlog.clock import now
 from quadlog.errors import NoSuchQuery, QueryStopped
 from quadlog.worker.call import Call
@@ -21,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from quadlog.errors import QuadlogError
-    from quadlog.worker.reading.frames import Headers, Question
+    from quadlog.worker.reading.frames import Question
     from quadlog.worker.scheduler import Scheduler
 
 log = structlog.get_logger()
@@ -85,16 +85,6 @@ class Read:
         return self.turned or self.call.began
 
 
-class Whole(Response):
-    """An answer that is there."""
-
-    def __init__(self, body: bytes, headers: Headers) -> None:
-        """`headers` say what it is."""
-        self.status_code, self.background = 200, None
-        self.body = body
-        self.raw_headers = [*headers, (b"content-length", b"%d" % len(body))]
-
-
 class Reads:
     """Starts, watches, lists and ends."""
 
@@ -132,7 +122,7 @@ class Reads:
                 read.leaving.cancel()
         if whole is not None:
             self._drop(read)
-            return Whole(whole, call.headers)
+            return Whole(whole, [*call.headers, (b"content-length", b"%d" % len(whole))])
         pieces = self._pieces(read)
         first = await anext(pieces)
         headers = {name.decode(): value.decode() for name, value in call.headers}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,3 +139,24 @@ async def test_a_head_is_sent_before_its_connection_is_closed() -> None:
     sent = asked(app, GET)
     await turns()
     assert (sent.pieces, sent.is_closing()) == ([HEAD], True)
+
+
+async def test_nothing_of_a_request_waits_for_the_garbage_collector() -> None:
+    """Its search holds up all requests that are under way."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await start(send)
+        await end(send)
+
+    protocol, _ = connected(app)
+    gc.disable()
+    try:
+        protocol.data_received(GET)
+        first = weakref.ref(protocol.cycle)
+        await turns()
+        protocol.data_received(GET)
+        await turns()
+        assert first() is None
+    finally:
+        gc.enable()
