@@ -137,7 +137,7 @@ class _HeadWithBody:
 
     def write(self, data: bytes) -> None:
         if self._head:
-            data, self._head = self._head + data, b""
+            data, self._head = b"".join((self._head, data)), b""
         elif self._cycle is not None and self._cycle.response_started:  # 100 Continue comes before that
             is_alone = self._cycle.scope["method"] == "HEAD"
             self._cycle = None

@@ -31,7 +31,7 @@ class Sent(asyncio.Transport):
         self._is_closing = False
 
     def write(self, data: Any) -> None:  # noqa: ANN401 - as asyncio has it
-        self.pieces.append(data)
+        self.pieces.append(bytes(data))
 
     def close(self) -> None:
         self._is_closing = True
@@ -67,7 +67,9 @@ async def start(send: Send) -> None:
 
 
 async def end(send: Send) -> None:
-    await send({"type": "http.response.body", "body": b"body"})
+    await send(
+        {"type": "http.response.body", "body": memoryview(b"body")}
+    )  # bytes of any kind, as Starlette sends them
 
 
 async def test_an_answer_is_one_piece() -> None:
