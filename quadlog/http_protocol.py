@@ -8,7 +8,6 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
 
     from uvicorn._types import ASGI3Application
@@ -47,7 +46,6 @@ class Http1Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._served = cycle
-        cycle.transport = cast("asyncio.Transport", _HeadWithBody(cycle, self.loop))
         super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
@@ -120,40 +118,3 @@ class Http1Protocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             super().send_400_response(msg)
-
-
-class _HeadWithBody:
-    """Where a request's answer is written to: its head goes out with what follows in this turn of the loop.
-
-    Each write is a system call at once, and may wake the client up: for the head alone that was an eighth of what a
-    small answer took.
-    """
-
-    def __init__(self, cycle: RequestResponseCycle, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = cycle.transport, loop
-        self._cycle: RequestResponseCycle | None = cycle
-        """Until the head is written: it has this, too, and nothing of a request waits for the garbage collector."""
-        self._head = b""
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = b"".join((self._head, data)), b""
-        elif self._cycle is not None and self._cycle.response_started:  # 100 Continue comes before that
-            is_alone = self._cycle.scope["method"] == "HEAD"
-            self._cycle = None
-            if not is_alone:
-                self._head = data
-                self._loop.call_soon(self._flush)
-                return
-        self._transport.write(data)
-
-    def _flush(self) -> None:
-        if self._head and not self._transport.is_closing():
-            self.write(b"")
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
