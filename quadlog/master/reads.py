@@ -105,23 +105,11 @@ class Reads:
             OtherHistory: it was to show what is not in the log.
 
         """
-        headers = [
-            header
-            for header in request.scope["headers"]
-            if header[0] in PASSED_ON
-            and header[1].isascii()
-            and (media_type is None or header[0] != b"content-type")
-        ]
-        if media_type is not None:
-            headers.append((b"content-type", media_type.encode()))
-        client = request.scope.get("client")
-        headers.append((CLIENT_NAME, client[0].encode() if client else b"unknown"))
-        headers.append((VIA_NAME, self._settings.node_id.encode()))
         question = Question(
             method=request.method if media_type is None else "POST",
             path=path,
             query_string=request.scope["query_string"] if query_string is None else query_string,
-            headers=headers,
+            headers=self._headers(request, media_type),
             body=body,
         )
         failures: dict[str, str] = {}
@@ -151,6 +139,22 @@ class Reads:
             except NoReply as failure:
                 failures[url] = str(failure)
         raise Unavailable(self._why(failures, at_least), retry_after=2)
+
+    def _headers(self, request: Request, media_type: str | None) -> list[tuple[bytes, bytes]]:
+        """What the client says of its read, with another media type where there is one, and who it is."""
+        headers = [
+            header
+            for header in request.scope["headers"]
+            if header[0] in PASSED_ON
+            and header[1].isascii()
+            and (media_type is None or header[0] != b"content-type")
+        ]
+        if media_type is not None:
+            headers.append((b"content-type", media_type.encode()))
+        client = request.scope.get("client")
+        headers.append((CLIENT_NAME, client[0].encode() if client else b"unknown"))
+        headers.append((VIA_NAME, self._settings.node_id.encode()))
+        return headers
 
     async def _ask_elsewhere(self, url: str, question: Question, at_least: int) -> Reply:
         """Another data centre's master, which has workers that show it."""
