@@ -46,10 +46,6 @@ IDLE_MS: Final = 30_000.0
 told of effects any more: where there are writes and no reads it ends too, because to follow takes a twentieth
 of the CPU of all that a cluster does for an update, in each worker."""
 
-FRESH_MS: Final = 10_000.0
-"""A copy that was just made: it shows what was changed behind the store's back before.  Not of this very moment,
-so that two workers can be asked for the same one."""
-
 AGAIN_S: Final = 2.0
 """After a process that could not be started (a full disk, say) the next one is tried."""
 
