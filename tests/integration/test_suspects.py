@@ -67,11 +67,12 @@ def test_suspects_that_do_nothing_wrong_have_their_effects(tmp_path: Path, log: 
 
 
 def test_what_takes_too_long_is_rejected_and_the_others_are_not(tmp_path: Path, log: Log) -> None:
-    limits = Limits(seconds=1.0, memory=2048 * MIB)
+    # On a busy machine a tiny one may wait a second for a core.
+    limits = Limits(seconds=5.0, memory=2048 * MIB)
     worker = successor(tmp_path, log, ONE, ENDLESS, ONE.replace("7", "8"), limits=limits)
     began = time.monotonic()
     assert decided(worker, log, 4) == [FINE, FINE, rejected("evaluator-timeout"), FINE]
-    assert time.monotonic() - began > 1.0
+    assert time.monotonic() - began > 5.0
     assert worker.store.applied.quads == 62
 
 
