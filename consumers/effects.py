@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog import codec
+from quadlog.codec.envelope import EPOCH, EVALUATED_IN, MIRRORED, MIRRORED_FROM, TERM
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
-from quadlog.envelope import EPOCH, EVALUATED_IN, MIRRORED, MIRRORED_FROM, TERM
 from quadlog.errors import ForeignRecord, StateError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from consumers.effects import FIRST_VIEW, epoch_of, term_of
 from quadlog import codec
+from quadlog.codec.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Effect, Handover, Outcome, Rewind, Seed, StateAfter
-from quadlog.envelope import ATTEMPT, CHUNKS, HANDOVER, INDEX, OUTCOME, REWIND, SEED
 from quadlog.errors import ForeignRecord
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
+from quadlog.codec.envelope import ORIGIN_DC, ORIGIN_OFFSET, WRITER
 from quadlog.core.model import Payload
-from quadlog.envelope import ORIGIN_DC, ORIGIN_OFFSET, WRITER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.core.records import Outcome
-from quadlog.envelope import (
+from quadlog.codec.envelope import (
     ATTEMPT,
     CHUNKS,
     EPOCH,
@@ -21,6 +20,7 @@ from quadlog.envelope import (
     TERM,
     headers,
 )
+from quadlog.core.records import Outcome
 
 if TYPE_CHECKING:
     from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed

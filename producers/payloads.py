@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.envelope import ORIGIN_DC, ORIGIN_OFFSET, WRITER, headers, text_id
+from quadlog.codec.envelope import ORIGIN_DC, ORIGIN_OFFSET, WRITER, headers, text_id
 
 if TYPE_CHECKING:
     from quadlog.core.model import Payload

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quadlog import codec
 from quadlog.anchors import Anchor
-from quadlog.envelope import RELAYED, headers
+from quadlog.codec.envelope import RELAYED, headers
 from quadlog.ports import Record
 
 if TYPE_CHECKING:

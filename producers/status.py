@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog import codec
-from quadlog.envelope import headers
+from quadlog.codec.envelope import headers
 
 if TYPE_CHECKING:
     from quadlog.core.records import Heartbeat

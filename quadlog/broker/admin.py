@@ -16,8 +16,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
 
 from quadlog.broker.connection import COMMON
 from quadlog.broker.identity import PATIENCE_S, answer_of, ask_ids, id_in
+from quadlog.broker.topic_settings import MIN_IN_SYNC, NEEDED_MESSAGE_BYTES, SAFE_REPLICATION, TopicState
 from quadlog.errors import SetupError, Unavailable
-from quadlog.topic_settings import MIN_IN_SYNC, NEEDED_MESSAGE_BYTES, SAFE_REPLICATION, TopicState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class Admin:
     def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> dict[str, int]:
         """Create the topics that are missing.  Returns the replication factor of each existing one where it is too low.
 
-        What else may be wrong with existing ones: `describe`, and `quadlog.topic_settings`.
+        What else may be wrong with existing ones: `describe`, and `quadlog.broker.topic_settings`.
 
         Raises:
             Unavailable: no broker answers, or it does not make them.

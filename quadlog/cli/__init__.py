@@ -9,9 +9,9 @@ import typer
 
 from quadlog import __version__
 from quadlog.cli import comparing, peers, ranges, running, wholes
+from quadlog.cli.kafka import app as kafka_app
+from quadlog.cli.lab import app as lab_app
 from quadlog.errors import QuadlogError
-from quadlog.kafka.cli import app as kafka_app
-from quadlog.lab.cli import app as lab_app
 
 app = typer.Typer(
     name="quadlog",

@@ -14,7 +14,7 @@ PeerId = Annotated[str, typer.Argument(metavar="ID", help="Id of a master, such 
 
 def peer_list(at: At) -> None:
     """Name all masters, as this one knows them: peer or outside, decided or not, heard or not."""
-    from quadlog.peers import list_peers  # noqa: PLC0415
+    from quadlog.cli.peer_commands import list_peers  # noqa: PLC0415
 
     list_peers(at, typer.echo)
 
@@ -23,7 +23,7 @@ def peer_add(
     name: PeerId, dc: Annotated[str, typer.Argument(metavar="DC", help="Its data centre.")], at: At
 ) -> None:
     """Make a master a peer.  All settings name it already, and it runs."""
-    from quadlog.peers import add_peer  # noqa: PLC0415
+    from quadlog.cli.peer_commands import add_peer  # noqa: PLC0415
 
     add_peer(at, name, dc, typer.echo)
 
@@ -40,7 +40,7 @@ def peer_remove(
     ] = None,
 ) -> None:
     """Make a master a peer no more: it takes no writes then, and nobody waits for it."""
-    from quadlog.peers import remove_peer  # noqa: PLC0415
+    from quadlog.cli.peer_commands import remove_peer  # noqa: PLC0415
 
     if force is not bool(survivor):
         raise typer.BadParameter(
@@ -59,7 +59,7 @@ def rebuild(
     """Make the topics of this master's data centre anew out of a peer's.  Once, while nothing runs there."""
     from quadlog.logs import start_logging  # noqa: PLC0415
     from quadlog.master.muted.rebuild import MutedRebuild  # noqa: PLC0415
-    from quadlog.master.rebuild import Rebuild  # noqa: PLC0415
+    from quadlog.master.recovery.rebuild import Rebuild  # noqa: PLC0415
     from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
     settings = MasterSettings.load(config)

@@ -31,8 +31,8 @@ def archive(
     py_files: PyFiles = None,
 ) -> None:
     """Write the entries and effects that are not archived yet to Parquet, and prove it.  Needs Kafka, no masters."""
-    from quadlog.archive import Wanted, run_archive  # noqa: PLC0415
-    from quadlog.spark import SparkSettings  # noqa: PLC0415
+    from quadlog.replay.archive import Wanted, run_archive  # noqa: PLC0415
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
     wanted = Wanted(
@@ -70,10 +70,10 @@ def compact(
     ] = None,
 ) -> None:
     """Make a range of effects one change, in files that a worker loads, and prove it.  Needs Kafka, no masters."""
-    from consumers.replay import Range  # noqa: PLC0415
-    from quadlog.applied import Applied  # noqa: PLC0415
-    from quadlog.compact import Wanted, run_compact  # noqa: PLC0415
-    from quadlog.spark import SparkSettings  # noqa: PLC0415
+    from quadlog.quadstore.applied import Applied  # noqa: PLC0415
+    from quadlog.replay.compact import Wanted, run_compact  # noqa: PLC0415
+    from quadlog.replay.replay import Range  # noqa: PLC0415
+    from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
     try:

@@ -52,6 +52,6 @@ def backup_store(
     worker: Annotated[str, typer.Option("--from", help="URL of a worker.")],
 ) -> None:
     """Have a worker's whole store in one more backup, and prove it: workers that no other one can copy take it."""
-    from quadlog.backing_up import run_backup  # noqa: PLC0415
+    from quadlog.cli.backing_up import run_backup  # noqa: PLC0415
 
     run_backup(directory, worker, typer.echo)

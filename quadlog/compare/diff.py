@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quadlog.codec.envelope import text_id
 from quadlog.compare.dumps import dumps_at_one_index, url_of
 from quadlog.compare.history import last_touches
 from quadlog.compare.runs import Runs, differences
-from quadlog.envelope import text_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from consumers.effects_ledger import EffectsLedger
 from quadlog import codec
 from quadlog.broker import last_records
+from quadlog.codec.envelope import INDEX
 from quadlog.core.records import Effect
-from quadlog.envelope import INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

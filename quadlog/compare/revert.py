@@ -11,13 +11,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from quadlog.asking import asked
+from quadlog.codec.envelope import text_id
 from quadlog.compare.dumps import status_of
 from quadlog.compare.history import effects_from
-from quadlog.core.patch import MEDIA_TYPE, exact
-from quadlog.envelope import text_id
+from quadlog.core.effects.patch import MEDIA_TYPE, exact
 from quadlog.errors import StateError, UserError
 from quadlog.topics import Topics
+from quadlog.web.asking import asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import QuadlogError, SetupError
-from quadlog.kafka.leash import leashed
 from quadlog.lab.control import ask
+from quadlog.leash import leashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

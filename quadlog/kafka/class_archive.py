@@ -1,6 +1,6 @@
 """Make a class archive: run a program of Java's once, and have it keep what it loaded.
 
-Kafka's brokers and tools have one, and Spark's driver another (`quadlog/spark_classes.py`).
+Kafka's brokers and tools have one, and Spark's driver another (`quadlog/replay/spark_classes.py`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from quadlog.errors import QuadlogError
 from quadlog.kafka.broker_process import BrokerProcess, is_serving, until
 from quadlog.kafka.jars import locked
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
+from quadlog.leash import leashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quadlog.errors import SetupError
-from quadlog.kafka.leash import leashed
+from quadlog.leash import leashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping

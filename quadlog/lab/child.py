@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quadlog.errors import QuadlogError, SetupError
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import is_free
 from quadlog.lab.processes import is_suspended
+from quadlog.leash import leashed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

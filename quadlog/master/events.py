@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from quadlog.master.copying import Found
-from quadlog.master.joining import Forked
+from quadlog.master.effects.copying import Found
+from quadlog.master.log.joining import Forked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quadlog.anchors import Gap
     from quadlog.core.model import Payload
     from quadlog.core.records import Cut, Handover, LoggedEntry, Place
-    from quadlog.master.desk import Waiter
+    from quadlog.master.clients.desk import Waiter
     from quadlog.ports import Record
 
 

@@ -13,23 +13,23 @@ from consumers import agreed
 from producers.effects import EffectsMirror
 from quadlog import failpoints
 from quadlog.broker import STARTING_S, KafkaOutlet, RenewableOutlet, end_of, records_between
-from quadlog.master.app import make_app
-from quadlog.master.blank import Blank
-from quadlog.master.doors import Doors
+from quadlog.master.effects.sources import Sources
 from quadlog.master.events import Lacking, Recognised
-from quadlog.master.foreign import understood
-from quadlog.master.inbox import Inbox
-from quadlog.master.own import note_damage, open_store, prepare_topics
-from quadlog.master.seeding import Seeding
-from quadlog.master.sites import Sites
-from quadlog.master.sources import Sources
-from quadlog.master.tails import Tails
-from quadlog.master.topic_monitor import TopicMonitor
+from quadlog.master.http.app import make_app
+from quadlog.master.node.inbox import Inbox
+from quadlog.master.recovery.blank import Blank
+from quadlog.master.recovery.own import note_damage, open_store, prepare_topics
+from quadlog.master.retention.topic_monitor import TopicMonitor
+from quadlog.master.seeds.seeding import Seeding
+from quadlog.master.topics.foreign import understood
+from quadlog.master.topics.sites import Sites
+from quadlog.master.topics.tails import Tails
 from quadlog.master.wiring import World, make_node
-from quadlog.server import Server
+from quadlog.master.workers.doors import Doors
+from quadlog.web.server import Server
 
 if TYPE_CHECKING:
-    from quadlog.master.crew import Worker
+    from quadlog.master.workers.crew import Worker
     from quadlog.settings import MasterSettings
 
 log = structlog.get_logger()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Store
 
-from quadlog.core import signature
+from quadlog.core.effects import signature
 from quadlog.errors import SetupError, UserError
-from quadlog.parcel import FILES, Label, Passed, pieces_of
 from quadlog.seed import lines
 from quadlog.seed.counting import Counting
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.recount import recount
+from quadlog.snapshots.parcel import FILES, Label, Passed, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyoxigraph import Quad
 
-    from quadlog.seed.progress import Phases
+    from quadlog.progress import Phases
     from quadlog.seed.sources import Source
 
 _MODULUS: Final = 1 << 256

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from quadlog.errors import UserError
-from quadlog.parcel import Label
+from quadlog.progress import Phases
 from quadlog.seed.build import build, discard
 from quadlog.seed.endpoints import TIMEOUT as PATIENCE
 from quadlog.seed.endpoints import Endpoint, is_endpoint
 from quadlog.seed.export import export
-from quadlog.seed.progress import Phases
 from quadlog.seed.ship import TIMEOUT, Master, refuse_if_begun, ship
 from quadlog.seed.sources import files_of
+from quadlog.snapshots.parcel import Label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
 from quadlog.apart import Apart
-from quadlog.core.sparql.datatypes import ALTERED
 from quadlog.core.sparql.quad_data import refuse_reserved
-from quadlog.core.sparql.syntax import RESERVED_PREFIX
-from quadlog.core.sparql.terms import Literals
+from quadlog.core.sparql.text.datatypes import ALTERED
+from quadlog.core.sparql.text.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.text.terms import Literals
 from quadlog.errors import UserError
 from quadlog.seed.quads import Tally, errors_of
 from quadlog.seed.sources import BUFFER, Source

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from quadlog.seed.progress import Phases
+    from quadlog.progress import Phases
 
 TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
 """Between two pieces."""

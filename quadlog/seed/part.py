@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Quad, QuerySolutions, Store
 
-from quadlog.core import signature
+from quadlog.core.effects import signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Store, parse
 
-from quadlog.core import signature
-from quadlog.core.sparql.datatypes import ALTERED, IllFormedLiteral
+from quadlog.core.effects import signature
 from quadlog.core.sparql.quad_data import refuse_reserved
-from quadlog.core.sparql.syntax import RESERVED_PREFIX
-from quadlog.core.sparql.terms import Literals
+from quadlog.core.sparql.text.datatypes import ALTERED, IllFormedLiteral
+from quadlog.core.sparql.text.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.text.terms import Literals
 from quadlog.errors import UserError
 from quadlog.seed.sources import BUFFER
 

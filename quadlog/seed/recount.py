@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyoxigraph import Literal, QuerySolutions, Store
 
 from quadlog.apart import Apart
-from quadlog.core import signature
+from quadlog.core.effects import signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

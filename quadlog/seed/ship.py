@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from quadlog.errors import NotEmpty, OutcomeUnknown, QuadlogError, Unavailable, UserError
-from quadlog.parcel import FILES, pieces_of
+from quadlog.snapshots.parcel import FILES, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from quadlog.parcel import Label
-    from quadlog.seed.progress import Phases
+    from quadlog.progress import Phases
+    from quadlog.snapshots.parcel import Label
 
 ANSWER_S: Final = 300.0
 CONNECT_S: Final = 5.0

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from quadlog import failpoints
 from quadlog.errors import SetupError
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from quadlog.core.consistency import Consistency
 from quadlog.settings.company import CompanySettings, Role
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 
 
 def _unless_off(value: object) -> object:

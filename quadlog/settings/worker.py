@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from quadlog.core.catchup import FACTOR, MIN_S, SPEED
 from quadlog.settings.common import NodeSettings
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 
 
 def _listed(value: object) -> object:

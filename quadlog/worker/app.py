@@ -14,31 +14,31 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from quadlog.answers import CLIENT, VIA, handle_error, unless_left
+from quadlog.codec.envelope import text_moment
 from quadlog.core.model import HASH_SIZE
-from quadlog.core.using import GRAPH, NAMED, options_of
-from quadlog.envelope import text_moment
+from quadlog.core.sparql.using import GRAPH, NAMED, options_of
 from quadlog.errors import Forbidden, NoSuchControl, QuadlogError, UserError
-from quadlog.http_body import form_of, media_type_of, parameters_of, read_body, read_query, text_of
-from quadlog.http_parameters import merged, only, refuse_others
-from quadlog.worker.reading.frames import Question
-from quadlog.worker.reads import Caller, Limits
-from quadlog.worker.tenure import Asked, Floored
+from quadlog.web.answers import CLIENT, VIA, handle_error, unless_left
+from quadlog.web.http_body import form_of, media_type_of, parameters_of, read_body, read_query, text_of
+from quadlog.web.http_parameters import merged, only, refuse_others
+from quadlog.worker.reads.frames import Question
+from quadlog.worker.reads.reads import Caller, Limits
+from quadlog.worker.replica.tenure import Asked, Floored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
 
-    from quadlog.applied import Applied
     from quadlog.core.records import Scrub
+    from quadlog.quadstore.applied import Applied
     from quadlog.settings import WorkerSettings
-    from quadlog.worker.donor import Donor
-    from quadlog.worker.dryrun import DryRuns
-    from quadlog.worker.mend import Mender
-    from quadlog.worker.reads import Reads
-    from quadlog.worker.replica import Replica
-    from quadlog.worker.seed_door import SeedDoor
+    from quadlog.worker.catchup.donor import Donor
+    from quadlog.worker.evaluate.dryrun import DryRuns
+    from quadlog.worker.reads.reads import Reads
+    from quadlog.worker.repair.mend import Mender
+    from quadlog.worker.replica.replica import Replica
+    from quadlog.worker.seeds.seed_door import SeedDoor
 
 _NO_MATTER = frozenset(("infer",))
 """What RDF4J's clients say of statements: nothing is inferred here."""

@@ -14,31 +14,31 @@ from quadlog import failpoints
 from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, backwards, end_of, why_full
 from quadlog.damage import is_damage
 from quadlog.errors import StoreDamaged
-from quadlog.packing import Compression, speed_of
-from quadlog.quadstore import QuadStore
-from quadlog.server import Server
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.snapshots.packing import Compression, speed_of
 from quadlog.topics import Topics
+from quadlog.web.server import Server
 from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
-from quadlog.worker.catching_up import CatchingUp
-from quadlog.worker.donor import Donor
-from quadlog.worker.dryrun import DryRuns
-from quadlog.worker.early import Early
-from quadlog.worker.fed import Fed
-from quadlog.worker.feed import Feed
-from quadlog.worker.full import Full
-from quadlog.worker.health import Health
-from quadlog.worker.host import Host, Mouths
-from quadlog.worker.mend import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
-from quadlog.worker.rates import RatesFile, Stretch
-from quadlog.worker.readers import Readers
-from quadlog.worker.reads import Reads
-from quadlog.worker.replica import Replica
-from quadlog.worker.scheduler import Scheduler
-from quadlog.worker.scrub import Scrubber
-from quadlog.worker.seed_door import SeedDoor
-from quadlog.worker.seedbed import Seedbed
-from quadlog.worker.voice import Voice
+from quadlog.worker.catchup.catching_up import CatchingUp
+from quadlog.worker.catchup.donor import Donor
+from quadlog.worker.catchup.early import Early
+from quadlog.worker.catchup.full import Full
+from quadlog.worker.evaluate.dryrun import DryRuns
+from quadlog.worker.evaluate.voice import Voice
+from quadlog.worker.reads.feed import Feed
+from quadlog.worker.reads.readers import Readers
+from quadlog.worker.reads.reads import Reads
+from quadlog.worker.reads.scheduler import Scheduler
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.mend import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
+from quadlog.worker.repair.scrub import Scrubber
+from quadlog.worker.replica.fed import Fed
+from quadlog.worker.replica.host import Host, Mouths
+from quadlog.worker.replica.rates import RatesFile, Stretch
+from quadlog.worker.replica.replica import Replica
+from quadlog.worker.seeds.seed_door import SeedDoor
+from quadlog.worker.seeds.seedbed import Seedbed
 
 if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
 from quadlog.clock import now
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Acquired, Heard, Limits, Pace, Submitted, Tick
 from quadlog.core.model import Payload, Post
-from quadlog.master.perform import perform
-from quadlog.master.scribe import logged_entry
-from quadlog.store import MasterStore, Taken
+from quadlog.master.log.scribe import logged_entry
+from quadlog.master.node.perform import perform
+from quadlog.masterstore.store import MasterStore, Taken
 from tests.bench.baselines import Clock, payload_of
 from tests.bench.workload import Workload, texts
 

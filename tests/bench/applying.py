@@ -22,13 +22,13 @@ import typer
 from pyoxigraph import Literal, NamedNode, Quad, Store
 from rich.console import Console
 
-from quadlog.applied import Applied
-from quadlog.commit import UpdateText, net_of
-from quadlog.core import signature
-from quadlog.core.lines import quads_of
-from quadlog.quaddir import FILES
-from quadlog.quadstore import QuadStore
-from quadlog.server import YOUNG
+from quadlog.core.effects import signature
+from quadlog.core.effects.lines import quads_of
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.commit import UpdateText, net_of
+from quadlog.quadstore.quaddir import FILES
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.web.server import YOUNG
 from tests.bench.asked import Scribe, seconds
 from tests.bench.figures import Applying
 from tests.bench.workload import LISTS, Workload, setup, texts

@@ -31,13 +31,13 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from quadlog import codec
 from quadlog.broker import Admin
-from quadlog.core import signature
+from quadlog.core.effects import signature
 from quadlog.core.model import GENESIS, START, Kind, Point, effects_chain, hash_of
 from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
-from quadlog.server import YOUNG
+from quadlog.leash import leashed
 from quadlog.topics import Topics
+from quadlog.web.server import YOUNG
 from tests.bench.applying import followed
 from tests.support.labs import running_broker
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
@@ -45,7 +45,7 @@ from tests.support.workers.rehearsal import TOPICS, Log, Worker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from quadlog.applied import Applied
+    from quadlog.quadstore.applied import Applied
 
 TERM: Final = hash_of(b"term")
 ALONE: Final = 200_000

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quadlog.topics import Topics
-from quadlog.worker.rates import RatesFile
+from quadlog.worker.replica.rates import RatesFile
 from tests.bench.catching_up import catching_up, log_of, make_topics, produce_log
 from tests.support.labs import running_broker
 

@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import RdfFormat
 
-from quadlog.applied import Applied
 from quadlog.kafka.ports import free_ports
-from quadlog.parcel import FILES
-from quadlog.quaddir import FILES as STORE_FILES
-from quadlog.quaddir import bytes_of
-from quadlog.quadstore import QuadStore
+from quadlog.progress import Phases
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quaddir import FILES as STORE_FILES
+from quadlog.quadstore.quaddir import bytes_of
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed.build import build
-from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source
+from quadlog.snapshots.parcel import FILES
 from quadlog.topics import Topics
-from quadlog.worker.coming import COMING, Announced
-from quadlog.worker.mend import QUADS
+from quadlog.worker.catchup.coming import COMING, Announced
+from quadlog.worker.repair.mend import QUADS
 from tests.bench.catching_up import has_applied, log_of, make_topics, produce_log, running, tree
 from tests.support.labs import running_broker
 from tests.support.workers.relay import running_relay

@@ -3,8 +3,8 @@
     python -m tests.bench.flushing [--quads 100000 1000000] [--effects 800000]
 
 A store of so many quads takes effects of two lines, each another value of one of its subjects, in batches of 2,000, as
-a worker applies them: with `quadlog/flushing.py`, and as RocksDB has it by itself.  Each in a process of its own; CPU
-is all of that, but for what makes the effects, with what RocksDB does in the background until the end.
+a worker applies them: with `quadlog/quadstore/flushing.py`, and as RocksDB has it by itself.  Each in a process of its
+own; CPU is all of that, but for what makes the effects, with what RocksDB does in the background until the end.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 
 from pyoxigraph import RdfFormat, Store
 
-from quadlog import flushing
-from quadlog.applied import Applied
-from quadlog.core.lines import ChangeLines
-from quadlog.quaddir import FILES
-from quadlog.quadstore import QuadStore
+from quadlog.core.effects.lines import ChangeLines
+from quadlog.quadstore import flushing
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quaddir import FILES
+from quadlog.quadstore.quadstore import QuadStore
 from tests.bench.catching_up import line_of
 
 BATCH = 2_000

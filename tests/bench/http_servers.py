@@ -24,9 +24,9 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from quadlog.http_body import read_body
 from quadlog.kafka.ports import free_ports
-from quadlog.server import Server
+from quadlog.web.http_body import read_body
+from quadlog.web.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.requests import Request
 
-from quadlog.units import MIB
-from quadlog.worker.readers import Readers
-from quadlog.worker.reading.frames import Question
-from quadlog.worker.reads import Caller, Limits, Reads
-from quadlog.worker.scheduler import Scheduler
+from quadlog.settings.units import MIB
+from quadlog.worker.reads.frames import Question
+from quadlog.worker.reads.readers import Readers
+from quadlog.worker.reads.reads import Caller, Limits, Reads
+from quadlog.worker.reads.scheduler import Scheduler
 from tests.support.workers.rehearsal import Log, Worker
 
 if TYPE_CHECKING:

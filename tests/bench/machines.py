@@ -42,12 +42,12 @@ def kind_of(command: Sequence[str]) -> str:
     ('masters', 'brokers')
     >>> kind_of(["python", "-m", "quadlog", "lab", "up"])
     'lab'
-    >>> kind_of(["python", "-m", "quadlog.worker.reading.process", "/copies/1"])
+    >>> kind_of(["python", "-m", "quadlog.worker.reads.reader_process", "/copies/1"])
     'readers'
     """
     if "java" in Path(command[0]).name:
         return "brokers"
-    if "quadlog.worker.reading.process" in command:
+    if "quadlog.worker.reads.reader_process" in command:
         return "readers"
     word = next((after for at, after in itertools.pairwise(command) if at == "quadlog"), "other")
     return f"{word}s" if word in {"master", "worker", "link"} else word

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 from tests.support.labs import RunningLab, running_lab
 
 LINE = "<http://data.example.org/thing/{0}> <http://data.example.org/property> {1} <http://data.example.org/graph> ."

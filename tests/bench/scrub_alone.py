@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadlog.core.effect import Change
-from quadlog.core.lines import lines_of, signature_after
-from quadlog.quadstore import QuadStore
-from quadlog.worker.health import Health
-from quadlog.worker.scrub import Scrubber
+from quadlog.core.effects.effect import Change
+from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.scrub import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import Consumer, TopicPartition
 
 from quadlog import codec
+from quadlog.codec.envelope import MIRRORED
 from quadlog.core.model import Payload, Post
 from quadlog.core.records import Effect, Heartbeat, LoggedEntry
-from quadlog.envelope import MIRRORED
 from quadlog.topics import Topics
 from tests.bench.generator import NO_CONTENT, Connection
 from tests.bench.workload import Workload, texts

@@ -21,22 +21,22 @@ from typing import TYPE_CHECKING, Final
 
 from consumers import rounds
 from quadlog import codec
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Save, Tick
 from quadlog.core.model import Pair, Payload, Post, Transaction, payload_digest
-from quadlog.master.admission import Admission
-from quadlog.master.bodies import ROOM
-from quadlog.master.desk import Waiter
+from quadlog.master.clients.admission import Admission
+from quadlog.master.clients.desk import Waiter
 from quadlog.master.events import Left, Offered
-from quadlog.master.updates import new_id
+from quadlog.master.http.updates import new_id
+from quadlog.master.payloads.bodies import ROOM
+from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.ports import Record
-from quadlog.store import MasterStore, Taken
 from tests.support.masters.lone_node import lone_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from quadlog.master.node import Node
+    from quadlog.master.node.node import Node
     from quadlog.ports import Acked, Headers
 
 MASTERS: Final = ("m1", "m2", "m3")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.backups import Backup, backups_in
+from quadlog.snapshots.backups import Backup, backups_in
 from tests.support.clusters.away import delete_records, told_of
 from tests.support.clusters.cluster import Cluster, counted, until
 from tests.support.clusters.controls import put

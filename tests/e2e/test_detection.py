@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from quadlog.applied import Applied
+from quadlog.quadstore.applied import Applied
 from tests.support.clusters.cluster import HTTP, Cluster, objects, recount, until
 from tests.support.clusters.trouble import alarms, logged, reads_served, told
 from tests.support.labs import BROKERS, quadlog

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.envelope import EPOCH, INDEX
+from quadlog.codec.envelope import EPOCH, INDEX
 from tests.support.clusters.cluster import HTTP, Cluster, evaluating, index_of, name, objects, records, until
 from tests.support.clusters.duty import (
     DCS,

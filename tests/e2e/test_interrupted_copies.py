@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from quadlog.kafka.leash import leashed
-from quadlog.quaddir import bytes_of
-from quadlog.worker.coming import COMING, Announced
+from quadlog.leash import leashed
+from quadlog.quadstore.quaddir import bytes_of
+from quadlog.worker.catchup.coming import COMING, Announced
 from tests.support.clusters.away import delete_records, one_goes_away
 from tests.support.clusters.cluster import Cluster, counted, evaluating, recount, until
 from tests.support.clusters.trouble import logged

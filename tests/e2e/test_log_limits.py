@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.bundle import Manifest
+from quadlog.replay.bundle import Manifest
 from tests.support.clusters.cluster import Cluster, evaluating, index_of, recount, until
 from tests.support.clusters.log_limits import (
     LOOKS_S,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.broker import KafkaOutlet
-from quadlog.spark import SparkSettings, session
-from quadlog.worker.mend import QUADS
+from quadlog.replay.spark import SparkSettings, session
+from quadlog.worker.repair.mend import QUADS
 from tests.support.brokers import never, new_topic
 from tests.support.masters.centre import Centre
 from tests.support.workers.branches import Logs

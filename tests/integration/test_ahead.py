@@ -14,8 +14,8 @@ import pytest
 from producers.effects import EffectsProducer
 from quadlog.core.records import Fence, Outcome
 from quadlog.errors import Unavailable
-from quadlog.quadstore import QuadStore
-from quadlog.worker.evaluator import QUICK, TOGETHER
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.worker.evaluate.evaluator import QUICK, TOGETHER
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.stores import body
 from tests.support.workers.updates import state_of

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, QueryResultsFormat, QuerySolutions, Triple
 
 from quadlog.errors import NotAcceptable, UserError
-from quadlog.quadquery import GRAPH_FORMATS, SOLUTION_FORMATS
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadquery import GRAPH_FORMATS, SOLUTION_FORMATS
+from quadlog.quadstore.quadstore import QuadStore
 from tests.support.workers.stores import body
 
 if TYPE_CHECKING:

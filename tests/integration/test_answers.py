@@ -13,10 +13,10 @@ from quadlog.clock import now
 from quadlog.core.messages import Submitted
 from quadlog.core.model import Standing, Transaction, View, first_view, id_of_key
 from quadlog.core.records import WorkerState
-from quadlog.master.desk import Answer
-from quadlog.master.passage import Passage
-from quadlog.master.updates import Updates
-from quadlog.store import MasterStore
+from quadlog.master.clients.desk import Answer
+from quadlog.master.http.passage import Passage
+from quadlog.master.http.updates import Updates
+from quadlog.masterstore.store import MasterStore
 from tests.support.masters.beats import beat
 from tests.support.masters.doors import SPARQL, VOTING, Door, door, refusal
 
@@ -124,14 +124,14 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
         return Answer(index=1, chain=b"", by_majority=by_majority)
 
     monkeypatch.setattr(Updates, "_outcome", agreed)
-    monkeypatch.setattr("quadlog.master.reads.WAIT_S", 0)
+    monkeypatch.setattr("quadlog.master.http.reads.WAIT_S", 0)
     said = one.ask("GET", "/sparql", **STRICT).json()
     assert said["error"] == ("Unavailable" if by_majority else "NoMajority"), said
 
 
 def test_a_dismissal_that_is_still_to_come_is_no_refusal(one: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node's thread has not taken it in yet, and will."""
-    monkeypatch.setattr("quadlog.master.dismissal.LOOKS", 3)
+    monkeypatch.setattr("quadlog.master.http.dismissal.LOOKS", 3)
     one.node.crew.hear(beat("w1", state=WorkerState.STARTING), 0)
     answer = one.ask("DELETE", "/cluster/workers/w1")
     assert (answer.status_code, answer.json()["definite"]) == (504, False)

@@ -12,13 +12,13 @@ from quadlog.errors import StateError
 
 
 def test_it_says_what_came_of_it() -> None:
-    with Apart("quadlog.proof", said="[]") as process:
+    with Apart("quadlog.replay.proof", said="[]") as process:
         assert process.result() == []
         assert process.is_done
 
 
 @pytest.mark.parametrize(("module", "said", "why"), [
-    ("quadlog.proof", "no JSON", "ended with 1: json.decoder.JSONDecodeError"),
+    ("quadlog.replay.proof", "no JSON", "ended with 1: json.decoder.JSONDecodeError"),
     ("quadlog.nothing", " " * 1_000_000, "ended with 1: .*No module named quadlog.nothing"),  # it reads nothing
 ])  # fmt: skip
 def test_it_says_why_nothing_did(module: str, said: str, why: str) -> None:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from consumers import archive as archiving
-from consumers import survey
-from consumers.archive import archive
-from consumers.replay import Range
-from consumers.survey import Surveyor
-from quadlog.applied import Applied
 from quadlog.broker import records_between
 from quadlog.codec import transactions
-from quadlog.compact import source, stretches_of
 from quadlog.errors import StateError
+from quadlog.quadstore.applied import Applied
+from quadlog.replay import archiving, survey
+from quadlog.replay.archiving import archive
+from quadlog.replay.compact import source, stretches_of
+from quadlog.replay.replay import Range
+from quadlog.replay.survey import Surveyor
 from tests.support.brokers import delete_before
 from tests.support.masters.random_effects import counting_effects, random_topic, with_small_chunks
 from tests.support.workers.replayed import agreed_for, compaction, produced, said
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from consumers.stretches import Stretch
-    from quadlog.bundle import Manifest
     from quadlog.ports import Record
+    from quadlog.replay.bundle import Manifest
+    from quadlog.replay.stretches import Stretch
 
 # PySpark leaves the sockets to the collector that it talks to Java by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.worker.scrub import Scrubber
+from quadlog.worker.repair.scrub import Scrubber
 from tests.support.workers.pieces import seed
 from tests.support.workers.rehearsal import TOPICS, Worker
 from tests.support.workers.sides import (

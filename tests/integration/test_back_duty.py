@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.envelope import EPOCH
-from quadlog.worker.tenure import Asked
+from quadlog.codec.envelope import EPOCH
+from quadlog.worker.replica.tenure import Asked
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.sides import (
     COMMON,

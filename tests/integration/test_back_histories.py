@@ -9,9 +9,9 @@ import pytest
 
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
+from quadlog.codec.envelope import EPOCH
 from quadlog.core.records import Fence, Handover, Outcome
-from quadlog.envelope import EPOCH
-from quadlog.worker.tenure import Asked
+from quadlog.worker.replica.tenure import Asked
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.sides import (
     COMMON,
@@ -153,7 +153,7 @@ def test_only_entries_of_the_log_that_there_is_now_wait_again(split: Split) -> N
 
 def test_who_waits_for_a_cut_hears_on_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much of the branch waits: there may be no effect that shows it to be of one, and the duty is here."""
-    monkeypatch.setattr("quadlog.worker.backlog.WAITING", 3)
+    monkeypatch.setattr("quadlog.worker.replica.backlog.WAITING", 3)
     split = Split(tmp_path, COMMON, [], [])
     for number in range(5):
         split.ours.agree(f"INSERT DATA {{ <urn:ours> a {number} }}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
 from tests.support.workers.pieces import dying
 from tests.support.workers.rehearsal import TOPICS, Worker
 from tests.support.workers.sides import (
@@ -34,10 +34,10 @@ def test_killed_at_every_commit_on_the_way(
     cut_first: bool,  # noqa: FBT001
 ) -> None:
     """It goes on from the earlier state that it has come to; what is half undone is not read, nor built on."""
-    monkeypatch.setattr("quadlog.worker.back.BATCH", 2)
+    monkeypatch.setattr("quadlog.worker.replica.back.BATCH", 2)
     if small:
-        monkeypatch.setattr("quadlog.commit.WHOLE", 2)
-        monkeypatch.setattr("quadlog.commit.PIECE", 2)
+        monkeypatch.setattr("quadlog.quadstore.commit.WHOLE", 2)
+        monkeypatch.setattr("quadlog.quadstore.commit.PIECE", 2)
     split = Split(tmp_path, COMMON, OURS, THEIRS)
     before, after = copy_of(split.ours), 0
     split.give_way()
@@ -82,8 +82,8 @@ def test_a_batch_that_was_half_made_is_undone_with_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It died while it applied the branch, hears of the rewind before it has made the rest, and dies again."""
-    monkeypatch.setattr("quadlog.commit.WHOLE", 2)
-    monkeypatch.setattr("quadlog.commit.PIECE", 2)
+    monkeypatch.setattr("quadlog.quadstore.commit.WHOLE", 2)
+    monkeypatch.setattr("quadlog.quadstore.commit.PIECE", 2)
     split = Split(tmp_path, COMMON, OURS, THEIRS)
     before, chance = copy_of(split.ours), random.Random(3)
     for index in (1, 2, 1, 2):

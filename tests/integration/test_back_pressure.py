@@ -12,22 +12,22 @@ import pytest
 
 from quadlog import codec
 from quadlog.clock import now
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Limits, Pace, Save
 from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import SetupError, StateError, Unavailable
-from quadlog.master.admission import Admission
-from quadlog.master.app import make_app
-from quadlog.master.bodies import BESIDE, Bodies
-from quadlog.master.desk import Answer, Waiter
+from quadlog.master.clients.admission import Admission
+from quadlog.master.clients.desk import Answer, Waiter
 from quadlog.master.events import Left, Offered, Recognised, Told
-from quadlog.master.inbox import BATCHES
-from quadlog.master.listening import SLICE
+from quadlog.master.http.app import make_app
+from quadlog.master.node.inbox import BATCHES
+from quadlog.master.node.listening import SLICE
+from quadlog.master.payloads.bodies import BESIDE, Bodies
+from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.ports import Record
 from quadlog.settings import MasterSettings
-from quadlog.store import MasterStore, Taken
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 from tests.support.masters.lone_node import lone_node
 from tests.support.masters.master_stores import payload_of
 from tests.support.masters.outlets import Broker
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quadlog.core.model import Payload
-    from quadlog.master.node import Node
+    from quadlog.master.node.node import Node
 
 
 @dataclass
@@ -283,7 +283,7 @@ def test_posts_do_not_wait_for_what_came_before_them(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others wait for this master's posts: a turn ends, however much of effects and payloads there is to hear."""
-    monkeypatch.setattr("quadlog.master.node.LATER_MS", 0.0)
+    monkeypatch.setattr("quadlog.master.node.node.LATER_MS", 0.0)
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
     strange = b"of another program"
     effects = [Record("effects", number, b"k", strange, []) for number in range(2 * SLICE + 1)]
@@ -300,7 +300,7 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its offsets mean nothing in the new one, and would be taken for how far that was heard."""
-    monkeypatch.setattr("quadlog.master.node.LATER_MS", 0.0)
+    monkeypatch.setattr("quadlog.master.node.node.LATER_MS", 0.0)
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
     heard: list[int] = []
     recognise = node._remade.recognise

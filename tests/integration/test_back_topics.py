@@ -14,15 +14,15 @@ import pytest
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog.broker import Admin, KafkaOutlet, KafkaTail, backwards
-from quadlog.envelope import ATTEMPT
+from quadlog.codec.envelope import ATTEMPT
 from quadlog.errors import Unavailable
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.settings.units import MIB
 from quadlog.topics import Topics
-from quadlog.units import MIB
-from quadlog.worker.feed import Feed
-from quadlog.worker.host import Host, Mouths
-from quadlog.worker.replica import Replica
-from quadlog.worker.tenure import Asked
+from quadlog.worker.reads.feed import Feed
+from quadlog.worker.replica.host import Host, Mouths
+from quadlog.worker.replica.replica import Replica
+from quadlog.worker.replica.tenure import Asked
 from tests.support.brokers import until
 from tests.support.workers.pieces import dying
 from tests.support.workers.rehearsal import TERM, TOPICS, Worker
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def test_only_what_leads_to_the_state_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The topic is full of effects that do not count: of other attempts, of other histories, copies."""
-    monkeypatch.setattr("quadlog.worker.back.BATCH", 1)
+    monkeypatch.setattr("quadlog.worker.replica.back.BATCH", 1)
     split = Split(tmp_path, COMMON, OURS, THEIRS)
     log = split.ours
     clean = log.records[TOPICS.effects]

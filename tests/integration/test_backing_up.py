@@ -15,17 +15,17 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 from typer.testing import CliRunner
 
-from quadlog import backing_up, parcel
-from quadlog.backing_up import COMING, run_backup
-from quadlog.backups import Backup, FedFrom, backups_in
-from quadlog.cli import app
+from quadlog.cli import app, backing_up
+from quadlog.cli.backing_up import COMING, run_backup
 from quadlog.errors import QuadlogError, SetupError, StateError, Unavailable
-from quadlog.kafka.leash import leashed
-from quadlog.parcel import label_of
-from quadlog.quaddir import STORE_HERE
-from quadlog.quadstore import QuadStore
-from quadlog.worker import stream
-from quadlog.worker.coming import Coming
+from quadlog.leash import leashed
+from quadlog.quadstore.quaddir import STORE_HERE
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.snapshots import parcel
+from quadlog.snapshots.backups import Backup, FedFrom, backups_in
+from quadlog.snapshots.parcel import label_of
+from quadlog.worker.catchup import stream
+from quadlog.worker.catchup.coming import Coming
 from tests.support.clusters.cluster import until
 from tests.support.workers.copies import FED, SMALL, Giver, dying, filled, giving
 

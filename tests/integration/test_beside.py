@@ -10,7 +10,7 @@ from rocksdict import AccessType, Options, Rdict
 
 from quadlog.core.model import GENESIS, START, Kind
 from quadlog.errors import StateError
-from quadlog.master.scribe import logged_entry
+from quadlog.master.log.scribe import logged_entry
 from tests.support.masters.master_stores import entries_of, opened, payload_of
 from tests.support.workers.branches import JOINED, Logs
 

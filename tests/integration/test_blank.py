@@ -17,21 +17,22 @@ from starlette.routing import Route
 
 from producers.agreed import AgreedProducer
 from producers.checkpoint import CheckpointProducer
-from quadlog.answers import handle_error
-from quadlog.beside import payload_of
 from quadlog.broker import Admin, KafkaOutlet
 from quadlog.core.model import GENESIS, Pair, Point, body_hash
 from quadlog.core.records import Checkpoint, Cut, EffectsPlace, Handover, LoggedEntry, Reached, Seed
 from quadlog.errors import QuadlogError, SetupError
 from quadlog.kafka.ports import free_ports
-from quadlog.master import blank, log_door
-from quadlog.master.blank import Blank, newest_checkpoint
-from quadlog.master.log_door import LogDoor
-from quadlog.master.own import prepare_topics
-from quadlog.rows import Row, pack_row
-from quadlog.server import Server
+from quadlog.master.http import log_door
+from quadlog.master.http.log_door import LogDoor
+from quadlog.master.recovery import blank
+from quadlog.master.recovery.blank import Blank, newest_checkpoint
+from quadlog.master.recovery.own import prepare_topics
+from quadlog.masterstore.beside import payload_of
+from quadlog.masterstore.rows import Row, pack_row
 from quadlog.settings import MasterSettings, Peer
 from quadlog.topics import Topics
+from quadlog.web.answers import handle_error
+from quadlog.web.server import Server
 from tests.support.agreement.topics import cut_behind, entries
 from tests.support.clusters.cluster import until
 from tests.support.masters.master_stores import opened
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from quadlog.store import MasterStore
+    from quadlog.masterstore.store import MasterStore
 
 COUNT, LAST = 30, 20
 """Entries, and of the last one that the checkpoint stands behind."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.errors import QuadlogError, UserError
-from quadlog.parcel import Unpacker, label_of, pieces_of
-from quadlog.worker import coming as arriving
-from quadlog.worker.coming import Announced, Coming
+from quadlog.snapshots.parcel import Unpacker, label_of, pieces_of
+from quadlog.worker.catchup import coming as arriving
+from quadlog.worker.catchup.coming import Announced, Coming
 
 if TYPE_CHECKING:
     from pathlib import Path

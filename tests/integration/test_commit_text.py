@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Quad, Store, Triple
 
-from quadlog.commit import Net, UpdateText
-from quadlog.core.signature import quad_line
+from quadlog.core.effects.signature import quad_line
+from quadlog.quadstore.commit import Net, UpdateText
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
+from quadlog.codec.envelope import EPOCH
 from quadlog.core.records import Fence
-from quadlog.envelope import EPOCH
-from quadlog.worker import backlog
+from quadlog.worker.replica import backlog
 from tests.support.clusters.cluster import until
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.sides import COMMON, OURS, THEIRS, Split, whole_of, write_handover
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from quadlog.quadstore import QuadStore
+    from quadlog.quadstore.quadstore import QuadStore
 
 ENTRIES = 40
 

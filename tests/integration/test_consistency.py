@@ -12,22 +12,22 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency
 from quadlog.core.model import Point
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds
-from quadlog.http_response import Response
-from quadlog.master import reads as reads_module
-from quadlog.master.barrier import Barrier
-from quadlog.master.crew import Crew
-from quadlog.master.known import OfNode
-from quadlog.master.passage import Passage
-from quadlog.master.reads import Reads
-from quadlog.master.room import Room
-from quadlog.units import MIB
+from quadlog.master.clients.room import Room
+from quadlog.master.http import reads as reads_module
+from quadlog.master.http.barrier import Barrier
+from quadlog.master.http.known import OfNode
+from quadlog.master.http.passage import Passage
+from quadlog.master.http.reads import Reads
+from quadlog.master.workers.crew import Crew
+from quadlog.settings.units import MIB
+from quadlog.web.answers import handle_error
+from quadlog.web.http_pool import ConnectionPool, Message, Origin, Seconds
+from quadlog.web.http_response import Response
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,13 +8,13 @@ from threading import Event
 
 import pytest
 
-from quadlog.core.control import ControlKind
+from quadlog.core.effects.control import ControlKind
 from quadlog.core.model import Kind
 from quadlog.core.records import Outcome
 from quadlog.errors import Forbidden, Unsupported
-from quadlog.quadview import Visible
-from quadlog.worker.controls import LONG_REPORT
-from quadlog.worker.dryrun import DryRuns
+from quadlog.quadstore.quadview import Visible
+from quadlog.worker.evaluate.controls import LONG_REPORT
+from quadlog.worker.evaluate.dryrun import DryRuns
 from tests.support.workers.controlled import (
     BOTH,
     EVE,

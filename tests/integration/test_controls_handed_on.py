@@ -14,9 +14,9 @@ import pytest
 
 from producers.effects import EffectsProducer
 from quadlog.core.records import Fence, Outcome
-from quadlog.quadstore import QuadStore
-from quadlog.units import MIB
-from quadlog.worker.limits import Limits
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.settings.units import MIB
+from quadlog.worker.evaluate.limits import Limits
 from tests.support.workers.controlled import (
     BOTH,
     EVE,

@@ -12,11 +12,11 @@ from quadlog import aside
 from quadlog.aside import set_aside, stores_set_aside, told_set_aside
 from quadlog.damage import Damage, is_damage
 from quadlog.errors import SetupError, StoreDamaged
-from quadlog.quaddir import open_locked
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quaddir import open_locked
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.worker import process
-from quadlog.worker.health import Health
-from quadlog.worker.mend import QUADS
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.mend import QUADS
 from tests.support.workers.copies import filled
 from tests.support.workers.damaged import (
     harm_all,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import aside
-from quadlog.backing_up import run_backup
+from quadlog.cli.backing_up import run_backup
 from quadlog.errors import StoreDamaged, Unavailable
-from quadlog.quadstore import QuadStore
-from quadlog.units import MIB
-from quadlog.worker import scrub
-from quadlog.worker.dryrun import DryRuns
-from quadlog.worker.health import Health
-from quadlog.worker.limits import Limits
-from quadlog.worker.mend import QUADS
-from quadlog.worker.scrub import Scrubber
-from quadlog.worker.tenure import Asked
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.settings.units import MIB
+from quadlog.worker.evaluate.dryrun import DryRuns
+from quadlog.worker.evaluate.limits import Limits
+from quadlog.worker.repair import scrub
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.repair.scrub import Scrubber
+from quadlog.worker.replica.tenure import Asked
 from tests.support.clusters.cluster import until
 from tests.support.workers.copies import given_by, giving, new_taker
 from tests.support.workers.damaged import (

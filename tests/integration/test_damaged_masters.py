@@ -9,9 +9,9 @@ import pytest
 from quadlog import aside
 from quadlog.aside import stores_set_aside
 from quadlog.errors import StoreDamaged
-from quadlog.master import own
+from quadlog.master.recovery import own
+from quadlog.masterstore.store import MasterStore
 from quadlog.settings import MasterSettings
-from quadlog.store import MasterStore
 from tests.support.workers.damaged import (
     harm_all,
     remove_all,

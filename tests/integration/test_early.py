@@ -12,10 +12,10 @@ from starlette.routing import Route
 
 from quadlog.core.records import CatchingUp, Heartbeat, WorkerState
 from quadlog.kafka.ports import free_ports
-from quadlog.quadstore import QuadStore
-from quadlog.server import Server
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
-from quadlog.worker.early import Early
+from quadlog.web.server import Server
+from quadlog.worker.catchup.early import Early
 from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from pyoxigraph import QueryResultsFormat, QuerySolutions, QueryTriples, RdfFormat, Store
 
 from quadlog.errors import QuadlogError, Unavailable, UserError
+from quadlog.progress import Phases
 from quadlog.seed.build import build
 from quadlog.seed.endpoints import Endpoint
-from quadlog.seed.progress import Phases
 from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core import signature
+from quadlog.core.effects import signature
 from quadlog.errors import QuadlogError, StateError, Unavailable
+from quadlog.progress import Phases
 from quadlog.seed.export import Exported, export
-from quadlog.seed.progress import Phases
 from tests.support.web import Web, running_web
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import flushing
-from quadlog.applied import Applied
-from quadlog.core.lines import ChangeLines
-from quadlog.flushing import Flushing
-from quadlog.quaddir import FILES
-from quadlog.quadstore import QuadStore
+from quadlog.core.effects.lines import ChangeLines
+from quadlog.quadstore import flushing
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.flushing import Flushing
+from quadlog.quadstore.quaddir import FILES
+from quadlog.quadstore.quadstore import QuadStore
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Durable, ForgottenPayloadError, Heard, Limits, Now, Pace, Submitted, Tick
 from quadlog.core.model import Post, Transaction
-from quadlog.master.admission import Admission
-from quadlog.master.superseded import marked
-from quadlog.store import MasterStore
+from quadlog.master.clients.admission import Admission
+from quadlog.master.recovery.superseded import marked
+from quadlog.masterstore.store import MasterStore
 from tests.support.masters.lone_node import lone_node
 from tests.support.masters.outlets import Broker
 

@@ -13,8 +13,8 @@ from pyoxigraph import Store
 
 from quadlog import codec
 from quadlog.core.records import Effect, Fence, Outcome
-from quadlog.worker.evaluator import Evaluator
-from quadlog.worker.loader import Loader, LoadLimits
+from quadlog.worker.evaluate.evaluator import Evaluator
+from quadlog.worker.evaluate.loader import Loader, LoadLimits
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.support.workers.updates import NO_BLANKS, Generator, Update, blank_nodes, exact, same, state_of
 

@@ -10,14 +10,14 @@ import pytest
 from quadlog.core.messages import Adopted
 from quadlog.core.model import GENESIS, Pair, Standing
 from quadlog.core.records import Cut
-from quadlog.store import MasterStore, Taken
+from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.masters.master_stores import entries_of, opened, pair_of
 from tests.support.workers.branches import JOINED, Logs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.branch import StoredBranch
+    from quadlog.masterstore.branch import StoredBranch
 
 
 def adopt(logs: Logs, store: MasterStore, last: int = 6, held: int = 0) -> Adopted:
@@ -158,7 +158,7 @@ def test_who_dies_while_it_gives_way_has_done_so_or_not(
     tmp_path: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     """What was adopted is moved in pieces behind the batch that counts: a restart ends that."""
-    monkeypatch.setattr("quadlog.beside.PIECE", 1)
+    monkeypatch.setattr("quadlog.masterstore.beside.PIECE", 1)
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
@@ -207,7 +207,7 @@ def test_what_is_on_its_way_to_its_place_is_found(
     tmp_path: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A piece a round; what nobody needs any more meanwhile does not come back with a later piece."""
-    monkeypatch.setattr("quadlog.beside.PIECE_ENTRIES", 1)
+    monkeypatch.setattr("quadlog.masterstore.beside.PIECE_ENTRIES", 1)
     known = [(entry.index, entry.chain) for entry in logs.others]
     with opened(tmp_path) as store:
         adopted = adopt(logs, store)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from quadlog.http_client import new_client
+from quadlog.web.http_client import new_client
 from tests.support.asking import OK
 from tests.support.raw_servers import serving
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import uvloop
 
-from quadlog.http_client import new_client, trust
+from quadlog.web.http_client import new_client, trust
 from tests.support.workers.relay import server
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from quadlog import http_response
-from quadlog.http_client import new_client
-from quadlog.http_connection import Connection
-from quadlog.http_pool import Origin, origin_of
+from quadlog.web import http_response
+from quadlog.web.http_client import new_client
+from quadlog.web.http_connection import Connection
+from quadlog.web.http_pool import Origin, origin_of
 from tests.support.asking import CHUNKED, OK, Asking, asking, message
 from tests.support.raw_servers import serving
 

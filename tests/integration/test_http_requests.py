@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from quadlog.answers import Streamed, handle_error, unless_left
 from quadlog.errors import QuadlogError, QueryStopped
-from quadlog.http10 import Gathering
-from quadlog.http_body import read_body
-from quadlog.http_protocol import HEAD_LIMIT
-from quadlog.http_rules import HttpRules
 from quadlog.kafka.ports import free_ports
-from quadlog.server import Server
+from quadlog.web.answers import Streamed, handle_error, unless_left
+from quadlog.web.http10 import Gathering
+from quadlog.web.http_body import read_body
+from quadlog.web.http_protocol import HEAD_LIMIT
+from quadlog.web.http_rules import HttpRules
+from quadlog.web.server import Server
 from tests.support.clusters.cluster import until
 from tests.support.raw_http import H2C, connected, exchange, parts_of, request, status_of, until_closed
 

@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from quadlog import http_pool
-from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds
+from quadlog.web import http_pool
+from quadlog.web.http_pool import ConnectionPool, Message, Origin, Seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

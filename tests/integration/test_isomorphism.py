@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store
 
-from quadlog.core import signature
+from quadlog.core.effects import signature
 from quadlog.demo.ontology import find_brick
 from quadlog.demo.proof import Recount, canonical_dump, canonical_file, difference, recount
 from quadlog.demo.questions import QUESTIONS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +21,10 @@ VICTIM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from quadlog.core.lines import lines_of, signature_after
-from quadlog.core.effect import effect_of
-from quadlog.core.update import parse_update
-from quadlog.quadstore import QuadStore
+from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.core.effects.effect import effect_of
+from quadlog.core.sparql.update import parse_update
+from quadlog.quadstore.quadstore import QuadStore
 
 class Told:
     # pyoxigraph's store, telling when it begins and ends a commit

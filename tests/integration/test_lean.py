@@ -22,7 +22,7 @@ sys.exit("rich" in sys.modules or "rdflib" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("module", ["quadlog.worker.reading.process", "quadlog.worker.recount"])
+@pytest.mark.parametrize("module", ["quadlog.worker.reads.reader_process", "quadlog.worker.repair.recount"])
 def test_what_says_and_asks_nothing_has_nothing_for_it(module: str) -> None:
     """There is one for each copy of a store, and clients wait for it."""
     done = subprocess.run(

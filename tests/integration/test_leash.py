@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quadlog.kafka import leash
+from quadlog import leash
 
 PARENT = """
 import os, subprocess, sys, time

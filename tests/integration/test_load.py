@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import Store
 
 from quadlog.core.records import Outcome
-from quadlog.worker.replica import Fetched
+from quadlog.worker.replica.replica import Fetched
 from tests.support.web import Web, running_web
 from tests.support.workers.loads import Pair, wait_for_effects
 from tests.support.workers.updates import same, state_of

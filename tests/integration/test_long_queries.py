@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.worker import readers as readers_module
-from quadlog.worker import scheduler as scheduler_module
-from quadlog.worker.lanes import LONG_MS
-from quadlog.worker.reading.giving_way import NICE
+from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads import scheduler as scheduler_module
+from quadlog.worker.reads.giving_way import NICE
+from quadlog.worker.reads.lanes import LONG_MS
 from tests.support.workers.served import (
     ENDLESS,
     Answering,

@@ -17,11 +17,11 @@ from quadlog.broker import Hole
 from quadlog.core.model import START
 from quadlog.core.records import Reached
 from quadlog.errors import TopicLost
-from quadlog.master import rebuild
-from quadlog.master.own import STORE, open_store, prepare_topics
+from quadlog.master.recovery import rebuild
+from quadlog.master.recovery.own import STORE, open_store, prepare_topics
+from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.settings import WorkerSettings
-from quadlog.store import MasterStore, Taken
-from quadlog.worker.fed import Fed
+from quadlog.worker.replica.fed import Fed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

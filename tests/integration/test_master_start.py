@@ -16,16 +16,16 @@ from consumers import rounds
 from producers.agreed import AgreedProducer
 from producers.rounds import RoundsProducer
 from quadlog.broker import Admin, KafkaOutlet, backwards, end_of
+from quadlog.codec.envelope import ATTEMPT, EPOCH, HANDOVER
 from quadlog.core.messages import Save
 from quadlog.core.model import Point
 from quadlog.core.records import Reached
-from quadlog.envelope import ATTEMPT, EPOCH, HANDOVER
 from quadlog.errors import SetupError, TopicLost
 from quadlog.kafka.ports import free_ports
-from quadlog.master.own import open_store
 from quadlog.master.process import MasterProcess
+from quadlog.master.recovery.own import open_store
+from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.settings import MasterSettings
-from quadlog.store import MasterStore, Taken
 from quadlog.topics import Topics
 from tests.support.agreement.topics import entries
 

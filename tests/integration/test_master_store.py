@@ -24,7 +24,7 @@ from quadlog.core.model import (
 )
 from quadlog.core.records import Handover, Reached
 from quadlog.errors import SetupError
-from quadlog.store import MasterStore, Taken
+from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.masters.master_stores import entries_of, opened, pair_of, payload_of
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ def test_the_tail_reaches_back_as_far_as_a_post(tmp_path: Path) -> None:
 def test_a_directory_is_one_masters(tmp_path: Path) -> None:
     with opened(tmp_path / "rocksdb") as store:
         save(store, 1)
-        program = "import sys, pathlib, quadlog.store as s; s.MasterStore(pathlib.Path(sys.argv[1]))"
+        program = (
+            "import sys, pathlib, quadlog.masterstore.store as s; s.MasterStore(pathlib.Path(sys.argv[1]))"
+        )
         command = [sys.executable, "-c", program, str(tmp_path / "rocksdb")]
         other = subprocess.run(command, capture_output=True, text=True, check=False)
         assert other.returncode == 1
@@ -219,7 +221,7 @@ WRITER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from quadlog.store import MasterStore
+from quadlog.masterstore.store import MasterStore
 from quadlog.core.model import Point
 from tests.support.masters.master_stores import entries_of, pair_of, payload_of
 from tests.integration.test_master_store import save

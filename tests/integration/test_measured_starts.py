@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.topics import Topics
-from quadlog.worker.rates import RatesFile
+from quadlog.worker.replica.rates import RatesFile
 from tests.bench.catching_up import has_applied, log_of, make_topics, produce_log, running
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadlog import packing
 from quadlog.errors import StateError
-from quadlog.packing import (
+from quadlog.snapshots import packing
+from quadlog.snapshots.packing import (
     CHUNK,
     COMPRESSED,
     LEAST_WINDOW,

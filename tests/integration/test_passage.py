@@ -14,18 +14,18 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency
 from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.master.crew import Crew
-from quadlog.master.known import OfNode
-from quadlog.master.passage import Passage, Question, Reply
-from quadlog.master.reads import Reads, _passed_back
-from quadlog.master.room import Room
-from quadlog.units import MIB
+from quadlog.master.clients.room import Room
+from quadlog.master.http.known import OfNode
+from quadlog.master.http.passage import Passage, Question, Reply
+from quadlog.master.http.reads import Reads, _passed_back
+from quadlog.master.workers.crew import Crew
+from quadlog.settings.units import MIB
+from quadlog.web.answers import handle_error
 from tests.support.raw_servers import serving
 
 if TYPE_CHECKING:

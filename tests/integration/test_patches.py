@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog import codec
-from quadlog.core.patch import MEDIA_TYPE, exact
+from quadlog.core.effects.patch import MEDIA_TYPE, exact
 from quadlog.core.records import Effect, Outcome
-from quadlog.core.sparql.terms import BlankNodes
-from quadlog.journal import JOURNAL
+from quadlog.core.sparql.text.terms import BlankNodes
+from quadlog.quadstore.journal import JOURNAL
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.support.workers.updates import NO_BLANKS, Generator, blank_nodes, state_of
 from tests.support.workers.updates import exact as is_difference
@@ -118,8 +118,8 @@ def parts_of(line: str) -> tuple[str, ...]:
 def test_random_patches(tmp_path: Path, most: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """State as sets have it, effect the difference, signature as recounted; between updates with a WHERE, too."""
     print("QUADLOG_SEED =", SEED)
-    monkeypatch.setattr("quadlog.commit.WHOLE", most)
-    monkeypatch.setattr("quadlog.commit.PIECE", 2)
+    monkeypatch.setattr("quadlog.quadstore.commit.WHOLE", most)
+    monkeypatch.setattr("quadlog.quadstore.commit.PIECE", 2)
     updates, log = Generator(SEED), Log()
     patches = Patches(updates.chance)
     evaluating, step_by_step = Worker(tmp_path, log, "w1"), Worker(tmp_path, log, "w2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.core.electorate import options_of
+from quadlog.core.membership.electorate import options_of
 from quadlog.core.model import Kind
 from quadlog.core.records import Outcome
 from tests.support.workers.controlled import BOTH, NAMED, after_control, after_update, breaks, outcome

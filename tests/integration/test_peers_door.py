@@ -10,10 +10,10 @@ import pytest
 
 from producers.effects import EffectsMirror
 from quadlog.core.model import Peer, Returned, Standing, View, first_view
-from quadlog.master.app import make_app
-from quadlog.master.seeding import Seeding
-from quadlog.parcel import Label
-from quadlog.store import MasterStore
+from quadlog.master.http.app import make_app
+from quadlog.master.seeds.seeding import Seeding
+from quadlog.masterstore.store import MasterStore
+from quadlog.snapshots.parcel import Label
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal, saying
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_one_of_several_of_a_data_centre_is_stopped_first(
 ) -> None:
     view = View(epoch=2, members=("m1", "m2"), peers=(Peer("m1", "dc1"), Peer("m2", "dc1")))
     of = door(store, monkeypatch, tmp_path, Standing(view=view))
-    monkeypatch.setattr("quadlog.master.peers.is_silent", lambda *_: False)
+    monkeypatch.setattr("quadlog.master.http.peers.is_silent", lambda *_: False)
     assert re.match(
         refusal(409, "PeersStay", "stop it first"), of.told(of.ask("DELETE", "/cluster/peers/m2"))
     )
@@ -243,7 +243,7 @@ def test_who_is_heard_is_not_gone(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     of = door(store, monkeypatch, tmp_path, Standing(view=HALF))
-    monkeypatch.setattr("quadlog.master.peers.is_silent", lambda *_: False)
+    monkeypatch.setattr("quadlog.master.http.peers.is_silent", lambda *_: False)
     assert re.match(
         refusal(409, "PeersStay", "m2 is heard, so it is not gone"), of.told(of.ask("DELETE", LEFT))
     )

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.commit import PIECE, WHOLE
-from quadlog.core.lines import change_of, lines_of
-from quadlog.core.patch import MEDIA_TYPE
+from quadlog.core.effects.lines import change_of, lines_of
+from quadlog.core.effects.patch import MEDIA_TYPE
 from quadlog.errors import Unavailable
-from quadlog.quadstore import Applied, QuadStore
-from quadlog.worker.ahead import LARGE
+from quadlog.quadstore.commit import PIECE, WHOLE
+from quadlog.quadstore.quadstore import Applied, QuadStore
+from quadlog.worker.evaluate.ahead import LARGE
 from tests.support.workers.pieces import Dies, Dying, dying, seed
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.support.workers.updates import state_of
@@ -35,8 +35,8 @@ AND_DROPS = "DROP GRAPH <urn:gone> ; DROP GRAPH <urn:empty> ; INSERT DATA { GRAP
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quadlog.commit.WHOLE", 2)
-    monkeypatch.setattr("quadlog.commit.PIECE", 2)
+    monkeypatch.setattr("quadlog.quadstore.commit.WHOLE", 2)
+    monkeypatch.setattr("quadlog.quadstore.commit.PIECE", 2)
 
 
 def begun(path: Path, *updates: tuple[str, str]) -> tuple[Log, Worker]:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core.planning import NoPlan, plan_of
-from quadlog.core.sparql.skeleton import taken_apart
-from quadlog.core.update import PLANS, _known, parse_update, read_update
+from quadlog.core.sparql.planning import NoPlan, plan_of
+from quadlog.core.sparql.text.skeleton import taken_apart
+from quadlog.core.sparql.update import PLANS, _known, parse_update, read_update
 from quadlog.errors import UserError
 from tests.support.update_texts import BODIES, PROLOGUE
 from tests.support.w3c import Suite
 from tests.support.workers.updates import Generator
 
 if TYPE_CHECKING:
-    from quadlog.core.plan import Plan
-    from quadlog.core.sparql.skeleton import Skeleton
+    from quadlog.core.sparql.plan import Plan
+    from quadlog.core.sparql.text.skeleton import Skeleton
 
 TEXTS = int(os.environ.get("QUADLOG_UPDATES", "3000"))
 SEED = int(os.environ.get("QUADLOG_SEED", "0")) or random.randrange(1, 1 << 32)

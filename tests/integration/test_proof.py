@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import proof
-from quadlog.bundle import Word, counted
 from quadlog.errors import StateError
+from quadlog.replay import proof
+from quadlog.replay.bundle import Word, counted
 
 if TYPE_CHECKING:
     from pathlib import Path

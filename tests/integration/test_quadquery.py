@@ -10,12 +10,12 @@ import pyoxigraph as ox
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from quadlog.core.effect import Change
-from quadlog.core.lines import lines_of
+from quadlog.core.effects.effect import Change
+from quadlog.core.effects.lines import lines_of
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported
-from quadlog.hiding import Dataset as Named
-from quadlog.hiding import hide
-from quadlog.quadstore import Applied, QuadStore
+from quadlog.quadstore.hiding import Dataset as Named
+from quadlog.quadstore.hiding import hide
+from quadlog.quadstore.quadstore import Applied, QuadStore
 from tests.support.workers.stores import DATA, G, P, S, body, rows, run
 
 if TYPE_CHECKING:

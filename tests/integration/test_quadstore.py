@@ -22,12 +22,12 @@ from pyoxigraph import (
     Triple,
 )
 
-from quadlog.core import signature
-from quadlog.core.effect import Change, effect_of
-from quadlog.core.lines import ChangeLines, lines_of
-from quadlog.core.overlay import Overlay
+from quadlog.core.effects import signature
+from quadlog.core.effects.effect import Change, effect_of
+from quadlog.core.effects.lines import ChangeLines, lines_of
+from quadlog.core.effects.overlay import Overlay
 from quadlog.errors import SetupError, StateError
-from quadlog.quadstore import Applied, QuadStore
+from quadlog.quadstore.quadstore import Applied, QuadStore
 from tests.support.workers.stores import DATA, G, P, S, after, data_of, run
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def test_a_store_without_its_small_file_is_not_guessed_at(tmp_path: Path) -> Non
 
 
 def test_a_second_opener_is_told_who_holds_the_store(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from quadlog.quadstore import QuadStore\nQuadStore.open(Path(sys.argv[1]))"
+    code = "import sys; from pathlib import Path; from quadlog.quadstore.quadstore import QuadStore\nQuadStore.open(Path(sys.argv[1]))"
     store = QuadStore.open(tmp_path)
     other = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],

@@ -9,10 +9,10 @@ import pytest
 
 from producers.effects import EffectsMirror
 from quadlog.core.model import Standing, first_view
-from quadlog.master.app import make_app
-from quadlog.master.seeding import Seeding
-from quadlog.parcel import Label
-from quadlog.store import MasterStore
+from quadlog.master.http.app import make_app
+from quadlog.master.seeds.seeding import Seeding
+from quadlog.masterstore.store import MasterStore
+from quadlog.snapshots.parcel import Label
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.worker.feed import Feed
+from quadlog.worker.reads.feed import Feed
 from tests.support.workers.served import gone, served
 
 if TYPE_CHECKING:

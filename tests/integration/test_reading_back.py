@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.worker import readers as readers_module
-from quadlog.worker.feed import Feed
-from quadlog.worker.tenure import Asked
+from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads.feed import Feed
+from quadlog.worker.replica.tenure import Asked
 from tests.support.workers.rehearsal import TERM, Log, Worker
 from tests.support.workers.served import OF_X, gone, served
 from tests.support.workers.sides import copy_of, say, write_cut, write_rewind

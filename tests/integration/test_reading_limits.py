@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 from tests.support.workers.served import ENDLESS, gone, lives, served
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.answers import FINAL
-from quadlog.units import MIB
-from quadlog.worker import reader as reader_module
-from quadlog.worker import readers as readers_module
-from quadlog.worker.feed import Feed
+from quadlog.settings.units import MIB
+from quadlog.web.answers import FINAL
+from quadlog.worker.reads import reader as reader_module
+from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads.feed import Feed
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served, suspend
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.worker.reader import Reader
+    from quadlog.worker.reads.reader import Reader
 
 pytestmark = pytest.mark.anyio
 

@@ -12,14 +12,14 @@ from consumers import rounds
 from consumers.agreed import AgreedConsumer
 from producers.agreed import AgreedProducer
 from quadlog.clock import wall
+from quadlog.codec.envelope import MIRRORED_FROM
 from quadlog.core.model import START
 from quadlog.core.records import LoggedEntry, WorkerState
-from quadlog.envelope import MIRRORED_FROM
 from quadlog.errors import SetupError, TopicLost
 from quadlog.kafka.ports import free_ports
-from quadlog.master.own import STORE, open_store, prepare_topics
-from quadlog.master.rebuild import Rebuild
-from quadlog.store import MasterStore
+from quadlog.master.recovery.own import STORE, open_store, prepare_topics
+from quadlog.master.recovery.rebuild import Rebuild
+from quadlog.masterstore.store import MasterStore
 from tests.support.brokers import never
 from tests.support.labs import quadlog
 

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from pyoxigraph import Store
 
-from consumers import survey
 from consumers.effects import Run
-from consumers.replay import Range
-from consumers.survey import Surveyor
-from quadlog import codec, proof, taking
-from quadlog.applied import Applied
+from quadlog import codec
 from quadlog.broker import end_of, ranges
-from quadlog.bundle import MANIFEST, Manifest, Word, lines_of
 from quadlog.codec import transactions
-from quadlog.commit import Net, UpdateText, net_of
-from quadlog.compact import source
-from quadlog.core import control
-from quadlog.core.lines import graph_of, quads_of
-from quadlog.core.signature import as_bytes, empty_graph_line
+from quadlog.core.effects import control
+from quadlog.core.effects.lines import graph_of, quads_of
+from quadlog.core.effects.signature import as_bytes, empty_graph_line
 from quadlog.errors import StateError, UserError
 from quadlog.ports import Record
-from quadlog.quadstore import QuadStore
-from quadlog.taking import take
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.commit import Net, UpdateText, net_of
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.replay import proof, survey
+from quadlog.replay.bundle import MANIFEST, Manifest, Word, lines_of
+from quadlog.replay.compact import source
+from quadlog.replay.replay import Range
+from quadlog.replay.survey import Surveyor
+from quadlog.worker.catchup import taking
+from quadlog.worker.catchup.taking import take
 from tests.bench.catching_up import line_of
 from tests.bench.catching_up import log_of as log_of_bench
 from tests.support.agreement.random_entries import heard_from, random_agreed
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from quadlog.core.control import Control
+    from quadlog.core.effects.control import Control
     from quadlog.core.records import Effect, LoggedEntry
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.envelope import EPOCH
-from quadlog.worker import backlog
-from quadlog.worker.following import Following
+from quadlog.codec.envelope import EPOCH
+from quadlog.worker.replica import backlog
+from quadlog.worker.replica.following import Following
 from tests.support.clusters.cluster import until
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
@@ -101,10 +101,10 @@ def test_effects_wait_for_entries_that_come(tmp_path: Path, monkeypatch: pytest.
     following.apply()
     assert worker.store.applied.index == 1
     assert worker.replica.full() == {TOPICS.effects}
-    monkeypatch.setattr("quadlog.worker.following.FED_MS", 0.0)
+    monkeypatch.setattr("quadlog.worker.replica.following.FED_MS", 0.0)
     following.apply()
     assert worker.replica.full() == set()
-    monkeypatch.setattr("quadlog.worker.following.FED_MS", 1_000.0)
+    monkeypatch.setattr("quadlog.worker.replica.following.FED_MS", 1_000.0)
     worker.hear(TOPICS.agreed, 1)
     for owner, name, value in ((backlog.Backlog, "stranger", 2), (Following, "goes_on", False)):
         with monkeypatch.context() as patched:

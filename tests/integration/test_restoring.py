@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from quadlog.applied import Applied
-from quadlog.backing_up import run_backup
-from quadlog.backups import SAID, Backup, Log
+from quadlog.cli.backing_up import run_backup
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.snapshots.backups import SAID, Backup, Log
 from quadlog.topics import Topics
-from quadlog.worker import restoring, stream
-from quadlog.worker.copying import Offer
-from quadlog.worker.mend import QUADS
-from quadlog.worker.restoring import COMING, Restoring
+from quadlog.worker.catchup import restoring, stream
+from quadlog.worker.catchup.copying import Offer
+from quadlog.worker.catchup.restoring import COMING, Restoring
+from quadlog.worker.repair.mend import QUADS
 from tests.support.workers.copies import FED, Taker, filled, giving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.worker.copying import Copied
+    from quadlog.worker.catchup.copying import Copied
 
 
 @dataclass

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.answers import FINAL
-from quadlog.worker import reader as reader_module
-from quadlog.worker import scheduler as scheduler_module
-from quadlog.worker.reading.frames import Kind, framed, headers_frame
-from quadlog.worker.reading.process import GATHERED
+from quadlog.web.answers import FINAL
+from quadlog.worker.reads import reader as reader_module
+from quadlog.worker.reads import scheduler as scheduler_module
+from quadlog.worker.reads.frames import Kind, framed, headers_frame
+from quadlog.worker.reads.reader_process import GATHERED
 from tests.support.workers.served import (
     ENDLESS,
     OF_X,

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.worker import reader as reader_module
-from quadlog.worker import readers as readers_module
-from quadlog.worker import scheduler as scheduler_module
-from quadlog.worker.reading.frames import Kind, framed, headers_frame
-from quadlog.worker.reading.process import GATHERED
+from quadlog.worker.reads import reader as reader_module
+from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads import scheduler as scheduler_module
+from quadlog.worker.reads.frames import Kind, framed, headers_frame
+from quadlog.worker.reads.reader_process import GATHERED
 from tests.support.workers.served import OF_X, Served, gone, lives, served, suspend
 from tests.support.workers.slow_client import SlowClient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.worker.reader import Reader
+    from quadlog.worker.reads.reader import Reader
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +114,7 @@ class Hanging:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begins, self.is_on = subprocess.Popen, True
         self.pids: list[int] = []
-        monkeypatch.setattr("quadlog.worker.reader.subprocess.Popen", self)
+        monkeypatch.setattr("quadlog.worker.reads.reader.subprocess.Popen", self)
 
     def __call__(self, *what: Any, **how: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         process = self.begins(*what, **how)

@@ -11,13 +11,13 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from quadlog.errors import Forbidden, StoreDamaged, Unavailable
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
-from quadlog.worker import mend
-from quadlog.worker.health import Health
-from quadlog.worker.mend import Mender, empty, last_rebuild, tidy
-from quadlog.worker.recount import CHUNK, Pace, recount
-from quadlog.worker.scrub import Scrubber
+from quadlog.worker.repair import mend
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.mend import Mender, empty, last_rebuild, tidy
+from quadlog.worker.repair.recount import CHUNK, Pace, recount
+from quadlog.worker.repair.scrub import Scrubber
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.support.workers.stores import DATA, run
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from quadlog.applied import Applied
+    from quadlog.quadstore.applied import Applied
 
 QUAD = Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal("o"))
 

@@ -21,16 +21,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store, Triple, parse
 
-from quadlog.applied import Applied
 from quadlog.errors import Forbidden, StateError, UserError
-from quadlog.parcel import BLAKE2B, FILES, HASHED_BY, LABEL, Label, Unpacker, label_of, pieces_of
-from quadlog.quaddir import FILES as STORE_FILES
-from quadlog.quadstore import QuadStore
+from quadlog.progress import Phases
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quaddir import FILES as STORE_FILES
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed import commands, counting, lines, recount
 from quadlog.seed.build import build
 from quadlog.seed.commands import Wanted
-from quadlog.seed.progress import Phases
 from quadlog.seed.sources import Source, files_of
+from quadlog.snapshots.parcel import BLAKE2B, FILES, HASHED_BY, LABEL, Label, Unpacker, label_of, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

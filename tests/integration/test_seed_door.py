@@ -9,10 +9,10 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
 from quadlog.errors import QuadlogError
-from quadlog.parcel import Label, pieces_of
-from quadlog.worker.seed_door import SeedDoor
+from quadlog.snapshots.parcel import Label, pieces_of
+from quadlog.web.answers import handle_error
+from quadlog.worker.seeds.seed_door import SeedDoor
 from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:

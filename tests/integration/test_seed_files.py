@@ -13,14 +13,14 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
 from quadlog.core.model import Peer
 from quadlog.errors import QuadlogError
-from quadlog.master import seed_files
-from quadlog.master.seed_files import SeedFiles
-from quadlog.parcel import FILES, Label, pieces_of
-from quadlog.worker.seed_door import SeedDoor
-from quadlog.worker.seedbed import place_in
+from quadlog.master.seeds import seed_files
+from quadlog.master.seeds.seed_files import SeedFiles
+from quadlog.snapshots.parcel import FILES, Label, pieces_of
+from quadlog.web.answers import handle_error
+from quadlog.worker.seeds.seed_door import SeedDoor
+from quadlog.worker.seeds.seedbed import place_in
 from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:

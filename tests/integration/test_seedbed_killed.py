@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from quadlog.parcel import FILES, Label
+from quadlog.snapshots.parcel import FILES, Label
 from tests.support.workers.ground import Ground, check, seed_of
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from quadlog import server as serving
 from quadlog.errors import SetupError
 from quadlog.kafka.ports import free_ports
-from quadlog.server import Server
+from quadlog.web import server as serving
+from quadlog.web.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

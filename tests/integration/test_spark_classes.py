@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import spark_classes
 from quadlog.kafka.jars import Jars, cache_directory, pyspark_jars, resolve
 from quadlog.kafka.java import Java, find_java
 from quadlog.kafka.prepare import named
-from quadlog.spark_classes import class_archive
+from quadlog.replay import spark_classes
+from quadlog.replay.spark_classes import class_archive
 from tests.integration.conftest import QUICK_JAVA
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 JAVA = Java(program="/java", version="17")
 SESSION = """
 import sys
-from quadlog import spark
+from quadlog.replay import spark
 
 made, (log, *other) = spark.class_archive, sys.argv[1:]
 
@@ -94,7 +94,7 @@ def test_spark_starts_with_the_classes_of_the_archive(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_a_rehearsal_writes_an_archive(kafka: str, tmp_path: Path) -> None:
     made = tmp_path / "made.jsa"
-    command = [sys.executable, "-m", "quadlog.rehearsal", kafka, str(tmp_path), str(made)]
+    command = [sys.executable, "-m", "quadlog.replay.rehearsal", kafka, str(tmp_path), str(made)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "proven" in done.stdout

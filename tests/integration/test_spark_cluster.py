@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from consumers.replay import Compaction, Range
-from quadlog import compact
-from quadlog.bundle import Manifest
-from quadlog.compact import Wanted, run_compact
 from quadlog.errors import SparkFailed
 from quadlog.kafka.java import find_java
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
-from quadlog.spark import SparkSettings
+from quadlog.leash import leashed
+from quadlog.replay import compact
+from quadlog.replay.bundle import Manifest
+from quadlog.replay.compact import Wanted, run_compact
+from quadlog.replay.replay import Compaction, Range
+from quadlog.replay.spark import SparkSettings
 from quadlog.topics import Topics
 from tests.integration.conftest import QUICK_JAVA
 from tests.support.clusters.cluster import until
@@ -43,7 +43,7 @@ SPARK_ENV = {"SPARK_HOME": str(SPARK), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOC
 
 WHERE = """
 import sys
-from quadlog.spark import SparkSettings, session
+from quadlog.replay.spark import SparkSettings, session
 
 def where(_):
     import quadlog, schemas

@@ -15,7 +15,7 @@ SESSIONS = """
 import json, os, sys
 from pathlib import Path
 from pyspark import SparkContext
-from quadlog.spark import SparkSettings, session
+from quadlog.replay.spark import SparkSettings, session
 
 def child():
     return SparkContext._gateway.proc.pid
@@ -36,7 +36,7 @@ KILLED = """
 import os, signal, sys
 from pyspark import SparkContext
 from quadlog.errors import SparkFailed
-from quadlog.spark import SparkSettings, session, told
+from quadlog.replay.spark import SparkSettings, session, told
 
 try:
     with session(SparkSettings(), lambda text: None) as spark, told("there is no bundle"):

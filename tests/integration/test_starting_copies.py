@@ -12,28 +12,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from quadlog.backing_up import run_backup
-from quadlog.backups import Log
 from quadlog.broker import Hole
+from quadlog.cli.backing_up import run_backup
 from quadlog.core.catchup import SPEED
 from quadlog.core.records import CatchingUp as Progress
 from quadlog.errors import QuadlogError
+from quadlog.snapshots.backups import Log
 from quadlog.topics import Topics
-from quadlog.worker import catching_up, full, out_of_log, stream
-from quadlog.worker.catching_up import CatchingUp
-from quadlog.worker.coming import COMING, Coming
-from quadlog.worker.full import Full
-from quadlog.worker.mend import QUADS
-from quadlog.worker.out_of_log import KnownHoles
-from quadlog.worker.rates import RatesFile
-from quadlog.worker.restoring import Restoring
+from quadlog.worker.catchup import catching_up, full, stream
+from quadlog.worker.catchup.catching_up import CatchingUp
+from quadlog.worker.catchup.coming import COMING, Coming
+from quadlog.worker.catchup.full import Full
+from quadlog.worker.catchup.restoring import Restoring
+from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.replica import out_of_log
+from quadlog.worker.replica.out_of_log import KnownHoles
+from quadlog.worker.replica.rates import RatesFile
 from tests.support.workers.copies import FED, Taker, filled, given_by, giving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from pathlib import Path
 
-    from quadlog.applied import Applied
+    from quadlog.quadstore.applied import Applied
 
 
 @dataclass

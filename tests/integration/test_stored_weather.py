@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.store import MasterStore
+from quadlog.masterstore.store import MasterStore
 from tests.support.agreement.sim import limits_of
 from tests.support.workers.stored import weather
 
@@ -30,7 +30,7 @@ def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was adopted takes many rounds to get to its place."""
-    monkeypatch.setattr("quadlog.beside.PIECE_ENTRIES", 2)
+    monkeypatch.setattr("quadlog.masterstore.beside.PIECE_ENTRIES", 2)
 
 
 @pytest.mark.parametrize(

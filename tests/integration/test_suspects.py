@@ -17,17 +17,18 @@ import pytest
 from quadlog import codec
 from quadlog.core.records import Fence, Outcome
 from quadlog.errors import StateError
-from quadlog.units import MIB
-from quadlog.worker import suspects, tenure
-from quadlog.worker.fetch import LoadLimits
-from quadlog.worker.limits import Limits, Watch
-from quadlog.worker.trial import READY, Asked, receive, send
+from quadlog.settings.units import MIB
+from quadlog.worker.evaluate import suspects
+from quadlog.worker.evaluate.fetch import LoadLimits
+from quadlog.worker.evaluate.limits import Limits, Watch
+from quadlog.worker.evaluate.trial import READY, Asked, receive, send
+from quadlog.worker.replica import tenure
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.suspects import CROSS, START, agree, successor, until
 from tests.support.workers.updates import Generator, state_of
 
 if TYPE_CHECKING:
-    from quadlog.worker.suspects import Trial
+    from quadlog.worker.evaluate.suspects import Trial
 
 ONE = "INSERT { ?s <urn:q> 1 } WHERE { ?s <urn:p> 7 }"
 ENDLESS = f"INSERT {{ <urn:x> <urn:n> ?n }} WHERE {{ SELECT (COUNT(*) AS ?n) {{ {CROSS} }} }}"
@@ -221,7 +222,7 @@ def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
         LoadLimits(beginnings=(), endpoints=(), seconds=1, size=1),
     )
     asked = Asked(store=str(tmp_path / "store"), fence=fence, load=load, parent=0).encode()
-    trial = f"{sys.executable} -m quadlog.worker.trial"
+    trial = f"{sys.executable} -m quadlog.worker.evaluate.trial"
     script = f'{trial} "$(echo "$0" | sed s/PID/$$/)" <{work} & echo $!; wait'
     command = ["sh", "-c", script, asked.replace('"parent": 0', '"parent": PID')]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as shell:

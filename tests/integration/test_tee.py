@@ -6,9 +6,9 @@ import asyncio
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.http_client import new_client
-from quadlog.master.tee import deliver
-from quadlog.parcel import Label
+from quadlog.master.seeds.tee import deliver
+from quadlog.snapshots.parcel import Label
+from quadlog.web.http_client import new_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

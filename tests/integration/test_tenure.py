@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from producers.effects import EffectsMirror
 from quadlog import codec
+from quadlog.codec.envelope import EPOCH
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Cut, Fence, Handover, Heartbeat
-from quadlog.envelope import EPOCH
 from quadlog.errors import Unavailable
-from quadlog.worker.tenure import Asked
+from quadlog.worker.replica.tenure import Asked
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from quadlog.broker import Admin, KafkaOutlet
 from quadlog.kafka.ports import free_ports
-from quadlog.master.alarms import Alarms
-from quadlog.master.own import prepare_topics
-from quadlog.master.topic_monitor import TopicMonitor
+from quadlog.master.recovery.own import prepare_topics
+from quadlog.master.retention.topic_monitor import TopicMonitor
+from quadlog.master.workers.alarms import Alarms
 from quadlog.settings import MasterSettings
 from quadlog.topics import Topics
 from tests.support.brokers import never

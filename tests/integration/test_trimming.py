@@ -14,18 +14,18 @@ from structlog.testing import capture_logs
 
 from producers.agreed import AgreedProducer
 from quadlog import codec
-from quadlog.applied import Applied
-from quadlog.backups import Backup, FedFrom
 from quadlog.broker import Admin, KafkaOutlet, beginning_of, offset_at, records_between
 from quadlog.core.limits import LogLimits, Needs
 from quadlog.core.model import Point
 from quadlog.core.records import Checkpoint, EffectsPlace, Reached
 from quadlog.errors import Unavailable
-from quadlog.master import trimming
-from quadlog.master.backups_kept import BackupsKept
-from quadlog.master.trimming import Stock, Trimming
-from quadlog.parcel import Label
-from quadlog.quaddir import STORE_HERE
+from quadlog.master.retention import trimming
+from quadlog.master.retention.backups_kept import BackupsKept
+from quadlog.master.retention.trimming import Stock, Trimming
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quaddir import STORE_HERE
+from quadlog.snapshots.backups import Backup, FedFrom
+from quadlog.snapshots.parcel import Label
 from quadlog.topics import Topics
 from tests.support.agreement.topics import effect, entries
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from quadlog.master.archiver import Archiver
+    from quadlog.master.retention.archiver import Archiver
     from quadlog.ports import Acked
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pyoxigraph import NamedNode
 
-from quadlog.core.effect import effect_of
-from quadlog.core.operations import Modify
-from quadlog.core.template import filled_in
-from quadlog.core.update import parse_update
+from quadlog.core.effects.effect import effect_of
+from quadlog.core.effects.template import filled_in
+from quadlog.core.sparql.operations import Modify
+from quadlog.core.sparql.update import parse_update
 from quadlog.errors import SyntaxRefused
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
 from tests.support.workers.stores import body
 
 PREFIXES = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#>"

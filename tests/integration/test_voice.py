@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.broker import RenewableOutlet, last_records, why_full
-from quadlog.worker.tenure import Asked
-from quadlog.worker.voice import Voice
+from quadlog.worker.evaluate.voice import Voice
+from quadlog.worker.replica.tenure import Asked
 from tests.support.masters.outlets import Spout
 from tests.support.masters.voices import configure, say, until
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker

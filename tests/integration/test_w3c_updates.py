@@ -9,7 +9,7 @@ import pytest
 from pyoxigraph import Store
 
 from quadlog.core.records import Outcome
-from quadlog.core.update import parse_update
+from quadlog.core.sparql.update import parse_update
 from quadlog.errors import SyntaxRefused, UserError
 from tests.support.w3c import Suite
 from tests.support.workers.loads import wait_for_effects

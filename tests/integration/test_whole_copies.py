@@ -18,20 +18,20 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
-from quadlog import parcel
-from quadlog.answers import handle_error
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
-from quadlog.packing import LEAST_WINDOW, Unpacked, packed, window_for
-from quadlog.parcel import pieces_of
-from quadlog.quaddir import STORE_HERE
+from quadlog.quadstore.quaddir import STORE_HERE
+from quadlog.snapshots import parcel
+from quadlog.snapshots.packing import LEAST_WINDOW, Unpacked, packed, window_for
+from quadlog.snapshots.parcel import pieces_of
 from quadlog.topics import Topics
-from quadlog.worker import donor as donating
-from quadlog.worker import stream
-from quadlog.worker.coming import COMING
-from quadlog.worker.copying import Copying
-from quadlog.worker.donor import Donor
-from quadlog.worker.mend import QUADS
+from quadlog.web.answers import handle_error
+from quadlog.worker.catchup import donor as donating
+from quadlog.worker.catchup import stream
+from quadlog.worker.catchup.coming import COMING
+from quadlog.worker.catchup.copying import Copying
+from quadlog.worker.catchup.donor import Donor
+from quadlog.worker.repair.mend import QUADS
 from tests.support.clusters.cluster import until
 from tests.support.workers.copies import SMALL, Taker, check, dying, filled, given_by, giving
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message
 
-    from quadlog.parcel import Label
+    from quadlog.snapshots.parcel import Label
 
 
 def test_a_copy_is_the_whole_store(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

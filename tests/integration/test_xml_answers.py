@@ -13,8 +13,8 @@ import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, parse, serialize
 
 from quadlog.errors import NotAcceptable, QuadlogError
-from quadlog.quadstore import QuadStore
-from quadlog.xml_answers import XmlOutput, for_rdf_xml
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.quadstore.xml_answers import XmlOutput, for_rdf_xml
 from tests.support.isomorphism import isomorphic
 from tests.support.workers.served import served
 from tests.support.workers.stores import body

@@ -6,13 +6,13 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from quadlog.http_pool import ConnectionPool, Message, Origin, Seconds
+from quadlog.web.http_pool import ConnectionPool, Message, Origin, Seconds
 from tests.support.raw_servers import Script, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from quadlog.http_response import Response
+    from quadlog.web.http_response import Response
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -26,8 +26,8 @@ import rdflib
 from rdflib.plugins.stores.sparqlstore import SPARQLStore
 from rdflib.query import Result
 
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
+from quadlog.leash import leashed
 from tests.support.raw_http import connected, parts_of, request, status_of, until_closed
 
 if TYPE_CHECKING:

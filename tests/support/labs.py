@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from quadlog.kafka.broker_process import BrokerProcess, is_serving, until
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
 from quadlog.lab import processes
 from quadlog.lab.control import ask
+from quadlog.leash import leashed
 from tests.support.record import STARTS
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from rdflib.query import Result
 
-from quadlog.answers import Streamed
 from quadlog.errors import Unavailable
+from quadlog.web.answers import Streamed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -7,8 +7,8 @@ from base64 import b64encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadlog.applied import Applied, InAgreed, InEffects
 from quadlog.core.model import Point
+from quadlog.quadstore.applied import Applied, InAgreed, InEffects
 from tests.support.masters.effects import effect_of
 
 numbers = st.integers(0, 2**40)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.errors import Unavailable
-from quadlog.gate import Gate
+from quadlog.quadstore.gate import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from quadlog.answers import handle_error
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.http_direct import DirectRoutes
+from quadlog.web.answers import handle_error
+from quadlog.web.http_direct import DirectRoutes
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from quadlog.topic_settings import TopicState, config_of, misset, rules_of
+from quadlog.broker.topic_settings import TopicState, config_of, misset, rules_of
 from quadlog.topics import Topics
 
 TOPICS = Topics("main", "dc1")

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import DefaultGraph, Variable
 
-from quadlog.core.operations import (
+from quadlog.core.sparql.blocks import DataParser, TemplateParser
+from quadlog.core.sparql.graphs import GraphNames
+from quadlog.core.sparql.groups import Groups
+from quadlog.core.sparql.operations import (
     Clear,
     Create,
     DeleteData,
@@ -24,12 +27,9 @@ from quadlog.core.operations import (
     TripleTemplate,
     Where,
 )
-from quadlog.core.sparql.blocks import DataParser, TemplateParser
-from quadlog.core.sparql.graphs import GraphNames
-from quadlog.core.sparql.groups import Groups
-from quadlog.core.sparql.prologue import Prologue
-from quadlog.core.sparql.reader import Reader
-from quadlog.core.sparql.terms import BlankNodes, Literals
+from quadlog.core.sparql.text.prologue import Prologue
+from quadlog.core.sparql.text.reader import Reader
+from quadlog.core.sparql.text.terms import BlankNodes, Literals
 from quadlog.errors import Unsupported, UserError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from pyoxigraph import NamedNode
 
-    from quadlog.core.operations import Operation, QuadTemplate, Service, Slot
-    from quadlog.core.using import Using
+    from quadlog.core.sparql.operations import Operation, QuadTemplate, Service, Slot
+    from quadlog.core.sparql.using import Using
 
 MAX_LOADS: Final = 100
 """In one update: each costs its worker up to 0.1 s, if it may be fetched."""

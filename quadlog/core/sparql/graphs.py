@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import DefaultGraph
 
-from quadlog.core.operations import Every
+from quadlog.core.sparql.operations import Every
 from quadlog.core.sparql.quad_data import refuse_reserved
 
 if TYPE_CHECKING:
     from pyoxigraph import NamedNode
 
-    from quadlog.core.operations import Target
-    from quadlog.core.sparql.reader import Reader
-    from quadlog.core.sparql.terms import Names
+    from quadlog.core.sparql.operations import Target
+    from quadlog.core.sparql.text.reader import Reader
+    from quadlog.core.sparql.text.terms import Names
 
 
 class GraphNames:

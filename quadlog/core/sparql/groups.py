@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.operations import Service
-from quadlog.core.sparql.caution import weigh
-from quadlog.core.sparql.ground import without_ground_triples
+from quadlog.core.sparql.operations import Service
 from quadlog.core.sparql.reserved import refuse_reserved_names
+from quadlog.core.sparql.text.caution import weigh
+from quadlog.core.sparql.text.ground import without_ground_triples
 from quadlog.core.sparql.typed import refuse_ill_formed
 from quadlog.errors import Unsupported
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.core.sparql.graphs import GraphNames
-    from quadlog.core.sparql.prologue import Prologue
-    from quadlog.core.sparql.reader import Reader
+    from quadlog.core.sparql.text.prologue import Prologue
+    from quadlog.core.sparql.text.reader import Reader
 
 _BRACES = {"{": 1, "}": -1}
 

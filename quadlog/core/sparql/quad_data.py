@@ -14,10 +14,10 @@ from pyoxigraph import (
     Triple,
 )
 
-from quadlog.core.operations import TripleTemplate
-from quadlog.core.sparql.caution import MAX_NESTING
-from quadlog.core.sparql.syntax import RESERVED_PREFIX
-from quadlog.core.sparql.terms import (
+from quadlog.core.sparql.operations import TripleTemplate
+from quadlog.core.sparql.text.caution import MAX_NESTING
+from quadlog.core.sparql.text.syntax import RESERVED_PREFIX
+from quadlog.core.sparql.text.terms import (
     FALSE,
     RDF_FIRST,
     RDF_NIL,
@@ -32,9 +32,9 @@ from quadlog.errors import Forbidden
 if TYPE_CHECKING:
     from pyoxigraph import Variable
 
-    from quadlog.core.operations import Slot
-    from quadlog.core.sparql.reader import Reader
-    from quadlog.core.sparql.terms import BlankNodes, Literals, Names
+    from quadlog.core.sparql.operations import Slot
+    from quadlog.core.sparql.text.reader import Reader
+    from quadlog.core.sparql.text.terms import BlankNodes, Literals, Names
 
 Q = TypeVar("Q")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.core.sparql.prologue import Prologue
 from quadlog.core.sparql.quad_data import refuse_reserved
-from quadlog.core.sparql.reader import Reader
-from quadlog.core.sparql.tokens import tokens
+from quadlog.core.sparql.text.prologue import Prologue
+from quadlog.core.sparql.text.reader import Reader
+from quadlog.core.sparql.text.tokens import tokens
 from quadlog.errors import Unsupported, UserError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyoxigraph import NamedNode
 
-    from quadlog.core.sparql.terms import Names
+    from quadlog.core.sparql.text.terms import Names
 
 
 def refuse_reserved_names(text: str, names: Names) -> None:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from pyoxigraph import Literal, NamedNode
 
-from quadlog.core.sparql.datatypes import ALTERED, IllFormedLiteral
-from quadlog.core.sparql.terms import XSD_STRING, Literals, string_value
-from quadlog.core.sparql.tokens import tokens
+from quadlog.core.sparql.text.datatypes import ALTERED, IllFormedLiteral
+from quadlog.core.sparql.text.terms import XSD_STRING, Literals, string_value
+from quadlog.core.sparql.text.tokens import tokens
 from quadlog.errors import SyntaxRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from quadlog.core.sparql.terms import Names
-    from quadlog.core.template import Term
+    from quadlog.core.sparql.text.labelled_nodes import Term
+    from quadlog.core.sparql.text.terms import Names
 
 _STRDT: Final = NamedNode("urn:quadlog:function:strdt")
 _MENTIONED: Final = re.compile(r"(?i)\bSTRDT\b")

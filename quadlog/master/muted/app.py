@@ -8,18 +8,18 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from quadlog.answers import handle_error
 from quadlog.clock import now
 from quadlog.errors import QuadlogError
-from quadlog.master import registry
-from quadlog.master.app import STATEMENTS
-from quadlog.master.barrier import Barrier
-from quadlog.master.dismissal import Dismissal
-from quadlog.master.outside import muted
-from quadlog.master.passage import Passage
-from quadlog.master.queries import Queries
-from quadlog.master.reads import Reads
-from quadlog.master.room import Room
+from quadlog.master.clients.outside import muted
+from quadlog.master.clients.room import Room
+from quadlog.master.http import registry
+from quadlog.master.http.app import STATEMENTS
+from quadlog.master.http.barrier import Barrier
+from quadlog.master.http.dismissal import Dismissal
+from quadlog.master.http.passage import Passage
+from quadlog.master.http.queries import Queries
+from quadlog.master.http.reads import Reads
+from quadlog.web.answers import handle_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -10,18 +10,18 @@ from consumers.agreed import place_of
 from consumers.effects_ledger import EffectsLedger
 from quadlog.clock import now
 from quadlog.core.records import Cut
-from quadlog.master.alarms import AlarmName, Alarms, Trouble
-from quadlog.master.foreign import understood
-from quadlog.master.watch import Watch
+from quadlog.master.topics.foreign import understood
+from quadlog.master.workers.alarms import AlarmName, Alarms, Trouble
+from quadlog.master.workers.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from quadlog.core.messages import Now
     from quadlog.core.records import Place
-    from quadlog.master.alarms import Alarm
-    from quadlog.master.crew import Crew
-    from quadlog.master.watch import Hands
+    from quadlog.master.workers.alarms import Alarm
+    from quadlog.master.workers.crew import Crew
+    from quadlog.master.workers.watch import Hands
     from quadlog.ports import Record
     from quadlog.topics import Topics
 

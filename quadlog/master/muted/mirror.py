@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from quadlog.envelope import MIRRORED, MIRRORED_FROM
+from quadlog.codec.envelope import MIRRORED, MIRRORED_FROM
 from quadlog.errors import ForeignRecord, SetupError
 from quadlog.failpoints import Failpoint, visit
 

@@ -11,25 +11,25 @@ from quadlog import failpoints
 from quadlog.broker import BEGINNING, END, STARTING_S, Admin, KafkaOutlet, KafkaTail, Watched, end_of
 from quadlog.clock import now
 from quadlog.errors import TopicLost, Unavailable
-from quadlog.http_client import new_client
-from quadlog.master.crew import Crew
-from quadlog.master.doors import Doors
 from quadlog.master.muted.app import make_app
 from quadlog.master.muted.followed import FILE, Followed
 from quadlog.master.muted.keeper import Keeper
 from quadlog.master.muted.mirror import LOOK_BACK, Mirror, next_offset
-from quadlog.master.own import prepare_topics
-from quadlog.master.seed_bringing import SeedBringing, files_of
-from quadlog.master.tee import TIMEOUT
-from quadlog.master.topic_monitor import TopicMonitor
-from quadlog.master.watch import LOOK_MS, Hands
-from quadlog.server import Server
+from quadlog.master.recovery.own import prepare_topics
+from quadlog.master.retention.topic_monitor import TopicMonitor
+from quadlog.master.seeds.seed_bringing import SeedBringing, files_of
+from quadlog.master.seeds.tee import TIMEOUT
+from quadlog.master.workers.crew import Crew
+from quadlog.master.workers.doors import Doors
+from quadlog.master.workers.watch import LOOK_MS, Hands
 from quadlog.settings import Role
 from quadlog.topics import Topics
+from quadlog.web.http_client import new_client
+from quadlog.web.server import Server
 
 if TYPE_CHECKING:
     from quadlog.anchors import Gap
-    from quadlog.master.crew import Worker
+    from quadlog.master.workers.crew import Worker
     from quadlog.settings import MasterSettings
 
 log = structlog.get_logger()

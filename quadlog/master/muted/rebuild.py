@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quadlog.errors import SetupError
 from quadlog.master.muted.followed import FILE
-from quadlog.master.own import prepare_topics
-from quadlog.master.rebuild import Rebuild
+from quadlog.master.recovery.own import prepare_topics
+from quadlog.master.recovery.rebuild import Rebuild
 
 
 class MutedRebuild(Rebuild):

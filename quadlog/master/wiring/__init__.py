@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog.master.acquiring import Acquiring
-from quadlog.master.admission import Admission
-from quadlog.master.bodies import Bodies
-from quadlog.master.chores import Chores
-from quadlog.master.crew import Crew
-from quadlog.master.decided import Decided
-from quadlog.master.desk import Desk
-from quadlog.master.foreseen import Foreseen
-from quadlog.master.fullness import Fullness
-from quadlog.master.lead import Lead
-from quadlog.master.node import Node, Parts
-from quadlog.master.watch import Watch
+from quadlog.master.clients.admission import Admission
+from quadlog.master.clients.desk import Desk
+from quadlog.master.effects.decided import Decided
+from quadlog.master.effects.foreseen import Foreseen
+from quadlog.master.effects.fullness import Fullness
+from quadlog.master.log.lead import Lead
+from quadlog.master.node.chores import Chores
+from quadlog.master.node.node import Node, Parts
+from quadlog.master.payloads.acquiring import Acquiring
+from quadlog.master.payloads.bodies import Bodies
 from quadlog.master.wiring.agreeing import (
     agreement_of,
     ears_of,
@@ -32,11 +30,13 @@ from quadlog.master.wiring.agreeing import (
 from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, scribe_of, trimming_of
 from quadlog.master.wiring.workers import appoint, hands_of, tell_floor
 from quadlog.master.wiring.world import World, chain_in
+from quadlog.master.workers.crew import Crew
+from quadlog.master.workers.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from quadlog.master.crew import Worker
+    from quadlog.master.workers.crew import Worker
 
 __all__ = ["World", "make_node"]
 

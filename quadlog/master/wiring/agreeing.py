@@ -10,22 +10,22 @@ import structlog
 
 from consumers.payloads import PayloadsConsumer
 from quadlog.broker import records_between
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
 from quadlog.errors import Unavailable
-from quadlog.master.hearing import Hearing
-from quadlog.master.intake import Intake
-from quadlog.master.joining import Joined, Joining, Reach
-from quadlog.master.listening import Ears
-from quadlog.master.relay import Relay
-from quadlog.master.superseded import Superseded
-from quadlog.master.twins import Twins
+from quadlog.master.log.joining import Joined, Joining, Reach
+from quadlog.master.log.twins import Twins
+from quadlog.master.node.listening import Ears
+from quadlog.master.payloads.hearing import Hearing
+from quadlog.master.payloads.intake import Intake
+from quadlog.master.payloads.relay import Relay
+from quadlog.master.recovery.superseded import Superseded
 from quadlog.master.wiring.world import chain_in
 
 if TYPE_CHECKING:
     from producers.rounds import RoundsProducer
-    from quadlog.master.acquiring import Acquiring
-    from quadlog.master.sites import Sites
+    from quadlog.master.payloads.acquiring import Acquiring
+    from quadlog.master.topics.sites import Sites
     from quadlog.master.wiring.world import World
 
 log = structlog.get_logger()

@@ -14,26 +14,26 @@ from quadlog.core.limits import LogLimits
 from quadlog.core.model import first_view
 from quadlog.core.records import Handover
 from quadlog.failpoints import Failpoint, visit
-from quadlog.master.archiver import Archiver
-from quadlog.master.backups_kept import BackupsKept
-from quadlog.master.copying import Copying, Reach
-from quadlog.master.duty import Duty, move_of
+from quadlog.master.effects.copying import Copying, Reach
+from quadlog.master.effects.duty import Duty, move_of
 from quadlog.master.events import Located, Published, Regained
-from quadlog.master.scribe import Scribe
-from quadlog.master.trimming import Trimming
-from quadlog.master.updates import new_id
+from quadlog.master.http.updates import new_id
+from quadlog.master.log.scribe import Scribe
+from quadlog.master.retention.archiver import Archiver
+from quadlog.master.retention.backups_kept import BackupsKept
+from quadlog.master.retention.trimming import Trimming
 from quadlog.master.wiring.world import chain_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from producers.effects import EffectsMirror
-    from quadlog.core.agreement import Agreement
+    from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.records import Cut, Place
-    from quadlog.master.acquiring import Acquiring
-    from quadlog.master.bodies import Bodies
-    from quadlog.master.crew import Crew
+    from quadlog.master.payloads.acquiring import Acquiring
+    from quadlog.master.payloads.bodies import Bodies
     from quadlog.master.wiring.world import World
+    from quadlog.master.workers.crew import Crew
 
 EFFECTS_COMPARED: Final = 20
 """Records looked at for the states that workers have to be in, where no new effect tells."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.master.watch import Hands
+from quadlog.master.workers.watch import Hands
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.core.records import Handover
-    from quadlog.master.crew import Worker
     from quadlog.master.wiring.world import World
+    from quadlog.master.workers.crew import Worker
 
 
 def hands_of(world: World, sow: Callable[[Worker], None]) -> Hands:

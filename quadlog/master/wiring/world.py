@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.broker import KafkaOutlet, RenewableOutlet
-    from quadlog.master.doors import Doors
-    from quadlog.master.inbox import Inbox
-    from quadlog.master.sites import Sites
-    from quadlog.master.sources import Sources
-    from quadlog.master.tails import Tails
-    from quadlog.master.topic_monitor import TopicMonitor
-    from quadlog.server import Server
+    from quadlog.master.effects.sources import Sources
+    from quadlog.master.node.inbox import Inbox
+    from quadlog.master.retention.topic_monitor import TopicMonitor
+    from quadlog.master.topics.sites import Sites
+    from quadlog.master.topics.tails import Tails
+    from quadlog.master.workers.doors import Doors
+    from quadlog.masterstore.store import MasterStore
     from quadlog.settings import MasterSettings
-    from quadlog.store import MasterStore
+    from quadlog.web.server import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

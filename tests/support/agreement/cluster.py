@@ -9,8 +9,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from quadlog.core.agreement import Agreement
-from quadlog.core.incarnations import new_incarnation
+from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.membership.incarnations import new_incarnation
 from quadlog.core.messages import (
     Acquired,
     Durable,
@@ -24,7 +24,7 @@ from quadlog.core.messages import (
     Voided,
 )
 from quadlog.core.model import START, Pair, Point, Post, Standing, Transaction
-from quadlog.master.perform import perform
+from quadlog.master.node.perform import perform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from consumers.agreed import AgreedConsumer
 from quadlog import codec
-from quadlog.core.control import ControlKind, options_of
+from quadlog.core.effects.control import ControlKind, options_of
 from quadlog.core.model import START, Kind, Point, hash_of
 from quadlog.core.records import Cut, LoggedEntry
 from quadlog.errors import ForeignRecord

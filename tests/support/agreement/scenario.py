@@ -41,7 +41,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.electorate import FORCED, FORCED_IN, options_of
+from quadlog.core.membership.electorate import FORCED, FORCED_IN, options_of
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Kind, Transaction
 from tests.support.agreement.cluster import Member

@@ -10,7 +10,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from quadlog.server import collect_seldom
+from quadlog.web.server import collect_seldom
 from tests.support.agreement.coverage import table
 from tests.support.agreement.shrink import shrunk
 from tests.support.agreement.weather import Weather

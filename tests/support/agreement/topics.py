@@ -9,9 +9,9 @@ from consumers.effects import EffectsConsumer
 from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog import codec
+from quadlog.codec.envelope import EPOCH
 from quadlog.core.model import GENESIS, Kind, hash_of
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Outcome, Rewind, Seed
-from quadlog.envelope import EPOCH
 from quadlog.ports import Record
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import random
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.electorate import changed, options_of
+from quadlog.core.membership.electorate import changed, options_of
+from quadlog.core.membership.presence import PUT_OFF_MS
 from quadlog.core.model import Kind, Transaction
-from quadlog.core.presence import PUT_OFF_MS
 from tests.support.agreement.coverage import Coverage
 from tests.support.agreement.delivery import Delivery
 from tests.support.agreement.links import Links

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from quadlog.core.electorate import FORCED
+from quadlog.core.membership.electorate import FORCED
 from quadlog.core.messages import Limits, Pace
 from quadlog.core.model import Peer
 from tests.support.agreement.cluster import CrashError, Member

@@ -16,10 +16,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # their stubs
     ResourceType,  # pyright: ignore[reportPrivateImportUsage]
 )
 
-from quadlog.kafka.leash import leashed
 from quadlog.kafka.ports import free_ports
 from quadlog.kafka.prepare import prepare
 from quadlog.kafka.tool_names import main_class
+from quadlog.leash import leashed
 from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from quadlog.core.model import GENESIS, START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.kafka.ports import free_ports
-from quadlog.master.own import open_store, prepare_topics
-from quadlog.master.rebuild import Rebuild
+from quadlog.master.recovery.own import open_store, prepare_topics
+from quadlog.master.recovery.rebuild import Rebuild
+from quadlog.masterstore.store import Taken
 from quadlog.settings import MasterSettings, Peer
-from quadlog.store import Taken
 from quadlog.topics import Topics
 from tests.support.agreement.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
 from tests.support.brokers import never

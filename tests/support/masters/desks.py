@@ -19,9 +19,9 @@ from quadlog.core.model import (
     first_view,
     payload_digest,
 )
-from quadlog.master.desk import Answer, Desk, Waiter
-from quadlog.master.scribe import logged_entry
-from quadlog.store import MasterStore, Taken
+from quadlog.master.clients.desk import Answer, Desk, Waiter
+from quadlog.master.log.scribe import logged_entry
+from quadlog.masterstore.store import MasterStore, Taken
 
 
 def payload_of(number: int, body: bytes, created: int = 0) -> Payload:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Limits, Pace
-from quadlog.master.admission import Admission
-from quadlog.master.app import make_app
-from quadlog.master.introduction import Introduction
+from quadlog.master.clients.admission import Admission
+from quadlog.master.http.app import make_app
+from quadlog.master.http.introduction import Introduction
 from quadlog.settings import MasterSettings
 from tests.support.masters.lone_node import lone_node
 from tests.support.masters.outlets import Broker
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quadlog.core.model import Standing
-    from quadlog.master.node import Node
-    from quadlog.store import MasterStore
+    from quadlog.master.node.node import Node
+    from quadlog.masterstore.store import MasterStore
 
 
 VOTING = {"m1": "dc1", "m2": "dc2"}
@@ -134,7 +134,7 @@ def door(
     def introduction(urls: Mapping[str, str]) -> Introduction:
         return Introduction(urls, httpx.AsyncClient(transport=httpx.MockTransport(answer)))
 
-    monkeypatch.setattr("quadlog.master.app.Introduction", introduction)
+    monkeypatch.setattr("quadlog.master.http.app.Introduction", introduction)
     agreement = Agreement(
         node="m1",
         incarnation=store.incarnation,

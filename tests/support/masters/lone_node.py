@@ -13,42 +13,42 @@ from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
 from quadlog.core.limits import LogLimits
 from quadlog.core.records import Handover
-from quadlog.master import joining
-from quadlog.master.acquiring import Acquiring
-from quadlog.master.bodies import Bodies
-from quadlog.master.chores import Chores
-from quadlog.master.copying import Copying, Reach
-from quadlog.master.crew import Crew
-from quadlog.master.decided import Decided
-from quadlog.master.desk import Desk
-from quadlog.master.duty import Duty
+from quadlog.master.clients.desk import Desk
+from quadlog.master.effects.copying import Copying, Reach
+from quadlog.master.effects.decided import Decided
+from quadlog.master.effects.duty import Duty
+from quadlog.master.effects.foreseen import Foreseen
+from quadlog.master.effects.fullness import Fullness
 from quadlog.master.events import Published
-from quadlog.master.foreseen import Foreseen
-from quadlog.master.fullness import Fullness
-from quadlog.master.hearing import Hearing
-from quadlog.master.inbox import Inbox
-from quadlog.master.intake import Intake
-from quadlog.master.joining import Joining
-from quadlog.master.lead import Lead
-from quadlog.master.listening import Ears
-from quadlog.master.node import Node, Parts
-from quadlog.master.relay import Relay
-from quadlog.master.scribe import Scribe
-from quadlog.master.superseded import Superseded
-from quadlog.master.topic_monitor import TopicMonitor
-from quadlog.master.trimming import Trimming
-from quadlog.master.twins import Twins
-from quadlog.master.watch import Hands, Watch
+from quadlog.master.log import joining
+from quadlog.master.log.joining import Joining
+from quadlog.master.log.lead import Lead
+from quadlog.master.log.scribe import Scribe
+from quadlog.master.log.twins import Twins
+from quadlog.master.node.chores import Chores
+from quadlog.master.node.inbox import Inbox
+from quadlog.master.node.listening import Ears
+from quadlog.master.node.node import Node, Parts
+from quadlog.master.payloads.acquiring import Acquiring
+from quadlog.master.payloads.bodies import Bodies
+from quadlog.master.payloads.hearing import Hearing
+from quadlog.master.payloads.intake import Intake
+from quadlog.master.payloads.relay import Relay
+from quadlog.master.recovery.superseded import Superseded
+from quadlog.master.retention.topic_monitor import TopicMonitor
+from quadlog.master.retention.trimming import Trimming
+from quadlog.master.workers.crew import Crew
+from quadlog.master.workers.watch import Hands, Watch
 from quadlog.ports import apart
 from quadlog.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.core.agreement import Agreement
-    from quadlog.master.admission import Admission
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.master.clients.admission import Admission
+    from quadlog.masterstore.store import MasterStore
     from quadlog.ports import Outlet
-    from quadlog.store import MasterStore
 
 
 class Roomy:

@@ -17,7 +17,7 @@ from quadlog.core.model import (
     first_view,
     payload_digest,
 )
-from quadlog.store import MasterStore
+from quadlog.masterstore.store import MasterStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from consumers.effects import EffectsConsumer
 from quadlog import codec
 from quadlog.codec import effects as codec_effects
-from quadlog.core import signature
+from quadlog.codec.envelope import EPOCH
+from quadlog.core.effects import signature
 from quadlog.core.model import GENESIS, effects_chain, hash_of
 from quadlog.core.records import Effect, Fence, Handover, Outcome, Rewind, Seed
-from quadlog.envelope import EPOCH
 from quadlog.errors import ForeignRecord
 from quadlog.ports import Record
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from quadlog.applied import Applied
+    from quadlog.quadstore.applied import Applied
 
 GRAPHS = ("", "<urn:g:1>", "<urn:g:2>", "<urn:g:3>", "_:b1")
 CHUNK = 600

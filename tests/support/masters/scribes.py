@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from quadlog.core.model import START, Entry, Kind, Pair, Payload, Point, Transaction, View, chain_hash
 from quadlog.core.records import Cut, LoggedEntry, Place, Reached
-from quadlog.master.scribe import Scribe
+from quadlog.master.log.scribe import Scribe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

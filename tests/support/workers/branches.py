@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from quadlog.core.messages import Adopted, Save
 from quadlog.core.model import Pair, Payload, Point, Standing, View
 from quadlog.core.records import Reached
-from quadlog.master.scribe import logged_entry
-from quadlog.store import MasterStore, Taken
+from quadlog.master.log.scribe import logged_entry
+from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.masters.master_stores import entries_of, payload_of
 
 if TYPE_CHECKING:

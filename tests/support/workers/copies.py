@@ -16,23 +16,23 @@ from pyoxigraph import Literal, NamedNode, Quad
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from quadlog import parcel
-from quadlog.answers import handle_error
-from quadlog.backups import FedFrom
-from quadlog.core.control import Control, ControlChange, ControlKind
-from quadlog.core.effect import Change
-from quadlog.core.lines import lines_of, signature_after
+from quadlog.core.effects.control import Control, ControlChange, ControlKind
+from quadlog.core.effects.effect import Change
+from quadlog.core.effects.lines import lines_of, signature_after
 from quadlog.core.model import Point
 from quadlog.errors import QuadlogError
 from quadlog.kafka.ports import free_ports
-from quadlog.packing import WINDOW
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
+from quadlog.snapshots import parcel
+from quadlog.snapshots.backups import FedFrom
+from quadlog.snapshots.packing import WINDOW
 from quadlog.topics import Topics
-from quadlog.worker import stream
-from quadlog.worker.copying import Copied, Copying
-from quadlog.worker.donor import Donor
-from quadlog.worker.mend import QUADS
+from quadlog.web.answers import handle_error
+from quadlog.worker.catchup import stream
+from quadlog.worker.catchup.copying import Copied, Copying
+from quadlog.worker.catchup.donor import Donor
+from quadlog.worker.repair.mend import QUADS
 from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from quadlog.core.effect import Change
-from quadlog.core.lines import lines_of
-from quadlog.quadstore import QuadStore
+from quadlog.core.effects.effect import Change
+from quadlog.core.effects.lines import lines_of
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from tests.support.workers.stores import after
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from quadlog.kafka.ports import free_ports
-from quadlog.server import config_of
+from quadlog.web.server import config_of
 from tests.support.cut_answers import behind_nginx, killing
 from tests.support.workers.served import served
 

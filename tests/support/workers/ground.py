@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog.core.records import Seed
-from quadlog.parcel import FILES, Label, pieces_of
-from quadlog.quadstore import QuadStore
+from quadlog.progress import Phases
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed.build import build
-from quadlog.seed.progress import Phases
 from quadlog.seed.sources import files_of
-from quadlog.worker import mend
-from quadlog.worker.health import Health
-from quadlog.worker.mend import QUADS
-from quadlog.worker.seedbed import Seedbed
+from quadlog.snapshots.parcel import FILES, Label, pieces_of
+from quadlog.worker.repair import mend
+from quadlog.worker.repair.health import Health
+from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.seeds.seedbed import Seedbed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import BlankNode, NamedNode, Quad, Store
 
-from quadlog.core import signature
-from quadlog.quaddir import FILES
-from quadlog.quadstore import Applied, QuadStore
+from quadlog.core.effects import signature
+from quadlog.quadstore.quaddir import FILES
+from quadlog.quadstore.quadstore import Applied, QuadStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,18 +9,18 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import codec
-from quadlog.core.control import ControlKind, options_of
+from quadlog.core.effects.control import ControlKind, options_of
 from quadlog.core.model import GENESIS, Kind, Transaction, chain_hash, hash_of
 from quadlog.core.records import Effect, LoggedEntry
 from quadlog.ports import Record
-from quadlog.quadstore import QuadStore
+from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
-from quadlog.worker.feed import Feed
-from quadlog.worker.host import Host, Mouths
-from quadlog.worker.replica import Replica
-from quadlog.worker.tenure import Asked
-from quadlog.worker.voice import Voice
+from quadlog.worker.evaluate.voice import Voice
+from quadlog.worker.reads.feed import Feed
+from quadlog.worker.replica.host import Host, Mouths
+from quadlog.worker.replica.replica import Replica
+from quadlog.worker.replica.tenure import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.records import Seed
     from quadlog.ports import Acked, Headers
-    from quadlog.worker.seedbed import Seedbed
+    from quadlog.worker.seeds.seedbed import Seedbed
 
 TOPICS = Topics("main", "dc1")
 TERM = b"t" * 32

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 
-from consumers.replay import Compaction
-from consumers.survey import Surveyor
 from quadlog import codec
 from quadlog.broker import Admin
-from quadlog.bundle import Manifest, Word, lines_of
-from quadlog.compact import source
 from quadlog.core.model import START, Kind, Point
 from quadlog.ports import Record
+from quadlog.replay.bundle import Manifest, Word, lines_of
+from quadlog.replay.compact import source
+from quadlog.replay.replay import Compaction
+from quadlog.replay.survey import Surveyor
 from tests.support.agreement.random_entries import ASK, entry
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from quadlog.worker.app import make_app
-from quadlog.worker.donor import Donor
-from quadlog.worker.dryrun import DryRuns
-from quadlog.worker.mend import Mender
-from quadlog.worker.readers import Readers
-from quadlog.worker.reads import Reads
-from quadlog.worker.scheduler import Scheduler
-from quadlog.worker.seed_door import SeedDoor
-from quadlog.worker.seedbed import Seedbed
+from quadlog.worker.catchup.donor import Donor
+from quadlog.worker.evaluate.dryrun import DryRuns
+from quadlog.worker.reads.readers import Readers
+from quadlog.worker.reads.reads import Reads
+from quadlog.worker.reads.scheduler import Scheduler
+from quadlog.worker.repair.mend import Mender
+from quadlog.worker.seeds.seed_door import SeedDoor
+from quadlog.worker.seeds.seedbed import Seedbed
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from quadlog.worker.reader import Reader
+    from quadlog.worker.reads.reader import Reader
 
 
 ENDLESS = "SELECT (COUNT(*) AS ?n) {" + "".join(f" ?a{n} ?b{n} ?c{n} ." for n in range(9)) + " }"

@@ -9,10 +9,10 @@ from consumers.agreed import AgreedConsumer
 from consumers.effects import EffectsConsumer
 from producers.agreed import AgreedProducer
 from quadlog import codec
+from quadlog.codec.envelope import EPOCH
 from quadlog.core.model import GENESIS, START
 from quadlog.core.records import Cut, Handover, LoggedEntry, Rewind
-from quadlog.envelope import EPOCH
-from quadlog.worker.tenure import Asked
+from quadlog.worker.replica.tenure import Asked
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.updates import Update, state_of
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from quadlog.core.messages import Adopted
 from quadlog.core.model import START, Payload, first_view
 from quadlog.core.records import Cut, LoggedEntry, Reached
-from quadlog.master.bodies import Bodies
-from quadlog.master.retained import Retained
-from quadlog.store import MasterStore, Taken
+from quadlog.master.log.retained import Retained
+from quadlog.master.payloads.bodies import Bodies
+from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.agreement.cluster import CrashError, Disk, Member
 from tests.support.agreement.weather import Weather
 from tests.support.agreement.world import World
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
     from pathlib import Path
 
-    from quadlog.branch import StoredBranch
-    from quadlog.core.agreement import Agreement
+    from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import Durable, Limits, Save
     from quadlog.core.model import Transaction
+    from quadlog.masterstore.branch import StoredBranch
     from tests.support.agreement.cluster import Beside, Logged
 
 ROOM = 3000

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
-from quadlog.core.effect import Change, effect_of
-from quadlog.core.lines import lines_of, signature_after
-from quadlog.core.operations import DataOperation, DeleteData, InsertData
-from quadlog.core.update import parse_update
+from quadlog.core.effects.effect import Change, effect_of
+from quadlog.core.effects.lines import lines_of, signature_after
+from quadlog.core.sparql.operations import DataOperation, DeleteData, InsertData
+from quadlog.core.sparql.update import parse_update
 
 if TYPE_CHECKING:
-    from quadlog.hiding import Dataset as Named
-    from quadlog.quadquery import Answer
-    from quadlog.quadstore import Applied, QuadStore
+    from quadlog.quadstore.hiding import Dataset as Named
+    from quadlog.quadstore.quadquery import Answer
+    from quadlog.quadstore.quadstore import Applied, QuadStore
 
 S, P, G = (NamedNode(f"urn:{name}") for name in "spg")
 

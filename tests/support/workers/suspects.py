@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from quadlog.worker import tenure
+from quadlog.worker.replica import tenure
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from quadlog.worker.limits import Limits
+    from quadlog.worker.evaluate.limits import Limits
     from tests.support.workers.updates import Update
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyoxigraph as ox
 from pyoxigraph import Store
 
-from quadlog.core.using import options_of
+from quadlog.core.sparql.using import options_of
 from tests.support.isomorphism import isomorphic
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from quadlog.compare.diff import Question, diff
 from quadlog.compare.history import touches
 from quadlog.compare.runs import Runs, differences
 from quadlog.compare.verify import count, verify
-from quadlog.core import signature
+from quadlog.core.effects import signature
 from quadlog.errors import StateError, Unavailable, UserError
 from tests.support.agreement.topics import effects_topic, fence
 from tests.support.masters.effects import effect

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from quadlog.compare.history import counted
 from quadlog.compare.revert import Since, inverse_of, left_as_they_are
-from quadlog.core.operations import DeleteData, InsertData
-from quadlog.core.patch import parse_patch
+from quadlog.core.effects.patch import parse_patch
+from quadlog.core.sparql.operations import DeleteData, InsertData
 from tests.support.agreement.topics import effects_topic, fence
 from tests.support.masters.effects import effect
 

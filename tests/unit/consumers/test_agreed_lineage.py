@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from consumers.agreed_lineage import AgreedLineage
-from quadlog.applied import InAgreed
 from quadlog.codec import transactions
 from quadlog.core.model import Kind, Point
 from quadlog.errors import StateError
+from quadlog.quadstore.applied import InAgreed
+from quadlog.replay.agreed_lineage import AgreedLineage
 from tests.support.agreement.random_entries import ASK, heard_from, random_agreed
 from tests.support.masters.lineages import runs_of
 

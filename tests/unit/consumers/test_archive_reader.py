@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from consumers import archive
-from consumers.survey import Topic
 from quadlog.ports import Record
+from quadlog.replay import archiving as archive
+from quadlog.replay.survey import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from consumers.lineage import Between
+    from quadlog.replay.lineage import Between
 
 
 class Archived:

@@ -8,9 +8,9 @@ import pytest
 
 from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
+from quadlog.codec.envelope import ATTEMPT, EPOCH, HANDOVER
 from quadlog.core.model import hash_of
 from quadlog.core.records import Handover, Outcome, Rewind
-from quadlog.envelope import ATTEMPT, EPOCH, HANDOVER
 from quadlog.errors import ForeignRecord
 from quadlog.ports import Record
 from tests.support.agreement.topics import (

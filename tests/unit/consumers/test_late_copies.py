@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.effects_ledger import EffectsLedger
-from consumers.lineage import Lineage
 from producers.effects import EffectsMirror, EffectsProducer
-from quadlog.applied import Applied
 from quadlog.core.model import GENESIS, hash_of
 from quadlog.core.records import Fence, Handover, Rewind, Term
+from quadlog.quadstore.applied import Applied
+from quadlog.replay.lineage import Lineage
 from tests.support.agreement.topics import FIRST, Topic, effect, fence, new_consumer, signature, standing
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from consumers.effects import Run, epoch_of
-from consumers.lineage import Lineage, Span
 from quadlog import codec
-from quadlog.applied import Applied
+from quadlog.core.effects.signature import as_bytes
 from quadlog.core.records import Effect, Rewind
-from quadlog.core.signature import as_bytes
 from quadlog.errors import ForeignRecord, StateError
+from quadlog.quadstore.applied import Applied
+from quadlog.replay.lineage import Lineage, Span
 from tests.support.masters.random_effects import (
     RandomTopic,
     counting_effects,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from consumers import places
-from consumers.places import Places
+from quadlog.broker import places
+from quadlog.broker.places import Places
 from quadlog.ports import Record
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from consumers.payloads import PayloadsConsumer
 from producers.payloads import PayloadsProducer
 from quadlog.core.model import START, Payload, Transaction, hash_of
 from quadlog.core.records import Effect, Rewind
-from quadlog.master.intake import Intake
+from quadlog.master.payloads.intake import Intake
 from tests.support.agreement.topics import (
     TERM,
     Topic,

@@ -10,9 +10,9 @@ import pytest
 from consumers.effects import FIRST_VIEW, EffectsConsumer
 from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror, EffectsProducer
+from quadlog.codec.envelope import EPOCH
 from quadlog.core.model import GENESIS, hash_of
 from quadlog.core.records import Effect, Fence, Handover, Rewind, Seed
-from quadlog.envelope import EPOCH
 from quadlog.errors import StateError
 from tests.support.agreement.topics import (
     FIRST,

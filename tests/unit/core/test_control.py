@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from quadlog.core.control import (
+from quadlog.core.effects.control import (
     IS,
     LIMIT,
     NAME,

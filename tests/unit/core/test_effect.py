@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
-from quadlog.core import signature
-from quadlog.core.effect import (
+from quadlog.core.effects import signature
+from quadlog.core.effects.effect import (
     Change,
     NamedGraph,
     effect_of,
     effect_on_graphs,
     merged,
 )
-from quadlog.core.lines import signature_after
-from quadlog.core.operations import (
+from quadlog.core.effects.lines import signature_after
+from quadlog.core.effects.overlay import Overlay
+from quadlog.core.sparql.operations import (
     Clear,
     Create,
     DataOperation,
@@ -32,7 +33,6 @@ from quadlog.core.operations import (
     Target,
     Transfer,
 )
-from quadlog.core.overlay import Overlay
 from quadlog.errors import UserError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from quadlog.core.electorate import Electorate, changed, is_forced_in, options_of
+from quadlog.core.membership.electorate import Electorate, changed, is_forced_in, options_of
 from quadlog.core.model import Kind, Peer, Returned, Transaction, View
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Store, Triple, Variable
 
+from quadlog.core.effects.template import Term, filled_in
 from quadlog.core.model import body_hash
-from quadlog.core.operations import (
+from quadlog.core.sparql.operations import (
     Clear,
     Create,
     Drop,
@@ -19,10 +20,9 @@ from quadlog.core.operations import (
     Transfer,
     TripleTemplate,
 )
-from quadlog.core.sparql.volatile import settled
-from quadlog.core.template import Term, filled_in
-from quadlog.core.update import parse_update
-from quadlog.core.using import Using, options_of
+from quadlog.core.sparql.text.volatile import settled
+from quadlog.core.sparql.update import parse_update
+from quadlog.core.sparql.using import Using, options_of
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported, UserError
 
 A, G, H = NamedNode("urn:a"), NamedNode("urn:g"), NamedNode("urn:h")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadlog.core.electorate import Electorate
-from quadlog.core.incarnations import Incarnations, new_incarnation
+from quadlog.core.membership.electorate import Electorate
+from quadlog.core.membership.incarnations import Incarnations, new_incarnation
 from quadlog.core.messages import Heard, Pace
 from quadlog.core.model import Returned, View, no_view
-from quadlog.standing import pack_standing, unpack_standing
+from quadlog.masterstore.standing import pack_standing, unpack_standing
 from tests.support.agreement.cluster import Member
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadlog.core.agreement import Agreement
+from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import Durable, Heard, Limits, Now, Pace, Submitted, Tick
 from quadlog.core.model import Ask, Post, Transaction
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, Triple
 
-from quadlog.core.operations import DataOperation, DeleteData, DeletePattern, InsertData
-from quadlog.core.patch import BYTES, LINES, MAX_PATTERNS, adding, exact, parse_patch, pattern_line
-from quadlog.core.update import parse_update
+from quadlog.core.effects.patch import BYTES, LINES, MAX_PATTERNS, adding, exact, parse_patch, pattern_line
+from quadlog.core.sparql.operations import DataOperation, DeleteData, DeletePattern, InsertData
+from quadlog.core.sparql.update import parse_update
 from quadlog.errors import Forbidden, SyntaxRefused
 
 S, P, G = NamedNode("urn:s"), NamedNode("urn:p"), NamedNode("urn:g")
@@ -218,7 +218,7 @@ def test_terms_are_as_a_store_has_them(quads: list[Quad]) -> None:
 def test_lines_keep_their_order_however_they_are_gathered(lines: list[tuple[str, Quad]], most: int) -> None:
     text = "\n".join(f"{code} {exact(str(quad))} ." for code, quad in lines)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quadlog.core.patch.LINES", most)
+        patch.setattr("quadlog.core.effects.patch.LINES", most)
         few = changes(text)
     assert few == changes(text)
     assert [sign for sign, _ in few] == ["+" if code == "A" else "-" for code, _ in lines]

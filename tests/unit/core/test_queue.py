@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadlog.core.model import Kind, Pair, Transaction
-from quadlog.core.pairs import Pairs
-from quadlog.core.queue import IncomingQueue
+from quadlog.core.queues.pairs import Pairs
+from quadlog.core.queues.queue import IncomingQueue
 
 ids = st.sampled_from([bytes([n]) * 16 for n in range(3)])
 digests = st.sampled_from([bytes([n]) * 32 for n in range(2)])

@@ -18,7 +18,7 @@ from pyoxigraph import (
     Triple,
 )
 
-from quadlog.core import signature
+from quadlog.core.effects import signature
 
 S, P, G = (NamedNode(f"urn:{name}") for name in "spg")
 LITERALS = st.one_of(

@@ -15,8 +15,8 @@ from pyoxigraph import (
     Triple,
 )
 
-from quadlog.core.operations import DeleteData, InsertData, Operation
-from quadlog.core.update import parse_update
+from quadlog.core.sparql.operations import DeleteData, InsertData, Operation
+from quadlog.core.sparql.update import parse_update
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported
 from tests.support.update_texts import BODIES, PROLOGUE, XSD
 

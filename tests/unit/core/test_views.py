@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from quadlog.core.member import Member
+from quadlog.core.membership.presence import NOBODY
+from quadlog.core.membership.views import Views
 from quadlog.core.model import (
     NOWHERE,
     OF_A_BRANCH,
@@ -20,8 +21,7 @@ from quadlog.core.model import (
     View,
     first_view,
 )
-from quadlog.core.presence import NOBODY
-from quadlog.core.views import Views
+from quadlog.core.queues.member import Member
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"}
 OWN = replace(first_view(MASTERS), epoch=3, members=("m4",))

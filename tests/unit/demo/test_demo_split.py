@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
-from quadlog.core.operations import InsertData
-from quadlog.core.update import parse_update
+from quadlog.core.sparql.operations import InsertData
+from quadlog.core.sparql.update import parse_update
 from quadlog.demo import load as loading
 from quadlog.demo.cluster import Node
 from quadlog.demo.ontology import read_turtle

@@ -10,9 +10,9 @@ from unittest.mock import MagicMock
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
-from quadlog.master import app as master
+from quadlog.master.http import app as master
 from quadlog.master.muted import app as muted
-from quadlog.master.seeding import Seeding
+from quadlog.master.seeds.seeding import Seeding
 from quadlog.worker import app as worker
 
 if TYPE_CHECKING:

@@ -10,9 +10,11 @@ import pytest
 
 from quadlog.core.messages import TwoOrdersError
 from quadlog.errors import OutcomeUnknown, QuadlogError, UserError
-from quadlog.master import alarms, reads, status, updates
-from quadlog.packing import DamagedChunk
-from quadlog.worker import app, donor
+from quadlog.master.http import reads, status, updates
+from quadlog.master.workers import alarms
+from quadlog.snapshots.packing import DamagedChunk
+from quadlog.worker import app
+from quadlog.worker.catchup import donor
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from quadlog.errors import UserError
 from quadlog.lab.directory import LabDirectory, LabRecord
 from quadlog.lab.node_files import write_settings
 from quadlog.lab.shape import Shape, Wanted
-from quadlog.master.sites import Sites
+from quadlog.master.topics.sites import Sites
 from quadlog.settings import MasterSettings, WorkerSettings
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.master.desk import Desk
-from quadlog.store import MasterStore
+from quadlog.master.clients.desk import Desk
+from quadlog.masterstore.store import MasterStore
 from tests.support.masters.desks import Log
 
 if TYPE_CHECKING:

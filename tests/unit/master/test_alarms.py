@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from quadlog.master.alarms import WHAT_TO_DO, AlarmName, Alarms, Trouble
+from quadlog.master.workers.alarms import WHAT_TO_DO, AlarmName, Alarms, Trouble
 
 
 def trouble(name: AlarmName, worker: str, index: int = 1, obstacle: str = "") -> Trouble:

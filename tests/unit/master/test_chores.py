@@ -12,8 +12,8 @@ from quadlog import codec
 from quadlog.codec.chunks import CHUNK
 from quadlog.core.model import GENESIS, Entry, Kind, Pair, Payload, Transaction, chain_hash, first_view
 from quadlog.core.records import Handover
-from quadlog.master.intake import Intake
-from quadlog.master.lead import Lead
+from quadlog.master.log.lead import Lead
+from quadlog.master.payloads.intake import Intake
 from quadlog.ports import Record
 
 FIRST = Handover(index=0, term=GENESIS, dc="dc1")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from consumers.payloads import PayloadsConsumer, origin_offset
 from producers.payloads import PayloadsProducer
 from quadlog import codec
-from quadlog.envelope import ORIGIN_DC, ORIGIN_OFFSET
-from quadlog.master.intake import Intake
-from quadlog.master.passed import MARKS, PassedOver
+from quadlog.codec.envelope import ORIGIN_DC, ORIGIN_OFFSET
+from quadlog.master.payloads.intake import Intake
+from quadlog.master.payloads.passed import MARKS, PassedOver
 from quadlog.ports import Record
 from tests.support.agreement.topics import Topic
 from tests.support.masters.payloads import payload

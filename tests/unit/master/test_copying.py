@@ -10,9 +10,7 @@ import pytest
 from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog import codec
-from quadlog.core.model import GENESIS, Held, View, first_view, hash_of
-from quadlog.core.records import Effect, Fence, Handover, Outcome, Rewind, Seed, Term
-from quadlog.envelope import (
+from quadlog.codec.envelope import (
     ATTEMPT,
     CHUNKS,
     EPOCH,
@@ -24,10 +22,12 @@ from quadlog.envelope import (
     REWIND,
     TERM,
 )
+from quadlog.core.model import GENESIS, Held, View, first_view, hash_of
+from quadlog.core.records import Effect, Fence, Handover, Outcome, Rewind, Seed, Term
 from quadlog.errors import ForeignRecord
-from quadlog.master.copying import Copying, Found, Part, Reach, Wanted
-from quadlog.master.crew import Crew
-from quadlog.master.duty import Duty
+from quadlog.master.effects.copying import Copying, Found, Part, Reach, Wanted
+from quadlog.master.effects.duty import Duty
+from quadlog.master.workers.crew import Crew
 from quadlog.ports import Record
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 
 from quadlog.core.records import Heartbeat, WorkerState
-from quadlog.master.crew import ASK_AGAIN_MS, SINK_MS, Crew, Worker
+from quadlog.master.workers.crew import ASK_AGAIN_MS, SINK_MS, Crew, Worker
 from tests.support.masters.beats import beat
 
 TIMEOUT = 2000.0

@@ -14,8 +14,8 @@ from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS, Held, Standing, View, first_view
 from quadlog.core.records import Handover, Rewind
 from quadlog.errors import ForeignRecord
-from quadlog.master.crew import Crew
-from quadlog.master.decided import Decided
+from quadlog.master.effects.decided import Decided
+from quadlog.master.workers.crew import Crew
 from tests.support.agreement.topics import FIRST, Topic, effect, effects_topic, fence
 from tests.support.masters.watched import beat
 

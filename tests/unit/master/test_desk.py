@@ -6,7 +6,7 @@ from quadlog.core.model import (
     body_hash,
 )
 from quadlog.errors import KeyReused, Rejected
-from quadlog.master.desk import Answer, Desk, TxState, Waiter
+from quadlog.master.clients.desk import Answer, Desk, TxState, Waiter
 from tests.support.masters.desks import Client, Log, agree, payload_of
 
 

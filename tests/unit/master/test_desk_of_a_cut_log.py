@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quadlog.core.messages import Save
 from quadlog.errors import KeyReused, OutcomeUnknown
-from quadlog.master.desk import Answer, Desk, TxState, TxStatus
-from quadlog.store import Taken
+from quadlog.master.clients.desk import Answer, Desk, TxState, TxStatus
+from quadlog.masterstore.store import Taken
 from tests.support.masters.desks import Client, Log, agree, give_way, payload_of
 
 

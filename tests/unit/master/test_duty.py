@@ -9,8 +9,8 @@ import pytest
 from consumers.effects_ledger import EffectsLedger
 from quadlog.core.model import GENESIS, Entry, Held, Kind, Pair, Point, first_view, hash_of
 from quadlog.core.records import Handover, Heartbeat, WorkerState
-from quadlog.master.crew import Crew
-from quadlog.master.duty import AGAIN_MS, LONGEST_MS, UNHEARD_MS, Duty, move_of
+from quadlog.master.effects.duty import AGAIN_MS, LONGEST_MS, UNHEARD_MS, Duty, move_of
+from quadlog.master.workers.crew import Crew
 
 DCS = ["dc1", "dc2", "dc3"]
 VIEW = first_view({"m1": "dc1", "m2": "dc2", "m3": "dc3"})

@@ -9,11 +9,11 @@ from consumers.effects_ledger import EffectsLedger
 from producers.effects import EffectsMirror
 from quadlog.core.model import GENESIS
 from quadlog.core.records import Rewind
-from quadlog.master.crew import Crew
-from quadlog.master.foreseen import Foreseen
-from quadlog.master.fullness import AGAIN_MS, KEPT_MS, PATIENCE_MS, Fullness
-from quadlog.worker.voice import HOARSE_MS, Voice
-from quadlog.worker.voice import PATIENCE_MS as VOICE_MS
+from quadlog.master.effects.foreseen import Foreseen
+from quadlog.master.effects.fullness import AGAIN_MS, KEPT_MS, PATIENCE_MS, Fullness
+from quadlog.master.workers.crew import Crew
+from quadlog.worker.evaluate.voice import HOARSE_MS, Voice
+from quadlog.worker.evaluate.voice import PATIENCE_MS as VOICE_MS
 from tests.support.agreement.topics import FIRST, effect, effects_topic, fence
 from tests.support.masters.outlets import Spout
 from tests.support.masters.watched import beat

@@ -8,17 +8,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from quadlog.core.model import START, Point, Standing, View, first_view
-from quadlog.master.joining import AGAIN_MS, Forked, Joined, Joining, Reach, fork_of
+from quadlog.master.log.joining import AGAIN_MS, Forked, Joined, Joining, Reach, fork_of
 from quadlog.ports import Record
 from tests.support.agreement.topics import cut_behind, entries, forked, topic_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from quadlog.beside import Beside
-    from quadlog.core.agreement import Agreement
+    from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import Followed
     from quadlog.core.records import Cut, LoggedEntry
+    from quadlog.masterstore.beside import Beside
 
 MASTERS = {"m1": "dc1", "m1b": "dc1", "m2": "dc2", "m3": "dc3"}
 STRONGER = View(epoch=3, members=("m2", "m3"), parent=first_view(MASTERS).id, home="dc2")

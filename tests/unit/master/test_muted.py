@@ -9,15 +9,15 @@ import pytest
 from consumers.agreed import AgreedConsumer
 from consumers.effects import epoch_of
 from quadlog.clock import now
+from quadlog.codec.envelope import EPOCH, MIRRORED, MIRRORED_FROM
 from quadlog.core.model import START, Point
 from quadlog.core.records import Rewind
-from quadlog.envelope import EPOCH, MIRRORED, MIRRORED_FROM
 from quadlog.errors import SetupError, TopicLost
-from quadlog.master.crew import Crew
 from quadlog.master.muted.followed import Followed
 from quadlog.master.muted.keeper import Keeper
 from quadlog.master.muted.mirror import Mirror, next_offset
-from quadlog.master.watch import Hands
+from quadlog.master.workers.crew import Crew
+from quadlog.master.workers.watch import Hands
 from quadlog.topics import Topics
 from tests.support.agreement.topics import (
     TERM,

@@ -12,10 +12,10 @@ from consumers import rounds
 from consumers.payloads import PayloadsConsumer
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
-from quadlog.envelope import RELAYED
-from quadlog.master.hearing import STILL_MS, Hearing
-from quadlog.master.intake import Intake
-from quadlog.master.relay import Relay
+from quadlog.codec.envelope import RELAYED
+from quadlog.master.payloads.hearing import STILL_MS, Hearing
+from quadlog.master.payloads.intake import Intake
+from quadlog.master.payloads.relay import Relay
 from tests.support.agreement.said import example, posts
 from tests.support.agreement.topics import Topic
 from tests.support.masters.payloads import payload

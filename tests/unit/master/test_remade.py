@@ -9,15 +9,15 @@ import pytest
 from quadlog.anchors import Gap
 from quadlog.errors import TopicLost
 from quadlog.master.events import Lacking, Recognised
-from quadlog.master.listening import Ears
-from quadlog.master.remade import Remade
+from quadlog.master.node.listening import Ears
+from quadlog.master.node.remade import Remade
 
 if TYPE_CHECKING:
-    from quadlog.master.acquiring import Acquiring
-    from quadlog.master.chores import Chores
-    from quadlog.master.joining import Joining
-    from quadlog.master.remade import Masters
-    from quadlog.master.saving import Saving
+    from quadlog.master.log.joining import Joining
+    from quadlog.master.node.chores import Chores
+    from quadlog.master.node.remade import Masters
+    from quadlog.master.node.saving import Saving
+    from quadlog.master.payloads.acquiring import Acquiring
 
 EARS = Ears(
     rounds={"main.dc1.rounds": "dc1", "main.dc2.rounds": "dc2"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quadlog.core.records import LoggedEntry
-from quadlog.master import scribe as module
+from quadlog.master.log import scribe as module
 from tests.support.masters.scribes import (
     OWN,
     THEIRS,

@@ -11,14 +11,14 @@ import pytest
 
 from consumers.effects import EffectsConsumer
 from producers.effects import EffectsMirror, EffectsProducer
+from quadlog.codec.envelope import EPOCH, HANDOVER, INDEX, MIRRORED
 from quadlog.core.model import GENESIS, START, Point, first_view
 from quadlog.core.records import Effect, Handover, Rewind, Term
-from quadlog.envelope import EPOCH, HANDOVER, INDEX, MIRRORED
 from quadlog.errors import StateError, Unavailable
-from quadlog.master import sources
-from quadlog.master.copying import Found, Part, Source, Wanted
-from quadlog.master.joining import Forked, Joined
-from quadlog.master.sources import Sources
+from quadlog.master.effects import sources
+from quadlog.master.effects.copying import Found, Part, Source, Wanted
+from quadlog.master.effects.sources import Sources
+from quadlog.master.log.joining import Forked, Joined
 from quadlog.ports import Record
 from tests.support.agreement.topics import Topic, cut_behind, effect, fence, forked, topic_of
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core.incarnations import just_after
+from quadlog.core.membership.incarnations import just_after
 from quadlog.errors import TopicLost
-from quadlog.master import own
-from quadlog.master.superseded import MARK, Superseded, marked
+from quadlog.master.recovery import own
+from quadlog.master.recovery.superseded import MARK, Superseded, marked
 from quadlog.settings import MasterSettings
 
 if TYPE_CHECKING:

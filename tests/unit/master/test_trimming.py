@@ -10,7 +10,7 @@ import pytest
 from quadlog.core.limits import Needs
 from quadlog.core.model import Held, Point
 from quadlog.core.records import Checkpoint, EffectsPlace, Reached
-from quadlog.master.trimming import Stock, checkpoint_in, stock_of
+from quadlog.master.retention.trimming import Stock, checkpoint_in, stock_of
 from quadlog.topics import Topics
 
 

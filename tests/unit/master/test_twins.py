@@ -10,8 +10,8 @@ from producers.rounds import RoundsProducer
 from quadlog import codec
 from quadlog.core.model import START, Post, Rank, Standing, first_view
 from quadlog.errors import DuplicateNode
-from quadlog.master import twins
-from quadlog.master.twins import Twins
+from quadlog.master.log import twins
+from quadlog.master.log.twins import Twins
 from tests.support.agreement.topics import Topic
 
 OLD, MINE, LATER = (bytes([number]) * 16 for number in (1, 2, 3))

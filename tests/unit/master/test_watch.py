@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from consumers.effects_ledger import EffectsLedger
+from quadlog.codec.envelope import text_id
 from quadlog.core.messages import Now
 from quadlog.core.model import GENESIS, Point
 from quadlog.core.records import CatchingUp, Effect, Heartbeat, Outcome, Scrub, WorkerState
-from quadlog.envelope import text_id
-from quadlog.master.crew import Crew, Door, Worker, Wrong
-from quadlog.master.watch import KNOCK_MS, LOOK_MS, MEND_MS, SOW_MS, Hands, Watch
+from quadlog.master.workers.crew import Crew, Door, Worker, Wrong
+from quadlog.master.workers.watch import KNOCK_MS, LOOK_MS, MEND_MS, SOW_MS, Hands, Watch
 from tests.support.agreement.topics import effects_topic, fence, seed, topic_with
 from tests.support.masters.watched import beat, state
 

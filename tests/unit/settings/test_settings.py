@@ -9,9 +9,9 @@ import pytest
 
 from quadlog.errors import SetupError, UserError
 from quadlog.lab.node_files import variables
-from quadlog.master.sites import Sites
+from quadlog.master.topics.sites import Sites
 from quadlog.settings import NO_LONGER, MasterSettings, Role, WorkerSettings
-from quadlog.units import MIB
+from quadlog.settings.units import MIB
 
 MASTER = """
 node-id = "dc1-m1"

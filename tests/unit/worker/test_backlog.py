@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quadlog.applied import InAgreed, InEffects
 from quadlog.core.model import START, Point
-from quadlog.worker import backlog as backlog_module
-from quadlog.worker.backlog import (
+from quadlog.quadstore.applied import InAgreed, InEffects
+from quadlog.worker.replica import backlog as backlog_module
+from quadlog.worker.replica.backlog import (
     BATCH,
     BATCH_LINES,
     EFFECTS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadlog.worker.channel import Channel
-from quadlog.worker.reading.frames import Kind, framed
+from quadlog.worker.reads.channel import Channel
+from quadlog.worker.reads.frames import Kind, framed
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=40)), max_size=12)
 

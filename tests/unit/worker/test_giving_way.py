@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.worker.reading.giving_way import AFTER_S, NICE, GivingWay
+from quadlog.worker.reads.giving_way import AFTER_S, NICE, GivingWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quadlog.worker.call import Call
-from quadlog.worker.lanes import KNOWN, Lanes
-from quadlog.worker.reading.frames import Question
+from quadlog.worker.reads.call import Call
+from quadlog.worker.reads.frames import Question
+from quadlog.worker.reads.lanes import KNOWN, Lanes
 
 
 def call(text: str | None) -> Call:

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from producers.effects import EffectsProducer
-from quadlog.applied import Applied
 from quadlog.broker import Hole
 from quadlog.core.model import hash_of
 from quadlog.core.records import Rewind
 from quadlog.errors import ForeignRecord, StateError
 from quadlog.ports import Record
+from quadlog.quadstore.applied import Applied
 from quadlog.topics import Topics
-from quadlog.worker.backlog import Hearing
-from quadlog.worker.out_of_log import Gaps
+from quadlog.worker.replica.backlog import Hearing
+from quadlog.worker.replica.out_of_log import Gaps
 from tests.support.agreement.topics import (
     MOVED,
     TERM,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.catchup import Rates, Way, choose
-from quadlog.worker.rates import IDLE_MS, LEAST, LEAST_START_S, TELLING, RatesFile, Stretch
+from quadlog.worker.replica.rates import IDLE_MS, LEAST, LEAST_START_S, TELLING, RatesFile, Stretch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QuerySolutions, Store, Triple
 
-from quadlog.quadquery import SOLUTION_FORMATS
-from quadlog.worker.reading.rows import FORMATS, RowCounter
+from quadlog.quadstore.quadquery import SOLUTION_FORMATS
+from quadlog.worker.reads.row_counter import FORMATS, RowCounter
 
 NASTY = st.text(st.sampled_from('"\\{}[],\r\n<>\t a')) | st.sampled_from(
     ("},{", "[{", '\\"},{', "<result>", '"', '""', "\\", "\r\n", "\n\n")

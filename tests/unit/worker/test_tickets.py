@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from quadlog.worker.reading.tickets import TicketReader, Tickets
+from quadlog.worker.reads.tickets import TicketReader, Tickets
 
 NUMBERS = 3000
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Store, parse, serialize
 
-from quadlog.core.operations import InsertData
-from quadlog.core.patch import parse_patch
-from quadlog.core.sparql.datatypes import ALTERED, UNTAGGED, IllFormedLiteral
-from quadlog.core.sparql.terms import BlankNodes, Literals
-from quadlog.core.update import parse_update
-from quadlog.documents import Document, DocumentError, lines_of
+from quadlog.core.effects.patch import parse_patch
+from quadlog.core.sparql.operations import InsertData
+from quadlog.core.sparql.text.datatypes import ALTERED, UNTAGGED, IllFormedLiteral
+from quadlog.core.sparql.text.terms import BlankNodes, Literals
+from quadlog.core.sparql.update import parse_update
 from quadlog.errors import UserError
-from quadlog.worker.answers import values_of
+from quadlog.rdf.documents import Document, DocumentError, lines_of
+from quadlog.worker.evaluate.answers import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,10 @@ import time
 import pytest
 from pyoxigraph import QuerySolutions, Store
 
-from quadlog.core.operations import Modify
-from quadlog.core.sparql.caution import weigh
-from quadlog.core.sparql.ground import without_ground_triples
-from quadlog.core.update import parse_update
+from quadlog.core.sparql.operations import Modify
+from quadlog.core.sparql.text.caution import weigh
+from quadlog.core.sparql.text.ground import without_ground_triples
+from quadlog.core.sparql.update import parse_update
 from quadlog.errors import Unsupported
 
 PATTERNS = int(os.environ.get("QUADLOG_PATTERNS", "1500"))

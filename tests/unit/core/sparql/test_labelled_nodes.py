@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyoxigraph import BlankNode, NamedNode, QuerySolutions, Store
 
-from quadlog.core.sparql.labelled_nodes import labelled_nodes
+from quadlog.core.sparql.text.labelled_nodes import labelled_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

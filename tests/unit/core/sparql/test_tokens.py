@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyoxigraph import QuerySolutions, Store
 
-from quadlog.core.sparql.tokens import token_pattern, tokens
+from quadlog.core.sparql.text.tokens import token_pattern, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

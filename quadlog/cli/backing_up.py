@@ -1,0 +1,162 @@
+"""`quadlog backup`: a worker's whole store, counted as it stands on disk, in a directory that workers take it from.
+
+What is cut off goes on where it was, also when the command is given again within ten minutes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from quadlog.damage import told_of
+from quadlog.errors import SetupError, StateError, StoreDamaged, Unavailable
+from quadlog.progress import Phases
+from quadlog.quadstore.quaddir import STORE_HERE
+from quadlog.quadstore.stored import Stored
+from quadlog.seed.export import Count
+from quadlog.snapshots.backups import STORE, Backup, FedFrom
+from quadlog.snapshots.packing import WINDOW, Compression
+from quadlog.worker.catchup.coming import sync, sync_store
+from quadlog.worker.catchup.stream import CopyStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from quadlog.worker.catchup.coming import Coming
+
+COMING: Final = "coming."
+"""How the name of a directory begins in which a backup is on its way."""
+
+
+def run_backup(directory: Path, worker: str, say: Callable[[str], None]) -> Backup:
+    """Have one more backup in this directory, or none.
+
+    Raises:
+        SetupError: the directory is of no use, or is used by another one.
+        Unavailable: the worker gives no copy now.
+        StateError: what it gives is not what it says.
+
+    """
+    phases, worker = Phases(), worker.rstrip("/")
+    with _room(directory, worker) as room:
+        stream = CopyStream(room / "copy", compression=Compression.AUTO, window=WINDOW)
+        try:
+            coming = _taken(stream, worker, phases)
+            try:
+                backup = _proven(coming, room / "copy", phases)
+            except BaseException:
+                stream.forget()  # nobody knows what of it is wrong
+                raise
+            there = _named(backup, directory)
+        except OSError as error:
+            raise SetupError(
+                f"{directory} cannot have this backup: {error}. There is no new backup: make room, or give another"
+                " directory. Given again within ten minutes it goes on where it was"
+            ) from error
+    say(
+        f"{there.path}: up to entry {there.applied.index}, {there.label.quads} quads, {there.label.size} bytes"
+    )
+    say(f"signature {there.label.signature}, proven")
+    return there
+
+
+@contextmanager
+def _room(directory: Path, worker: str) -> Generator[Path]:
+    """For what comes of this worker, for nobody else meanwhile."""
+    room = directory / (COMING + re.sub(r"\W+", "-", worker.partition("://")[2]))
+    try:
+        room.mkdir(parents=True, exist_ok=True)
+        opened = os.open(room, os.O_RDONLY)
+    except OSError as error:
+        raise SetupError(f"{directory} cannot have backups: {error}; give another directory") from error
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(opened)
+        raise SetupError(
+            f"another `quadlog backup` of {worker} writes to {room}: wait until it is done"
+        ) from error
+    try:
+        yield room
+        shutil.rmtree(room, ignore_errors=True)
+    finally:
+        os.close(opened)
+
+
+def _taken(stream: CopyStream, worker: str, phases: Phases) -> Coming:
+    try:
+        with phases.phase("taking", 100, lambda: (stream.progress[0], 0)):
+            return stream.take(worker)
+    except (httpx.HTTPError, Unavailable) as error:
+        raise Unavailable(
+            f"{worker} gives no copy: {error}. There is no new backup; try again, or another worker"
+        ) from error
+
+
+def _proven(coming: Coming, path: Path, phases: Phases) -> Backup:
+    """Count it as it stands on the disk: what is wrong in a store goes into no backup of it."""
+    announced, store = coming.announced, coming.whole()
+    if (fed_from := FedFrom.decode(announced.fed_from)) is None:
+        raise StateError(
+            f"{announced.donor} does not say from which topics it is fed: it is of an earlier version, or was just"
+            " started; there is no new backup, try again"
+        )
+    count = Count()
+    try:
+        with told_of(store):
+            stored = Stored.read_copy(store)
+            with phases.phase("counting", announced.label.quads, lambda: (count.quads, count.quads)):
+                for lines in stored.dump():
+                    count.take(lines)
+            applied = stored.said()
+    except StoreDamaged as error:
+        raise StoreDamaged(
+            f"the store of {announced.donor} is damaged: {error}. There is no new backup; take another worker, and see"
+            " to the disk of this one"
+        ) from error
+    if applied is None or applied.encode() != announced.applied:
+        raise StateError(
+            f"what {announced.donor} gave is at another entry than it said: there is no new backup"
+        )
+    if (count.signature, count.quads) != (announced.label.signature, announced.label.quads):
+        raise StateError(
+            f"{announced.donor} has {count.quads} quads with the signature {count.signature[:16]}…, and applied"
+            f" {announced.label.quads} with {announced.label.signature[:16]}…: there is no new backup. It is rebuilt"
+            " when its scrub finds that; take another worker"
+        )
+    return Backup(
+        path=path,
+        fed_from=fed_from,
+        made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        store=STORE_HERE,
+        label=announced.label,
+        applied=applied,
+        reserved=announced.reserved,
+    )
+
+
+def _named(backup: Backup, directory: Path) -> Backup:
+    """1. All is on the disk, with what it is.  2. It has its name.  3. That is on the disk, too."""
+    for path in backup.path.iterdir():
+        if path.name != STORE:
+            path.unlink()  # for who would have gone on with it
+    backup.save()
+    sync_store(backup.path / STORE)
+    for path in (*(path for path in backup.path.iterdir() if path.is_file()), backup.path):
+        sync(path)
+    there = directory / backup.name
+    try:
+        backup.path.rename(there)
+    except OSError as error:
+        raise SetupError(f"{backup.path} cannot be named {there}: {error}; rename it, it is whole") from error
+    sync(directory)
+    return replace(backup, path=there)

@@ -1,0 +1,51 @@
+"""`quadlog peer`: which masters agree on the order, and how that is changed.  Thin calls of `/cluster/peers`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from quadlog.web.asking import asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PATH: Final = "/cluster/peers"
+
+_ELSE: Final = "The change may have been taken: look with `quadlog peer list` at another master."
+
+
+def list_peers(master: str, say: Callable[[str], None]) -> None:
+    """Say who the peers are, as a master knows it; raises as `asked` does."""
+    _tell(asked(master, "GET", PATH).json(), say)
+
+
+def add_peer(master: str, name: str, dc: str, say: Callable[[str], None]) -> None:
+    """Add one, and say who the peers are then; raises as `asked` does."""
+    answer = asked(master, "POST", PATH, unsure=_ELSE, json={"id": name, "dc": dc})
+    say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} of {dc} is a peer")
+    _tell(answer.json(), say)
+
+
+def remove_peer(master: str, name: str, say: Callable[[str], None], survivors: Sequence[str] = ()) -> None:
+    """Remove one, or all but the survivors, and say who the peers are then; raises as `asked` does."""
+    path = f"{PATH}/{quote(name, safe='')}"
+    named = {"params": {"survivor": list(survivors)}} if survivors else {}
+    answer = asked(master, "DELETE", path, unsure=_ELSE, **named)
+    say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} is no peer any more")
+    _tell(answer.json(), say)
+
+
+def _tell(said: dict[str, Any], say: Callable[[str], None]) -> None:
+    """One line for each master.
+
+    >>> m2 = {"id": "m2", "dc": "dc2", "url": "http://m2", "peer": False, "decided": False, "reachable": False}
+    >>> _tell({"peers": [m2 | {"id": "m1", "peer": True, "decided": True, "reachable": True}, m2]}, print)
+    m1  dc2  http://m2  peer
+    m2  dc2  http://m2  outside, not decided yet, not heard
+    """
+    for one in said["peers"]:
+        words = ["peer" if one["peer"] else "outside"]
+        words += ["not decided yet"] * (not one["decided"])
+        words += ["not heard"] * (not one["reachable"])
+        say(f"{one['id']}  {one['dc']}  {one['url'] or 'not named by its settings'}  {', '.join(words)}")

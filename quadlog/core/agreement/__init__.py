@@ -1,0 +1,1 @@
+"""Agreement: one order, from the longest common prefixes of all queues."""

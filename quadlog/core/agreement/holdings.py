@@ -1,0 +1,117 @@
+"""What one master holds: its incoming queue, the end of its log, and what of both is to be saved.
+
+Whatever is changed here goes into the next `Save`; nothing else does, but counter, sequence and standing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.messages import Adopted
+from quadlog.core.model import Entry, Pair, Transaction
+from quadlog.core.queues.queue import IncomingQueue
+from quadlog.core.queues.synchronised import SynchronisedQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from quadlog.core.agreement.bequest import Estate
+    from quadlog.core.messages import Branch, Durable
+    from quadlog.core.model import Point, View
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is not saved yet."""
+
+    acquired: list[Transaction] = field(default_factory=list[Transaction])
+    enqueued: dict[Pair, None] = field(default_factory=dict[Pair, None])
+    dequeued: list[Pair] = field(default_factory=list[Pair])
+    entries: list[Entry] = field(default_factory=list[Entry])
+    released: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
+    adopted: Adopted | None = None
+
+
+class Holdings:
+    """Queue and log of one master."""
+
+    def __init__(self, durable: Durable, *, logged: Container[bytes], length: int) -> None:
+        """Continue with what was saved.
+
+        Args:
+            durable: that.
+            logged: ids of all synchronised transactions; it may lag behind what is appended here.
+            length: how many of the newest entries are kept in memory.
+
+        """
+        self.queue: Final = IncomingQueue(durable.queue, durable.acquired)
+        self.log = SynchronisedQueue(durable.last, durable.tail, logged=logged, length=length)
+        self.changes = Changes()
+        self._logged: Final = logged
+        self._length: Final = length
+        self._is_adopted = False
+
+    def begin_turn(self) -> None:
+        """What the last changes adopted is saved by now."""
+        if self._is_adopted:
+            self.log.logged, self._is_adopted = self._logged, False
+
+    def take_changes(self) -> Changes:
+        """What is to be saved now."""
+        changes, self.changes = self.changes, Changes()
+        self._is_adopted = changes.adopted is not None
+        return changes
+
+    # --- the log ------------------------------------------------------------------------------------
+
+    def append(self, pair: Pair, transaction: Transaction, view: View) -> None:
+        """A pair that waits becomes the next entry."""
+        self.changes.entries.append(self.log.append(pair, transaction, view))
+        self._spend(pair.id)
+
+    def _spend(self, transaction_id: bytes) -> None:
+        """With a transaction any later pair of the same id is spent, and every payload of it."""
+        pairs, payloads = self.queue.remove(transaction_id)
+        for pair in pairs:
+            self._dequeue(pair)
+        self.changes.released += payloads
+
+    def adopt(self, branch: Branch, last: Point, estate: Estate) -> None:
+        """The log is a branch up to `last` from here on, and the queue what is left with it."""
+        tail, logged = branch.tail(last.index, self._length), branch.ids(last.index)
+        self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
+        self.changes.adopted = Adopted(branch, last)
+        self.changes.acquired += estate.regained
+        self.changes.released += estate.released
+        self.replace_queue(estate.pairs, estate.acquired)
+
+    # --- the queue ----------------------------------------------------------------------------------
+
+    def enqueue(self, pair: Pair) -> bool:
+        """Add a pair that is not there yet.  True if it may be posted now."""
+        self.changes.enqueued[pair] = None
+        return self.queue.add(pair)
+
+    def _dequeue(self, pair: Pair) -> None:
+        if pair in self.changes.enqueued:
+            del self.changes.enqueued[pair]
+        else:
+            self.changes.dequeued.append(pair)
+
+    def acquire(self, transaction: Transaction) -> list[Pair]:
+        """A payload that was not there is durable in this DC.  Pairs that may be posted now are returned."""
+        self.changes.acquired.append(transaction)
+        return self.queue.acquire(transaction)
+
+    def has_payload(self, pair: Pair) -> bool:
+        """Is the payload of this pair here, or agreed?"""
+        return pair.id in self.log or self.queue.has_payload(pair.key)
+
+    def replace_queue(self, pairs: Sequence[Pair], acquired: Sequence[Transaction]) -> None:
+        """Hold these pairs and payloads, and no others."""
+        before, after = set(self.queue.everything()), set(pairs)
+        for pair in sorted(before - after):
+            self._dequeue(pair)
+        self.changes.enqueued.update(dict.fromkeys(sorted(after - before)))
+        self.queue.replace(pairs, acquired)

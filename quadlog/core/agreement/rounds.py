@@ -1,0 +1,161 @@
+"""COLLECT, ADD and MERGE: what a post tells, what becomes an entry, and what waits.
+
+    COLLECT   the newest post of every member of the view
+    ADD       the longest common prefix of the posted queues, up to the least counter
+    MERGE     all pairs that were not known yet
+
+What is acquired may be posted: it is offered to `posting`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.agreement.company import common_head
+from quadlog.core.messages import ForgottenPayloadError, TwoOrdersError
+from quadlog.core.model import START, Kind, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from quadlog.core.agreement.shared import Shared
+    from quadlog.core.model import Post, Transaction
+    from quadlog.core.queues.member import Member
+
+
+class Rounds:
+    """How one master's queue and log grow by what is heard."""
+
+    def __init__(self, shared: Shared, *, offer: Callable[[Pair], None]) -> None:
+        """`offer`: told of each pair that may be posted."""
+        self._node: Final = shared.node
+        self._views: Final = shared.views
+        self._company: Final = shared.company
+        self._holdings: Final = shared.holdings
+        self._clock: Final = shared.clock
+        self._pacing: Final = shared.pacing
+        self._limits: Final = shared.limits
+        self._offer: Final = offer
+
+    # --- COLLECT ----------------------------------------------------------------------------------
+
+    def collect(self, member: Member, post: Post) -> None:
+        """Take a post as its sender's last word; or ask for a snapshot, if that cannot be."""
+        is_here = post.view == self._views.view
+        member.hear(post, post.base if is_here else post.beside)
+        pairs: Sequence[Pair] = post.queue
+        if is_here:
+            self._follow(post)
+            pairs = self._merge(post.queue)
+        if member.follows(post) and not (is_here and post.base.index > self._holdings.log.last.index):
+            member.understand(post, pairs)
+            self._company.understood(post.node)
+        else:
+            self._ask(post)
+
+    def _ask(self, post: Post) -> None:
+        if self._company.ask(post):
+            self._pacing.tell()
+
+    def begin_view(self) -> None:
+        """Hear again, as a member of the new view, what its members said in it."""
+        view = self._views.view
+        for name in view.members:
+            member = self._company.members.get(name)
+            if member is None or member.said is None:
+                continue
+            said = member.said
+            is_here = said.view == view
+            member.base = (said.base if is_here or said.view.id == view.parent else said.beside) or START
+            if name == self._node:
+                member.forget()
+            elif is_here:
+                self._follow(said)
+                member.repost(self._merge(sorted(member.posted)))
+                if said.base.index > self._holdings.log.last.index:
+                    member.forget()
+                    self._ask(said)
+
+    # --- ADD --------------------------------------------------------------------------------------
+
+    def add(self) -> None:
+        """Append the longest common prefix of the posted queues that no member can still insert into."""
+        holdings, pacing = self._holdings, self._pacing
+        pacing.has_more = False
+        members = self._company.in_view()
+        if members is None or self._views.is_frozen(members):
+            return  # every member has to speak in this view first
+        stable = min(member.counter for member in members)
+        end = self._company.furthest_behind(holdings.log.last.index) + self._limits.post
+        while (pair := common_head(members, holdings.queue)) is not None and pair.timestamp <= stable:
+            if len(holdings.changes.entries) >= self._limits.turn:
+                pacing.has_more = True
+                return
+            if holdings.log.last.index >= end:
+                # Laggers have to post first; if it is I who lags behind, at once.
+                if self._company.members[self._node].base.index < holdings.log.last.index:
+                    pacing.tell()
+                return
+            self._append(pair)
+
+    def _follow(self, post: Post) -> None:
+        """A lagger takes from a forerunner's post what that one has already added."""
+        log = self._holdings.log
+        behind = post.base.index - log.last.index
+        if 0 < behind <= len(post.added):  # else what is missing comes with a snapshot
+            for pair in post.added[-behind:]:
+                # Nothing is agreed that not all members have.
+                if self._holdings.queue.transaction(pair) is None:
+                    message = f"{self._node}: {post.node} says what was agreed, and its payload is not here"
+                    raise ForgottenPayloadError(message)
+                self._append(pair)
+        chain = log.chain_at(post.base.index)
+        if chain is not None and chain != post.base.chain:
+            message = (
+                f"{self._node} and {post.node} agreed on two orders in view {self._views.view.epoch}: at index "
+                f"{post.base.index} the chain is {chain.hex()} here and {post.base.chain.hex()} there"
+            )
+            raise TwoOrdersError(message)
+
+    def _append(self, pair: Pair) -> None:
+        holdings = self._holdings
+        transaction = holdings.queue.transaction(pair)
+        if transaction is None:
+            index = holdings.log.last.index + 1
+            message = f"{self._node}: entry {index} was agreed, but its payload is not here"
+            raise AssertionError(message)
+        holdings.append(pair, transaction, self._views.view)
+        self._pacing.move()
+        if transaction.kind is Kind.CONFIG and self._views.configure(transaction):
+            self._pacing.tell()
+            self._pacing.tend_soon()
+
+    # --- MERGE ------------------------------------------------------------------------------------
+
+    def _merge(self, pairs: Iterable[Pair]) -> list[Pair]:
+        """Those that wait here, each as the one object that stands for it."""
+        return [waiting for pair in pairs if (waiting := self._enqueue(pair)) is not None]
+
+    def _enqueue(self, pair: Pair) -> Pair | None:
+        """Every pair is kept: two timestamps of one id are two pairs, and the first agreed spends both."""
+        for known in self._holdings.queue.pairs(pair.id):
+            if known == pair:
+                return known
+        if pair.id in self._holdings.log:
+            return None
+        if self._holdings.enqueue(pair):
+            self._offer(pair)
+        return pair
+
+    # --- transactions and their payloads ----------------------------------------------------------
+
+    def submit(self, transaction: Transaction) -> None:
+        """A client's, whose payload is here: stamped, unless it waits already."""
+        if any(p.digest == transaction.digest for p in self._holdings.queue.pairs(transaction.id)):
+            return  # a retry
+        self._enqueue(Pair(self._clock.stamp(), transaction.id, transaction.digest))
+
+    def acquire(self, transaction: Transaction) -> None:
+        """A payload that was not here; its pairs may be posted."""
+        for pair in self._holdings.acquire(transaction):
+            self._offer(pair)

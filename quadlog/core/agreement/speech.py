@@ -1,0 +1,119 @@
+"""POST: what one master says of itself.
+
+What of its queue goes into a post is in `posting`; the rest stands here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.model import NOWHERE, Post
+from quadlog.core.queues.member import Member
+from quadlog.core.queues.posting import Posting
+
+if TYPE_CHECKING:
+    from quadlog.core.agreement.shared import Shared
+    from quadlog.core.model import Pair, Point
+
+
+class Speech:
+    """One master's posts."""
+
+    def __init__(self, shared: Shared, incarnation: bytes, sequence: int) -> None:
+        """`sequence`: of its last post."""
+        self.node: Final = shared.node
+        self.incarnation: Final = incarnation
+        self.sequence = sequence
+        self.effects = NOWHERE
+        """How far the effects topic of this data centre goes; said in posts, means nothing here."""
+        self._unheard: tuple[str, ...] = ()
+        self._full = False
+        self._views: Final = shared.views
+        self._company: Final = shared.company
+        self._holdings: Final = shared.holdings
+        self._clock: Final = shared.clock
+        self._pacing: Final = shared.pacing
+        self._limits: Final = shared.limits
+        self._posting = Posting(shared.holdings.queue, shared.limits)
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Data centres out of whose topics nothing comes; said in posts, at once, and means nothing here."""
+        return self._unheard
+
+    @unheard.setter
+    def unheard(self, dcs: tuple[str, ...]) -> None:
+        if dcs != self._unheard:
+            self._pacing.tell()
+        self._unheard = dcs
+
+    @property
+    def full(self) -> bool:
+        """Whether the effects topic of this data centre takes no records; said in posts, at once."""
+        return self._full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        if full is not self._full:
+            self._pacing.tell()
+            self._pacing.tend_soon()
+        self._full = full
+
+    def begin_view(self) -> None:
+        """All is to be said anew."""
+        self._posting = Posting(self._holdings.queue, self._limits)
+        self._pacing.tell()
+
+    def offer(self, pair: Pair) -> None:
+        """A pair of the queue is acquired."""
+        self._posting.offer(pair)
+        self._pacing.tell()
+
+    def hear(self, post: Post) -> None:
+        """Another's post: does it ask for a snapshot that is not on its way?"""
+        for ask in post.asks:
+            if ask.node == self.node and self._posting.asked(ask.sequence):
+                self._pacing.tell()
+
+    def post(self, beside: Point | None) -> Post:
+        """The next post; `beside`: how far the log of the side that this master is joining was read."""
+        self.sequence += 1
+        counter = self._clock.stamp()
+        is_snapshot, queue = self._posting.draw(self.sequence)
+        left = self._posting.first_left
+        if left is not None:
+            counter = min(counter, left.timestamp - 1)  # what is left may stand before what was posted
+        views, log, company = self._views, self._holdings.log, self._company
+        own = company.members.get(self.node) or Member(self.incarnation)
+        furthest = company.furthest_behind(log.last.index)
+        post = Post(
+            node=self.node,
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            base_sequence=None if is_snapshot else own.heard,
+            view=views.view,
+            base=log.last,
+            counter=counter,
+            queue=queue,
+            added=log.since(furthest if is_snapshot else own.base.index),
+            asks=tuple(company.asks.values()),
+            ballot=views.ballot,
+            rank=views.rank,
+            joining=views.standing.joining,
+            given_up=views.standing.given_up,
+            whole=left is None,
+            beside=beside,
+            effects=self.effects,
+            unheard=self.unheard,
+            changes=views.standing.changes,
+            full=self.full,
+        )
+        company.members[self.node] = own
+        own.hear(post, post.base)
+        own.understand(post, queue)
+        self._pacing.posted(self._clock.now.steady)
+        if left is not None:
+            self._pacing.tell()
+        if post.ballot is not None:
+            self._pacing.tend_soon()
+        return post

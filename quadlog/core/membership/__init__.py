@@ -1,0 +1,1 @@
+"""Membership: who is in the view, who votes, and how views change."""

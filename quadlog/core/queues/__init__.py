@@ -1,0 +1,1 @@
+"""Queues: what each master has received from each, and posts."""

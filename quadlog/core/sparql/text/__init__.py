@@ -1,0 +1,1 @@
+"""SPARQL text: its tokens and terms, and what it asks of pyoxigraph."""

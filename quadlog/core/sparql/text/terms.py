@@ -1,0 +1,220 @@
+"""From SPARQL's ways of writing a term to the term as oxigraph stores it."""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Final
+
+import pyoxigraph as ox
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
+
+from quadlog.core.sparql.text.datatypes import is_valid, refuse_ill_typed, refuse_untagged
+
+_XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+_RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD_STRING: Final = f"{_XSD}string"
+INTEGER: Final = f"{_XSD}integer"
+RDF_TYPE: Final = NamedNode(f"{_RDF}type")
+RDF_FIRST: Final = NamedNode(f"{_RDF}first")
+RDF_REST: Final = NamedNode(f"{_RDF}rest")
+RDF_NIL: Final = NamedNode(f"{_RDF}nil")
+RDF_REIFIES: Final = NamedNode(f"{_RDF}reifies")
+
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_CHARACTERS = {
+    "t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\",
+}  # fmt: skip
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+"""Integers that are stored as they are written: of 64 bits."""
+_BOOLEAN = NamedNode(f"{_XSD}boolean")
+TRUE: Final = Literal("true", datatype=_BOOLEAN)
+FALSE: Final = Literal("false", datatype=_BOOLEAN)
+
+
+def unescape(text: str) -> str:
+    r"""Undo ``\n``, ``\uXXXX`` and their like; ValueError where there is nothing to undo.
+
+    >>> unescape(r"a\tb\u0041\\n")
+    'a\tbA\\n'
+    """
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    short, long, character = match.groups()
+    if character is None:
+        return chr(int(short or long, 16))
+    try:
+        return _CHARACTERS[character]
+    except KeyError:
+        raise ValueError(f"no such escape: \\{character}") from None
+
+
+def string_value(token: str) -> str:
+    """The value of a string in one of SPARQL's four quotings."""
+    return unescape(token[3:-3] if token[:3] in {'"""', "'''"} else token[1:-1])
+
+
+class Names:
+    """A prologue as it grows: what prefixes, base and IRIs mean from here on."""
+
+    def __init__(self) -> None:
+        """No prefix and no base."""
+        self._prefixes: dict[str, str] = {}
+        self._base: str | None = None
+        self._known: dict[str, NamedNode] = {}
+
+    def set_base(self, token: str) -> None:
+        """``BASE <token>``, itself relative to the base before."""
+        self._base = self.iri(token).value
+        self._known.clear()
+
+    def set_prefix(self, prefix: str, token: str) -> None:
+        """``PREFIX prefix <token>``."""
+        self._prefixes[prefix] = self.iri(token).value
+        self._known.clear()
+
+    def iri(self, token: str) -> NamedNode:
+        """``<token>`` resolved against the base; ValueError if that gives no IRI.
+
+        >>> names = Names()
+        >>> names.set_base("<http://a/b/c/d;p?q>")
+        >>> names.iri("<../g>"), names.iri("<#s>")
+        (<NamedNode value=http://a/b/g>, <NamedNode value=http://a/b/c/d;p?q#s>)
+        """
+        node = self._known.get(token)
+        if node is None:
+            node = self._known[token] = self._resolve(unescape_iri(token[1:-1]))
+        return node
+
+    def prefixed(self, token: str) -> NamedNode:
+        """``prefix:local``; ValueError if the prefix is not declared."""
+        node = self._known.get(token)
+        if node is None:
+            prefix, _, local = token.partition(":")
+            try:
+                namespace = self._prefixes[f"{prefix}:"]
+            except KeyError:
+                raise ValueError(f"the prefix {prefix}: is not declared") from None
+            node = self._known[token] = NamedNode(namespace + local.replace("\\", ""))
+        return node
+
+    def _resolve(self, iri: str) -> NamedNode:
+        if self._base is None:
+            return NamedNode(iri)
+        # oxigraph's own resolver, so that `..` in absolute IRIs goes the same way too.
+        triple = next(ox.parse(f"<{iri}> <urn:p> 0", ox.RdfFormat.TURTLE, base_iri=self._base))
+        assert isinstance(triple.subject, NamedNode)
+        return triple.subject
+
+
+def unescape_iri(text: str) -> str:
+    """Codepoint escapes only."""
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), text)
+
+
+_KNOWN: Final = 10_000
+"""Literals that are remembered: an update may have a million."""
+
+
+class Literals:
+    """Literals as oxigraph stores them: ``01`` becomes ``1``, an xsd:int an xsd:integer."""
+
+    def __init__(self) -> None:
+        """Nothing seen yet."""
+        self._known: dict[tuple[str, str], Literal] = {}
+        self._store: Store | None = None
+
+    def typed(self, value: str, datatype: NamedNode) -> Literal:
+        """A literal with a datatype and without a language.
+
+        >>> Literals().typed("01", NamedNode(f"{_XSD}int"))
+        <Literal value=1 datatype=<NamedNode value=http://www.w3.org/2001/XMLSchema#integer>>
+
+        Raises:
+            IllFormedLiteral: it would be stored as another term, or is none.
+
+        """
+        name = datatype.value
+        if not name.startswith(_XSD):
+            refuse_untagged(value, name)
+            return Literal(value, datatype=datatype)
+        if name == XSD_STRING or (name == INTEGER and _PLAIN_INTEGER.fullmatch(value)):
+            return Literal(value, datatype=datatype)
+        known = self._known.get((value, name))
+        if known is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            known = self._known[value, name] = self._stored(Literal(value, datatype=datatype))
+        return known
+
+    def refuse_ill_formed(self, term: NamedNode | BlankNode | Literal | Triple) -> None:
+        """Raise IllFormedLiteral for a literal, or a triple term with one, that cannot be stored as what it is."""
+        while isinstance(term, Triple):
+            term = term.object
+        if (
+            isinstance(term, Literal)
+            and term.language is None
+            and not is_valid(term.value, term.datatype.value)
+        ):
+            self.typed(term.value, term.datatype)  # the store may keep it as it is
+
+    def number(self, token: str) -> Literal:
+        """A bare number."""
+        if "e" in token or "E" in token:
+            return self.typed(token, NamedNode(f"{_XSD}double"))
+        return self.typed(token, NamedNode(_XSD + ("decimal" if "." in token else "integer")))
+
+    def _stored(self, literal: Literal) -> Literal:
+        # Ask oxigraph rather than write its rules down: 3 µs, once for each new literal.
+        if self._store is None:
+            self._store = Store()
+        quad = Quad(RDF_NIL, RDF_FIRST, literal)
+        self._store.add(quad)
+        stored = next(self._store.quads_for_pattern(None, None, None, None)).object
+        self._store.remove(quad)
+        assert isinstance(stored, Literal)
+        if stored != literal:
+            refuse_ill_typed(literal, stored)
+        return stored
+
+
+class BlankNodes:
+    """The blank nodes of one operation: a function of transaction, operation and label.
+
+    >>> a, b = BlankNodes(b"tx1", 0), BlankNodes(b"tx2", 0)
+    >>> a.labelled("_:x") == a.labelled("_:x") == BlankNodes(b"tx1", 0).labelled("_:x")
+    True
+    >>> a.labelled("_:x") == b.labelled("_:x"), a.fresh() == a.fresh()
+    (False, False)
+    """
+
+    def __init__(self, tx_id: bytes, operation: int) -> None:
+        """Labels of another transaction or operation give other nodes."""
+        self._hash = blake2b(b"%d,%d," % (len(tx_id), operation) + tx_id, digest_size=16)
+        self._labels: dict[str, BlankNode] = {}
+        self._count = 0
+
+    def labelled(self, token: str) -> BlankNode:
+        """The node of ``_:label``."""
+        node = self._labels.get(token)
+        if node is None:
+            node = self._labels[token] = self.named(token)
+        return node
+
+    def fresh(self) -> BlankNode:
+        """The node of the next ``[]`` or its like."""
+        self._count += 1
+        return self.named(str(self._count))  # never a token: those begin with _:
+
+    def named(self, name: str) -> BlankNode:
+        """The node of a name that is neither a token nor a number."""
+        derived = self._hash.copy()
+        derived.update(name.encode())
+        digest = derived.hexdigest()
+        # 32 hex digits without a leading zero: oxigraph keeps such a label inside the quad's
+        # key instead of in its dictionary.  A letter in front suits RDF/XML.
+        return BlankNode("abcdef"[int(digest[0], 16) % 6] + digest[1:])

@@ -1,0 +1,95 @@
+"""NOW() and the functions of chance: in an update they are functions of the transaction.
+
+So a successor that evaluates the same entry on the same state computes the same effect, as far as
+its store calls them in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from pyoxigraph import BlankNode, Literal, NamedNode
+
+from quadlog.core.sparql.text.labelled_nodes import labelled_nodes
+from quadlog.core.sparql.text.tokens import tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from quadlog.core.sparql.text.labelled_nodes import Term
+
+    Function = Callable[..., Term]
+
+_CALLED = re.compile(r"(?:NOW|RAND|STRUUID|UUID|BNODE)$")
+"""At the end of a word: pyoxigraph needs no space between words."""
+_HINTS = ("NOW", "RAND", "UUID", "BNODE")
+"""One of them is in every text that calls any."""
+_PREFIX = "urn:quadlog:function:"
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[NamedNode, Function]]:
+    """The query with calls of these replaced, and the custom functions that it calls instead.
+
+    >>> settled("SELECT * { BIND(now() AS ?n) }", seed=b"", created=0)[0]
+    'SELECT * { BIND(("1970-01-01T00:00:00.000Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>) AS ?n) }'
+    >>> settled("SELECT * { BIND(UUID() AS ?n) }", seed=b"", created=0)[0]
+    'SELECT * { BIND(<urn:quadlog:function:uuid>() AS ?n) }'
+    """
+    capitals = text.upper()
+    if not any(hint in capitals for hint in _HINTS):
+        return text, {}
+    chance = _Chance(seed)
+    text, labelled = labelled_nodes(text, chance.node)
+    functions = {**chance.functions(), **labelled}
+    pieces: list[str] = []
+    done, start = 0, 0
+    called: re.Match[str] | None = None
+    for token in tokens(text):
+        if token["nil"] and called is not None:
+            pieces += (text[done : start + called.start()], _replaced(called[0], created))
+            done = token.end()
+        called, start = _CALLED.search((token["word"] or "").upper()), token.start("word")
+    return "".join((*pieces, text[done:])), functions
+
+
+def _replaced(name: str, created: int) -> str:
+    """What stands instead of a call."""
+    if name != "NOW":
+        return f"{NamedNode(_PREFIX + name.lower())}()"
+    moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
+    # In brackets: FILTER, HAVING, GROUP BY and ORDER BY take no literal without.
+    return f'("{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>)'
+
+
+class _Chance:
+    """Numbers that follow from a seed."""
+
+    def __init__(self, seed: bytes) -> None:
+        """Equal seeds, equal numbers."""
+        self._seed, self._calls = seed, 0
+
+    def functions(self) -> dict[NamedNode, Function]:
+        """By the names that they are called by."""
+        by_name: dict[str, Function] = {
+            "rand": lambda: Literal(int.from_bytes(self._bytes()[:6], "big") / (1 << 48)),
+            "uuid": lambda: NamedNode(f"urn:uuid:{self._uuid()}"),
+            "struuid": lambda: Literal(str(self._uuid())),
+            "bnode": self.node,
+        }
+        return {NamedNode(_PREFIX + name): function for name, function in by_name.items()}
+
+    def node(self) -> BlankNode:
+        """A new one."""
+        return BlankNode("b" + self._bytes().hex()[1:])
+
+    def _uuid(self) -> UUID:
+        return UUID(bytes=self._bytes(), version=4)
+
+    def _bytes(self) -> bytes:
+        self._calls += 1
+        return blake2b(self._seed + self._calls.to_bytes(8, "big"), digest_size=16).digest()

@@ -1,0 +1,1 @@
+"""Transactions of clients: admission, limits, and the answer when the outcome is known."""

@@ -1,0 +1,70 @@
+"""Room for the bodies of open requests: who would not fit is told to come back, before anything is logged."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from quadlog.errors import Unavailable
+from quadlog.settings.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+REQUEST: Final = 16 * 1024
+"""Bytes that an open request costs beside its body: connection, task, waiter."""
+
+RETRY_AFTER: Final = 2
+"""Seconds: requests end much sooner where the cluster is well."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """What one request has taken."""
+
+    room: Room
+    size: int = 0
+
+    def grow(self, size: int) -> None:
+        """Take more.
+
+        Raises:
+            Unavailable: there is none; nothing of this request was logged.
+
+        """
+        self.room.take(size)
+        self.size += size
+
+
+class Room:
+    """Bytes for all open requests of one master.  Used by its HTTP loop alone."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: bytes in all."""
+        self._limit, self._taken = limit, 0
+
+    @contextmanager
+    def lease(self) -> Generator[Lease]:
+        """Room for one request, given back when it ends, however it ends."""
+        lease = Lease(self)
+        try:
+            lease.grow(REQUEST)
+            yield lease
+        finally:
+            self._taken -= lease.size
+
+    def take(self, size: int) -> None:
+        """Take some for a lease.
+
+        Raises:
+            Unavailable: there is none.
+
+        """
+        if self._taken + size > self._limit:
+            message = (
+                f"open requests hold {self._taken / MIB:.0f} MiB of max-open-requests-size"
+                f" ({self._limit / MIB:.0f} MiB); nothing of this one was logged. Send fewer at once, or try again"
+            )
+            raise Unavailable(message, retry_after=RETRY_AFTER)
+        self._taken += size

@@ -1,0 +1,1 @@
+"""HTTP at a master: what clients, operators and other nodes ask for."""

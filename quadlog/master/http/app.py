@@ -1,0 +1,144 @@
+"""The front door of a master: SPARQL 1.1 Protocol, transactions, status, schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from quadlog.clock import now
+from quadlog.codec.envelope import text_id
+from quadlog.core.model import id_of_key
+from quadlog.errors import QuadlogError
+from quadlog.master.clients.outside import urls_of
+from quadlog.master.clients.room import Room
+from quadlog.master.events import Dismissed
+from quadlog.master.http import registry
+from quadlog.master.http.barrier import Barrier
+from quadlog.master.http.controls import Controls
+from quadlog.master.http.dismissal import Dismissal
+from quadlog.master.http.introduction import Introduction
+from quadlog.master.http.known import OfNode
+from quadlog.master.http.log_door import LogDoor
+from quadlog.master.http.passage import Passage
+from quadlog.master.http.peers import Peers
+from quadlog.master.http.queries import Queries
+from quadlog.master.http.reads import Reads
+from quadlog.master.http.statements import Statements
+from quadlog.master.http.status import cluster_status
+from quadlog.master.http.updates import Updates
+from quadlog.settings import Role
+from quadlog.web.answers import handle_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+    from quadlog.master.node.node import Node
+    from quadlog.master.seeds.seeding import Seeding
+    from quadlog.settings import MasterSettings
+
+
+STATEMENTS: Final = "/repositories/{repository}/statements"
+
+
+def make_app(
+    node: Node, settings: MasterSettings, *, peers: Mapping[str, str], seeding: Seeding | None = None
+) -> Starlette:
+    """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
+    room = Room(settings.max_open_requests_size)
+    passage, updates = Passage(node.crew), Updates(node, settings, room)
+    reads = Reads(
+        OfNode(node, urls_of(settings)), settings, room, passage=passage, barrier=Barrier(updates.barrier)
+    )
+    queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
+    dismissal = Dismissal(node.crew, lambda name: node.put(Dismissed(name)))
+    doors = Peers(node, updates, settings, peers, Introduction(urls_of(settings)))
+    statements = Statements(updates, settings, room, reads.dry_run)
+
+    async def update(request: Request) -> Response:
+        return await updates.answer(request, reads.dry_run)
+
+    async def status(request: Request) -> Response:
+        del request
+        return JSONResponse(cluster_status(node, settings, peers))
+
+    async def transaction(request: Request) -> Response:
+        return _transaction(node, settings.repository, request.path_params["name"])
+
+    async def ready(request: Request) -> Response:
+        del request
+        return _ready(node, settings)
+
+    return Starlette(
+        routes=[
+            Route("/update", update, methods=["POST"]),
+            Route("/sparql", reads.answer, methods=["GET", "POST"]),
+            Route(STATEMENTS, reads.statements, methods=["GET"]),
+            Route(STATEMENTS, statements.change, methods=["POST", "PUT", "DELETE"]),
+            Route("/controls", reads.controls, methods=["GET"]),
+            Route("/controls/{name}", reads.controls, methods=["GET"]),
+            Route("/controls/{name}", controls.change, methods=["PUT", "DELETE"]),
+            Route("/queries", queries.listed, methods=["GET"]),
+            Route("/queries/{id}", queries.stop, methods=["DELETE"]),
+            Route("/tx/{name:path}", transaction, methods=["GET"]),
+            Route("/cluster/status", status, methods=["GET"]),
+            Route("/cluster/log", LogDoor(node.store).answer, methods=["GET"]),
+            Route("/cluster/peers", doors.listed, methods=["GET"]),
+            Route("/cluster/peers", doors.add, methods=["POST"]),
+            Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
+            Route("/cluster/workers/{id}", dismissal.dismiss, methods=["DELETE"]),
+            Route("/healthz/started", _fine, methods=["GET"]),
+            Route("/healthz/alive", _fine, methods=["GET"]),
+            Route("/healthz/ready", ready, methods=["GET"]),
+            *(seeding.routes() if seeding else ()),
+            Mount("/registry", routes=registry.ROUTES),
+        ],
+        exception_handlers={QuadlogError: handle_error},
+    )
+
+
+async def _fine(request: Request) -> Response:
+    """The process serves HTTP."""
+    del request
+    return PlainTextResponse("ok\n")
+
+
+def _ready(node: Node, settings: MasterSettings) -> Response:
+    """Ready: a worker here shows what was acknowledged here.  So a witness never is: no client is to be sent there."""
+    if node.crew.for_read(now().steady, node.desk.shown):
+        return PlainTextResponse("ok\n")
+    if settings.role is Role.READ_ONLY:
+        message = (
+            "read-only, without workers: serves no clients; /healthz/alive says whether it serves its peers\n"
+        )
+        return PlainTextResponse(message, 503)
+    message = f"no worker in service at index {node.desk.shown} or later\n"
+    return PlainTextResponse(message, 503, {"Retry-After": "1"})
+
+
+def transaction_ids(repository: str, name: str) -> list[bytes]:
+    """What `/tx/{name}` may mean: an id as it is shown, and an Idempotency-Key."""
+    ids = [id_of_key(repository, name)]
+    try:
+        given = bytes.fromhex(name.replace("-", ""))
+    except ValueError:
+        return ids
+    return [given, *ids] if len(given) == len(ids[0]) else ids
+
+
+def _transaction(node: Node, repository: str, name: str) -> Response:
+    answers: list[dict[str, Any]] = []
+    for transaction_id in transaction_ids(repository, name):
+        found = node.desk.state_of(transaction_id, queued=transaction_id in node.agreement.queue)
+        answer: dict[str, Any] = {"id": text_id(transaction_id), "state": found.state.value}
+        if found.index is not None:
+            answer |= {"index": found.index, "chain": found.chain.hex() if found.chain else None}
+        if found.reason is not None:
+            answer["reason"] = found.reason
+        answers.append(answer)
+    known = [answer for answer in answers if answer["state"] != "unknown"]
+    return JSONResponse((known or answers)[0], headers={"Cache-Control": "no-store"})

@@ -1,0 +1,60 @@
+"""`PUT` and `DELETE /controls/{name}`: what must be so after every transaction, agreed like one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.effects.control import MEDIA_TYPES, check, options_of
+from quadlog.core.model import Kind
+from quadlog.errors import UserError
+from quadlog.master.http.updates import Asked, UnsupportedMediaType
+from quadlog.web.http_body import media_type_of, read_body, text_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from quadlog.master.clients.room import Lease, Room
+    from quadlog.master.http.updates import Updates
+    from quadlog.settings import MasterSettings
+
+
+class Controls:
+    """Takes changes of controls."""
+
+    def __init__(self, updates: Updates, settings: MasterSettings, room: Room) -> None:
+        """`updates` has them agreed; `room` is for the bodies of open requests."""
+        self._updates: Final = updates
+        self._settings, self._room = settings, room
+
+    async def change(self, request: Request) -> Response:
+        """Set or delete one: 204 when that is agreed and applied by a worker here.
+
+        Raises:
+            UserError: definite; nothing was logged.
+            Unavailable: definite; nothing was logged.
+
+        """
+        if request.query_params:
+            message = f"controls take no parameters: {', '.join(request.query_params)}"
+            raise UserError(message)
+        with self._room.lease() as lease:
+            return await self._change(request, lease)
+
+    async def _change(self, request: Request, lease: Lease) -> Response:
+        media_type = media_type_of(request)
+        kind = MEDIA_TYPES.get(media_type) if request.method == "PUT" else None
+        options = options_of(request.path_params["name"], kind)
+        body = await read_body(request, self._settings.max_transaction_size, lease.grow)
+        if kind is not None:
+            await asyncio.to_thread(check, kind, text_of(body))
+        elif request.method == "PUT":
+            message = f"a control comes as {' or as '.join(MEDIA_TYPES)}; this is '{media_type or 'nothing'}'"
+            raise UnsupportedMediaType(message)
+        elif body:
+            message = "a control is deleted by its name: the request has no body"
+            raise UserError(message)
+        transaction_id = self._updates.id_of(request)
+        asked = Asked(body=body, media_type=media_type, given={})
+        return await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)

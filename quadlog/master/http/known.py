@@ -1,0 +1,78 @@
+"""What a master knows that passes reads on."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from quadlog.master.node.node import Node
+    from quadlog.master.workers.crew import Crew
+
+
+class Known(Protocol):
+    """What a master knows that passes reads on."""
+
+    @property
+    def crew(self) -> Crew:
+        """The workers."""
+        ...
+
+    @property
+    def shown(self) -> int:
+        """Index that a read of its session has to show."""
+        ...
+
+    @property
+    def agreed(self) -> int:
+        """Index of the last entry that it knows to be agreed."""
+        ...
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Chain hash of the entry at an index; None: it cannot tell."""
+        ...
+
+    @property
+    def elsewhere(self) -> Sequence[str]:
+        """URLs of masters of other data centres that may show what no worker here can; empty: nobody needs them."""
+        ...
+
+
+class OfNode:
+    """What a node knows."""
+
+    def __init__(self, node: Node, urls: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`node` is asked each time; `urls`: of other masters."""
+        self._node, self._urls = node, urls
+
+    @property
+    def crew(self) -> Crew:
+        """The workers."""
+        return self._node.crew
+
+    @property
+    def shown(self) -> int:
+        """All that was acknowledged here."""
+        return self._node.desk.shown
+
+    @property
+    def agreed(self) -> int:
+        """The last entry of the own log."""
+        return self._node.agreement.last.index
+
+    def chain_at(self, index: int) -> bytes | None:
+        """As the own log has it."""
+        entry = self._node.store.entry(index)
+        return None if entry is None else entry[0]
+
+    @property
+    def elsewhere(self) -> Sequence[str]:
+        """Of all other members, while what was acknowledged here is not in the own effects topic; the home's first."""
+        if not self._node.foreseen.is_begun:
+            return ()
+        view, here = self._node.agreement.view, self._node.dc
+        names = [name for name in view.members if self._node.dc_of[name] != here and name in self._urls]
+        names.sort(key=lambda name: self._node.dc_of[name] != view.home)
+        return [self._urls[name] for name in names]

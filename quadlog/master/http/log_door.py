@@ -1,0 +1,55 @@
+"""`GET /cluster/log`: which entries there are, for a master of which the topics do not tell that any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from anyio import to_thread
+from starlette.responses import Response
+
+from quadlog.errors import Unavailable, UserError
+from quadlog.masterstore.rows import pack_row
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from quadlog.masterstore.store import MasterStore
+
+MEDIA_TYPE: Final = "application/x-quadlog-rows"
+PAGE: Final = 10_000
+"""Entries in one answer: 1 MB, and a tenth of a second of one thread."""
+
+
+class LogDoor:
+    """Used on the server's loop; reads the store in other threads."""
+
+    def __init__(self, store: MasterStore) -> None:
+        """`store`: of this master."""
+        self._store = store
+
+    async def answer(self, request: Request) -> Response:
+        """The rows of the entries behind `after`, up to `until` or so many as an answer has.
+
+        `chain` is that of the entry at `until`, which is never cut: whoever has it has all before as everybody has it.
+
+        Raises:
+            UserError: it is not said what is asked for.
+            Unavailable: that entry is not here.
+
+        """
+        after, until, chain = (request.query_params.get(name, "") for name in ("after", "until", "chain"))
+        if not (after.isdecimal() and until.isdecimal() and chain):
+            raise UserError(
+                "entries of the log are asked for by 'after', 'until' and 'chain' of the last one"
+            )
+        return Response(
+            await to_thread.run_sync(self._rows, int(after), int(until), chain), media_type=MEDIA_TYPE
+        )
+
+    def _rows(self, after: int, until: int, chain: str) -> bytes:
+        entry = self._store.entry(until)
+        if entry is None or entry[0].hex() != chain:
+            raise Unavailable(
+                f"the log here has no entry {until} with the chain hash {chain[:16]}", retry_after=5
+            )
+        return b"".join(map(pack_row, self._store.rows(after, min(until, after + PAGE))))

@@ -1,0 +1,268 @@
+"""`/cluster/peers`: which masters agree on the order, by the agreed log, and how that is changed.
+
+    GET     /cluster/peers        every master that the settings name or the log does
+    POST    /cluster/peers        {"id", "dc"}: add one
+    DELETE  /cluster/peers/{id}   remove one; with ?survivor=…, all but those, where no majority is left
+
+A change is an entry of the log.  Whatever nothing could be made of, or would leave a master behind that cannot hear the
+new one, is refused before it is logged.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.responses import JSONResponse
+
+from quadlog.clock import now
+from quadlog.core.membership.electorate import options_of
+from quadlog.core.model import Kind
+from quadlog.errors import NoSuchPeer, PeersStay, Unavailable, UserError
+from quadlog.master.clients.outside import refuse_writes, role_of, roles_of, urls_of, voting_of
+from quadlog.master.http.status import is_silent
+from quadlog.master.http.updates import Asked
+from quadlog.settings import Role
+from quadlog.web.http_body import parameters_of, read_query
+from quadlog.web.http_parameters import refuse_others
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from quadlog.master.http.introduction import Introduction
+    from quadlog.master.http.updates import Updates
+    from quadlog.master.node.node import Node
+    from quadlog.settings import MasterSettings
+
+JSON: Final = "application/json"
+
+
+class Peers:
+    """Used on the server's loop only."""
+
+    def __init__(
+        self,
+        node: Node,
+        updates: Updates,
+        settings: MasterSettings,
+        dc_of: Mapping[str, str],
+        introduction: Introduction,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            node: knows the log.
+            updates: has changes agreed.
+            settings: of this master.
+            dc_of: every master's data centre, of those that the settings name.
+            introduction: asks the other masters.
+
+        """
+        self._node, self._updates, self._settings = node, updates, settings
+        self._dc_of, self._urls = dc_of, urls_of(settings)
+        self._voting, self._roles = voting_of(settings), roles_of(settings)
+        self._introduction: Final = introduction
+
+    # --- what is so -------------------------------------------------------------------------------------
+
+    async def listed(self, request: Request) -> Response:
+        """All of them, as this master knows it."""
+        del request
+        return JSONResponse(self._answer(), headers={"Cache-Control": "no-store"})
+
+    def _answer(self) -> dict[str, Any]:
+        agreement, settings = self._node.agreement, self._settings
+        dc_of = {**self._dc_of} | {peer.node: peer.dc for peer in agreement.peers}
+        return {
+            "node": settings.node_id,
+            "dc": settings.dc,
+            "role": role_of(agreement, settings),
+            "peers": [self._entry(name, dc) for name, dc in sorted(dc_of.items())],
+        }
+
+    def _entry(self, name: str, dc: str) -> dict[str, Any]:
+        agreement = self._node.agreement
+        return {
+            "id": name,
+            "dc": dc,
+            "url": self._urls.get(name),
+            "peer": self._is_peer(name),
+            "decided": name not in agreement.undecided,
+            "voting": self._voting.get(name, False),
+            "role": self._roles.get(name),
+            "reachable": name == agreement.node or not is_silent(self._node, name, now().steady),
+        }
+
+    def _is_peer(self, name: str) -> bool:
+        return any(peer.node == name for peer in self._node.agreement.peers)
+
+    # --- changes ----------------------------------------------------------------------------------------
+
+    async def add(self, request: Request) -> Response:
+        """Make a master a peer: 200 when that is agreed.
+
+        Raises:
+            NoSuchPeer: these settings do not name it.
+            UserError: it is in another data centre by them; or the body says something else.
+            PeersStay: it is a peer already, or the settings of another master say otherwise.
+            Unavailable: definite; nothing was logged: a peer, or the new one, cannot be asked.
+
+        """
+        refuse_others(parameters_of(request), ())
+        name, dc = _named_in(await read_query(request))
+        transaction_id = self._updates.id_of(request)
+        if not self._node.knows(transaction_id):
+            self._check_place()
+            await self._check_new(name, dc)
+        return await self._change(request, transaction_id, name, dc=dc)
+
+    async def remove(self, request: Request) -> Response:
+        """Make a master a peer no more, or all but the survivors that are named: 200 when that is agreed.
+
+        Raises:
+            NoSuchPeer: it is none, or a survivor is none.
+            PeersStay: it is the last one; or it serves, and others of its data centre go on; or the survivors are not
+                just those who are together here, or are a majority.
+            Unavailable: definite; nothing was logged.
+
+        """
+        refuse_others(parameters_of(request), ("survivor",))
+        if await read_query(request):
+            raise UserError(
+                "a peer is removed by its id in the path: the request has no body; nothing was logged"
+            )
+        name, survivors = request.path_params["id"], frozenset(request.query_params.getlist("survivor"))
+        transaction_id = self._updates.id_of(request)
+        if not self._node.knows(transaction_id):
+            if survivors:
+                self._check_left(name, survivors)
+            else:
+                self._check_place()
+                self._check_gone(name)
+        return await self._change(request, transaction_id, name, is_forced=bool(survivors))
+
+    async def _change(
+        self,
+        request: Request,
+        transaction_id: bytes,
+        name: str,
+        *,
+        dc: str = "",
+        is_forced: bool = False,
+    ) -> Response:
+        """What became of it, once it is agreed."""
+        options = options_of(name, dc, left=self._node.agreement.view if is_forced else None)
+        asked = Asked(body=json.dumps(options).encode(), media_type=JSON, given={})
+        answer = await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)
+        if answer.status_code != HTTPStatus.NO_CONTENT:
+            return answer
+        told = {header: answer.headers[header] for header in ("Quadlog-Tx", "Quadlog-Index")}
+        if self._is_peer(name) != bool(dc):
+            raise PeersStay(
+                f"it was agreed at {told['Quadlog-Index']}, and {name} is {'not ' * bool(dc)}a peer all the same: it is"
+                " the last one, or another change came since; see GET /cluster/peers"
+            )
+        return JSONResponse(self._answer(), headers=told)
+
+    def _check_place(self) -> None:
+        """Whether a change can be made of an entry that is given here.
+
+        Raises:
+            Unavailable: it could not.
+
+        """
+        agreement = self._node.agreement
+        refuse_writes(agreement, self._settings)
+        if not agreement.has_majority:
+            members = ", ".join(agreement.view.members) or "nobody"
+            raise Unavailable(
+                f"the view of this master ({members}) is no majority of the peers, and only one changes them; nothing"
+                " was logged. Ask a master of the majority, or again when the split is over",
+                retry_after=30,
+            )
+
+    def _check_gone(self, name: str) -> None:
+        if not self._is_peer(name):
+            raise NoSuchPeer(f"{name} is not a peer: see GET /cluster/peers; nothing was logged")
+        peers = self._node.agreement.peers
+        dc = next(peer.dc for peer in peers if peer.node == name)
+        if not any(peer.node != name and self._roles.get(peer.node) is not Role.READ_ONLY for peer in peers):
+            raise PeersStay(
+                f"{name} is the only peer that takes writes: nobody would any more; nothing was logged"
+            )
+        if sum(peer.dc == dc for peer in peers) > 1 and not is_silent(self._node, name, now().steady):
+            raise PeersStay(
+                f"{name} serves, and {dc} has other masters, with which it shares topics: stop it first, and leave it"
+                " stopped; nothing was logged"
+            )
+
+    def _check_left(self, name: str, survivors: frozenset[str]) -> None:
+        """Whether just these are left, and an operator's word stands for those who are not; raises as `remove`."""
+        agreement = self._node.agreement
+        refuse_writes(agreement, self._settings)
+        view, known = agreement.view, {peer.node for peer in agreement.peers}
+        if strangers := sorted({name, *survivors} - known):
+            raise NoSuchPeer(f"{', '.join(strangers)}: no peer; see GET /cluster/peers; nothing was logged")
+        if agreement.has_majority:
+            raise PeersStay(
+                f"the view of this master ({', '.join(view.members)}) is a majority: remove {name} without naming"
+                " survivors; nothing was logged"
+            )
+        heard = [one for one in sorted(known - survivors) if not is_silent(self._node, one, now().steady)]
+        if heard:
+            raise PeersStay(
+                f"{', '.join(heard)} is heard, so it is not gone: stop it, and leave it stopped; nothing was logged"
+            )
+        if survivors.symmetric_difference(view.members) or name in survivors or view.blank:
+            raise PeersStay(
+                f"those who are together here are {', '.join(view.members)}, and you say that just"
+                f" {', '.join(sorted(survivors))} are left: name all who are, and nobody else; who is gone has to be"
+                " given up first (max-peer-lag), and who lost its disk counts for nothing; nothing was logged"
+            )
+
+    async def _check_new(self, name: str, dc: str) -> None:
+        """Whether all peers, and the new one itself, know where it is and where they are; raises as `add` does."""
+        if self._roles.get(name) is Role.MUTED:
+            raise PeersStay(
+                f"{name} is muted by the settings of {self._settings.node_id}: it never votes. Give it another role in"
+                " the settings of every master first; nothing was logged"
+            )
+        if name not in self._dc_of:
+            raise NoSuchPeer(
+                f"the settings of {self._settings.node_id} do not name {name}: add peer.N.id, .dc, .url, .kafka and"
+                " .voting = false of it to the settings of every master, and start them again one by one; nothing was"
+                " logged"
+            )
+        if self._dc_of[name] != dc:
+            raise UserError(
+                f"{name} is in {self._dc_of[name]} by the settings, not in {dc}; nothing was logged"
+            )
+        if self._is_peer(name):
+            raise PeersStay(f"{name} is a peer already: see GET /cluster/peers; nothing was logged")
+        await self._introduction.check(name, dc, self._answer())
+
+
+def _named_in(body: bytes) -> tuple[str, str]:
+    """The id and data centre that a body names.
+
+    >>> _named_in(b'{"id": "m4", "dc": "dc4"}')
+    ('m4', 'dc4')
+    """
+    try:
+        said = _Named.model_validate_json(body)
+    except ValidationError as error:
+        message = 'the body is {"id": "…", "dc": "…"}: a master, and its data centre; nothing was logged'
+        raise UserError(message) from error
+    return said.id, said.dc
+
+
+class _Named(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: Annotated[str, Field(min_length=1)]
+    dc: Annotated[str, Field(min_length=1)]

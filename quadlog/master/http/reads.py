@@ -1,0 +1,267 @@
+"""`/sparql`: a query goes to the least busy worker that shows what the query needs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+from quadlog.clock import now
+from quadlog.core.consistency import Consistency, Wanted, wanted
+from quadlog.core.sparql.using import GRAPH, NAMED
+from quadlog.errors import OtherHistory, Unavailable, UserError
+from quadlog.master.http.passage import NoReply, Question
+from quadlog.web.answers import CLIENT, VIA, Streamed, Whole, unless_left
+from quadlog.web.http_body import read_query
+from quadlog.web.http_response import NO_BODY
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from quadlog.master.clients.room import Room
+    from quadlog.master.http.barrier import Barrier
+    from quadlog.master.http.known import Known
+    from quadlog.master.http.passage import Passage, Reply
+    from quadlog.master.http.updates import Asked
+    from quadlog.master.workers.crew import Worker
+    from quadlog.settings import MasterSettings
+
+LENGTH: Final = b"content-length"
+PASSED_ON: Final = frozenset({b"accept", b"content-type", b"traceparent", b"user-agent"})
+PASSED_BACK: Final = frozenset(
+    {
+        b"content-type",
+        LENGTH,
+        b"quadlog-index",
+        b"quadlog-final",
+        b"retry-after",
+        b"quadlog-signature",
+        b"quadlog-quads",
+    }
+)
+CLIENT_NAME: Final = CLIENT.lower().encode()
+VIA_NAME: Final = VIA.lower().encode()
+
+WAIT_S: Final = 2.0
+"""How long a read waits for a worker that shows what it needs."""
+
+AGAIN_S: Final = 0.005
+"""Between two looks: the worker's heartbeat follows what it applied within some milliseconds."""
+
+
+class Reads:
+    """Passes reads on to workers."""
+
+    def __init__(
+        self, known: Known, settings: MasterSettings, room: Room, *, passage: Passage, barrier: Barrier
+    ) -> None:
+        """`known` has the workers, `passage` leads there; `room` is for the bodies of open requests."""
+        self._known, self._settings, self._room = known, settings, room
+        self._passage, self._barrier = passage, barrier
+        self._numbers = count(1)
+
+    async def answer(self, request: Request) -> Response:
+        """A SPARQL query, of any form that the protocol knows.  Its body is held until its answer begins."""
+        with self._room.lease() as lease:
+            return await self._pass_on(request, "/sparql", await read_query(request, lease.grow))
+
+    async def statements(self, request: Request) -> Response:
+        """All quads."""
+        refuse_other_repository(request, self._settings.repository)
+        return await self._pass_on(request, "/statements", b"")
+
+    async def controls(self, request: Request) -> Response:
+        """All controls, or the one that the path names."""
+        name = request.path_params.get("name")
+        path = "/controls" if name is None else f"/controls/{quote(name, safe='')}"
+        return await self._pass_on(request, path, b"", query_string=b"")
+
+    async def dry_run(self, request: Request, asked: Asked) -> Response:
+        """What an update would do: a read like any other, of a state that shows what was acknowledged here."""
+        given = [(name, value) for name in (GRAPH, NAMED) for value in asked.given.get(name, ())]
+        query = urlencode(given).encode()
+        return await self._pass_on(
+            request, "/dry-run", asked.body, query_string=query, media_type=asked.media_type
+        )
+
+    async def _pass_on(
+        self,
+        request: Request,
+        path: str,
+        body: bytes,
+        *,
+        query_string: bytes | None = None,
+        media_type: str | None = None,
+    ) -> Response:
+        """To one worker after the other until one answers; after its first byte to no other.
+
+        Raises:
+            Unavailable: none did; says why each one failed.
+            OtherHistory: it was to show what is not in the log.
+
+        """
+        question = Question(
+            method=request.method if media_type is None else "POST",
+            path=path,
+            query_string=request.scope["query_string"] if query_string is None else query_string,
+            headers=self._headers(request, media_type),
+            body=body,
+        )
+        failures: dict[str, str] = {}
+        asked = _wanted_by(request, self._settings.read_consistency)
+        self._refuse_other_history(asked)
+        at_least = await self._needed(asked)
+        elsewhere = self._known.elsewhere
+        if elsewhere and VIA in request.headers:
+            elsewhere = ()
+        worker = self._best(failures, at_least)
+        if worker is None and not elsewhere:
+            worker = await self._awaited(at_least)
+        self._refuse_other_history(asked)  # known only now, perhaps
+        while worker is not None:
+            worker.asked_last = next(self._numbers)
+            try:
+                reply = await unless_left(request, self._passage.ask(worker, question))
+            except NoReply as failure:
+                failures[worker.beat.worker] = str(failure)
+                worker = self._best(failures, at_least)
+            else:
+                return _passed_back(request.method, reply)
+        for url in elsewhere:
+            try:
+                reply = await unless_left(request, self._ask_elsewhere(url, question, at_least))
+                return _passed_back(request.method, reply)
+            except NoReply as failure:
+                failures[url] = str(failure)
+        raise Unavailable(self._why(failures, at_least), retry_after=2)
+
+    def _headers(self, request: Request, media_type: str | None) -> list[tuple[bytes, bytes]]:
+        """What the client says of its read, with another media type where there is one, and who it is."""
+        headers = [
+            header
+            for header in request.scope["headers"]
+            if header[0] in PASSED_ON
+            and header[1].isascii()
+            and (media_type is None or header[0] != b"content-type")
+        ]
+        if media_type is not None:
+            headers.append((b"content-type", media_type.encode()))
+        client = request.scope.get("client")
+        headers.append((CLIENT_NAME, client[0].encode() if client else b"unknown"))
+        headers.append((VIA_NAME, self._settings.node_id.encode()))
+        return headers
+
+    async def _ask_elsewhere(self, url: str, question: Question, at_least: int) -> Reply:
+        """Another data centre's master, which has workers that show it."""
+        path, query = question.path, question.query_string
+        if path == "/statements":
+            path = f"/repositories/{self._settings.repository}/statements"
+        elif path == "/dry-run":
+            path, query = "/update", b"&".join(filter(None, [b"dry-run=true", query]))
+        headers = [
+            *question.headers,
+            (b"quadlog-consistency", Consistency.EVENTUAL.encode()),
+            (b"quadlog-min-index", b"%d" % at_least),
+        ]
+        return await self._passage.ask_master(
+            url, replace(question, path=path, query_string=query, headers=headers)
+        )
+
+    async def _needed(self, asked: Wanted) -> int:
+        """The index that a worker has to show.
+
+        Raises:
+            Unavailable: strict, and not all masters are there.
+
+        """
+        match asked.consistency:
+            case Consistency.EVENTUAL:
+                index = 0
+            case Consistency.SESSION:
+                index = self._known.shown
+            case Consistency.LOCAL:
+                index = self._known.agreed
+            case Consistency.STRICT:
+                index = await self._barrier.index()
+        return max(index, asked.index)
+
+    def _refuse_other_history(self, asked: Wanted) -> None:
+        """Where the index that was asked for has another chain.
+
+        Raises:
+            OtherHistory: it has.
+
+        """
+        chain = self._known.chain_at(asked.index) if asked.chain else None
+        if chain is not None and not chain.hex().startswith(asked.chain):
+            message = (
+                f"index {asked.index} has the chain {chain.hex()[:16]} here, not {asked.chain}: what was read or"
+                " written there is not part of this log; ask /tx/ what became of it"
+            )
+            raise OtherHistory(message)
+
+    def _best(self, failures: Container[str], at_least: int) -> Worker | None:
+        found = self._known.crew.for_read(now().steady, at_least)
+        return next((worker for worker in found if worker.beat.worker not in failures), None)
+
+    async def _awaited(self, at_least: int) -> Worker | None:
+        """A worker that was about to apply it."""
+        deadline = now().steady + WAIT_S * 1000
+        while (worker := self._best((), at_least)) is None and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
+            await asyncio.sleep(AGAIN_S)
+        return worker
+
+    def _why(self, failures: Mapping[str, str], at_least: int) -> str:
+        """One line a worker."""
+        crew, moment = self._known.crew, now().steady
+        others = [f"{url} {failures[url]}" for url in self._known.elsewhere if url in failures]
+        lines = [
+            f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, at_least)}"
+            for worker in crew.all()
+        ]
+        return "\n".join(
+            ["no worker of this data centre could answer:", *(lines or ["none was ever heard of"]), *others]
+        )
+
+
+def _passed_back(method: str, reply: Reply) -> Response:
+    passed = [header for header in reply.headers if header[0] in PASSED_BACK]
+    if reply.rest is None:
+        # To HEAD a worker may answer without it: GET has a body, and does not say how long it is.
+        if not (method == "HEAD" or reply.status in NO_BODY or any(name == LENGTH for name, _ in passed)):
+            passed.append((LENGTH, b"%d" % len(reply.first)))
+        return Whole(reply.first, passed, reply.status)
+    headers = {name.decode(): value.decode("latin-1") for name, value in passed}
+    return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
+
+
+def _wanted_by(request: Request, default: Consistency) -> Wanted:
+    headers = dict(reversed(request.scope["headers"]))  # the first of each
+    consistency, index = (
+        None if value is None else value.decode("latin-1")
+        for value in map(headers.get, (b"quadlog-consistency", b"quadlog-min-index"))
+    )
+    return wanted(consistency, index, default)
+
+
+def refuse_other_repository(request: Request, repository: str) -> None:
+    """Where the path names another repository than this one.
+
+    Raises:
+        NoSuchRepository: it does.
+
+    """
+    asked = request.path_params["repository"]
+    if asked != repository:
+        raise NoSuchRepository(f"there is no repository '{asked}' here, only '{repository}'")
+
+
+class NoSuchRepository(UserError):
+    """Another repository than the one that is served here."""
+
+    status = 404

@@ -1,0 +1,120 @@
+"""`/cluster/status`: what this master knows of itself, its workers and its peers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from quadlog.clock import now
+from quadlog.master.clients.outside import OUTSIDE, role_of, roles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quadlog.master.node.node import Node
+    from quadlog.settings import MasterSettings
+
+
+def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str]) -> dict[str, Any]:
+    """The whole status; its names are relied on outside (see ARCHITECTURE)."""
+    agreement = node.agreement
+    moment = now().steady
+    last, view = agreement.last, agreement.view
+    return {
+        "node": settings.node_id,
+        "dc": settings.dc,
+        "repository": settings.repository,
+        "kafka": settings.kafka,
+        "role": role_of(agreement, settings),
+        "write_protected": None if node.crew.odd_one is None else node.crew.odd_one.beat.worker,
+        "leads": node.chores.leads,
+        "duty": {
+            "dc": node.chores.duty.agreed.dc,
+            "handover": node.chores.duty.agreed.index,
+            "epoch": node.chores.duty.agreed.epoch,
+            "here": node.chores.duty.is_here,
+        },
+        "view": {
+            "epoch": view.epoch,
+            "members": list(view.members),
+            "home": view.home,
+            "id": view.id.hex(),
+        },
+        "agreed_index": last.index,
+        "agreed_chain": last.chain.hex(),
+        "seed": node.seed and {"signature": node.seed.signature.hex(), "quads": node.seed.quads},
+        "settled_index": node.desk.settled,
+        "incoming": len(agreement.queue),
+        "waiting": len(node.desk),
+        "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
+        "split": _split(node),
+        "rounds": node.store.rounds,
+        "synced_writes": node.store.synced_writes,
+        "ignored_posts": dict(agreement.ignored),
+        "unreadable_records": dict(node.listening.unreadable),
+        "workers": [
+            {
+                "id": worker.beat.worker,
+                "url": worker.beat.url,
+                "state": node.crew.state(worker, moment),
+                "evaluating": worker.beat.evaluating,
+                "applied_index": worker.beat.applied.index,
+                "applied_chain": worker.beat.applied.chain.hex(),
+                "signature": worker.beat.signature.hex(),
+                "quads": worker.beat.quads,
+                "catching_up": worker.beat.catching_up and asdict(worker.beat.catching_up),
+                "reads": worker.reading,
+                "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
+            }
+            for worker in node.crew.all()
+        ],
+        "alarms": [alarm.as_json() for alarm in node.watch.alarms.all()],
+        "peers": [
+            {**_peer(node, name, dc, moment), "role": roles_of(settings).get(name)}
+            for name, dc in dc_of.items()
+            if name != settings.node_id
+        ],
+    }
+
+
+def _split(node: Node) -> dict[str, Any]:
+    """Whether this master's view lacks any peer, and whether it is about to give way to a stronger side."""
+    agreement, fork = node.agreement, node.joining.fork
+    standing = agreement.standing
+    lacks = any(peer.node not in standing.view.members for peer in agreement.peers)
+    state = "joining" if standing.joining else "apart" if lacks else "none"
+    return {"state": state, "strategy": None, "fork_index": None if fork is None else fork.index}
+
+
+def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
+    agreement = node.agreement
+    member, lag = agreement.members.get(name), _lag(node, name, moment)
+    silent = is_silent(node, name, moment)
+    state = "silent" if silent else "relayed" if dc in node.relay.unheard else "connected"
+    return {
+        "id": name,
+        "dc": dc,
+        "state": state if any(peer.node == name for peer in agreement.peers) else OUTSIDE,
+        "lag_ms": None if lag is None else round(lag),
+        "agreed_index": member.base.index if member else None,
+        "incarnation": _incarnation(node, name),
+    }
+
+
+def _incarnation(node: Node, name: str) -> str | None:
+    """The newest that is known, also one that stands for an older one being void."""
+    member, newest = node.agreement.members.get(name), dict(node.agreement.standing.newest).get(name)
+    known = [one for one in (newest, member and member.incarnation) if one]
+    return max(known).hex() if known else None
+
+
+def is_silent(node: Node, name: str, moment: float) -> bool:
+    """Whether nothing came of another master for three idle rounds."""
+    lag = _lag(node, name, moment)
+    return lag is None or lag > node.agreement.pace.idle * 3
+
+
+def _lag(node: Node, name: str, moment: float) -> float | None:
+    """Milliseconds since another master was heard; the agreement listens to peers alone."""
+    heard = [at for at in (node.agreement.heard_at.get(name), node.relay.heard_at(name)) if at is not None]
+    return moment - max(heard) if heard else None

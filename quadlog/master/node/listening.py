@@ -1,0 +1,185 @@
+"""Listening: what tails read reaches whom it concerns.  Posts and heartbeats do not wait for what came before them."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from consumers import agreed, rounds, status
+from quadlog.anchors import Anchor
+from quadlog.clock import now
+from quadlog.codec.envelope import SOURCE
+from quadlog.core.messages import Heard
+from quadlog.core.records import Heartbeat
+from quadlog.errors import ForeignRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.master.effects.decided import Decided
+    from quadlog.master.log.joining import Joining
+    from quadlog.master.log.twins import Twins
+    from quadlog.master.node.chores import Chores
+    from quadlog.master.node.saving import Saving
+    from quadlog.master.payloads.acquiring import Acquiring
+    from quadlog.master.payloads.relay import Relay
+    from quadlog.master.workers.crew import Crew
+    from quadlog.ports import Record
+
+log = structlog.get_logger()
+
+SLICE: Final = 100
+"""Records between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ears:
+    """Which topic means what, beside those of payloads and the own effects."""
+
+    rounds: Mapping[str, str]
+    """Topics of posts, each with its data centre."""
+    agreed: str
+    """Heard only where other masters of the data centre write to it too."""
+    sources: Mapping[str, str]
+    """Topics of other data centres' effects, which may be copied from, each with its data centre."""
+    sides: Mapping[str, str]
+    """Their agreed topics, which may be read beside."""
+    own: Collection[str]
+    """Topics of the own data centre, without which nothing goes on."""
+    needed: Collection[str] = ()
+    """Those of them of which no record may be passed over."""
+    status: str
+    payloads: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Topics of other data centres' payloads, each with its data centre."""
+
+    def dc_of(self, topic: str) -> str:
+        """Whose topic it is, of other data centres."""
+        found = (names.get(topic) for names in (self.rounds, self.sources, self.sides, self.payloads))
+        return next(dc for dc in found if dc is not None)
+
+
+class Listening:
+    """Owned by the node's thread."""
+
+    def __init__(
+        self,
+        ears: Ears,
+        *,
+        dc: str,
+        agreement: Agreement,
+        acquiring: Acquiring,
+        decided: Decided,
+        saving: Saving,
+        joining: Joining,
+        relay: Relay,
+        twins: Twins,
+        crew: Crew,
+        chores: Chores,
+        heard: Callable[[], None],
+    ) -> None:
+        """Listen for all of them.
+
+        Args:
+            ears: sorts topics.
+            dc: the own data centre.
+            agreement: hears posts.
+            acquiring: hears payloads.
+            decided: hears the own effects.
+            saving: hears what the own masters publish.
+            joining: hears the logs of stronger sides, beside.
+            relay: is told of every post.
+            twins: so too.
+            crew: hears heartbeats.
+            chores: copy what other data centres decide.
+            heard: is called when all of a batch was heard.
+
+        """
+        self.unreadable: Final[Counter[str]] = Counter()
+        """Records that are none of ours, by topic."""
+        self._ears, self._dc = ears, dc
+        self._agreement, self._acquiring, self._decided, self._saving = agreement, acquiring, decided, saving
+        self._joining, self._relay, self._crew, self._chores = joining, relay, crew, chores
+        self._twins = twins
+        self._heard = heard
+        self._prompt: Final = frozenset((*ears.rounds, ears.status))
+        self._last: dict[str, Record] = {}
+        """Of each topic the last record that was read since anchors were taken."""
+        self._later: deque[Sequence[Record]] = deque()
+        """Batches of what tails read, less what was heard at once."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether anything was read that is still to be heard."""
+        return bool(self._later)
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """Posts and heartbeats, each the next of its topic; what else there is has its turn behind them."""
+        for record in records:
+            self._last[record.topic] = record
+            if record.topic in self._prompt:
+                self._hear_if_ours(record)
+        self._later.append([record for record in records if record.topic not in self._prompt])
+
+    def anchors(self) -> dict[str, Anchor]:
+        """Of each topic that an offset is saved in the last record that was read, where that is news."""
+        last, self._last = self._last, {}
+        return {topic: Anchor.of(record) for topic, record in last.items() if topic != self._ears.status}
+
+    def forget(self, topic: str) -> None:
+        """What was read of a topic is no anchor any more."""
+        self._last.pop(topic, None)
+
+    def hear_the_rest(self, *, until: float) -> None:
+        """As much as there is time for, at least a slice: others wait for this master's posts."""
+        while self._later:
+            records = self._later.popleft()
+            for record in records[:SLICE]:
+                self._hear_if_ours(record)
+            if len(records) > SLICE:
+                self._later.appendleft(records[SLICE:])
+            else:
+                self._heard()
+            if now().steady >= until:
+                return
+
+    def _hear_if_ours(self, record: Record) -> None:
+        """What another program wrote to a topic is passed over and counted: it must not stop the order."""
+        try:
+            self._hear(record)
+        except ForeignRecord as error:
+            self.unreadable[record.topic] += 1
+            log.warning("record_skipped", topic=record.topic, offset=record.offset, error=str(error))
+
+    def _hear(self, record: Record) -> None:
+        topic, ears = record.topic, self._ears
+        if dc := ears.rounds.get(topic):
+            post, moment = rounds.hear(record), now()
+            self._twins.hear(post, record.value)
+            self._relay.hear(post, record, dc, moment.steady)
+            self._agreement.step(Heard(post=post), moment)
+        elif topic in self._acquiring.topics:
+            self._acquiring.hear(record, leads=self._chores.leads)
+        elif topic == ears.status:
+            beat = status.hear(record)
+            if isinstance(beat, Heartbeat) and self._crew.hear(beat, now().steady):
+                self._chores.look_soon()
+        elif topic == ears.agreed:
+            self._joining.hear(self._dc, record)
+            if place := agreed.place_of(record):
+                mine = record.header(SOURCE) == self._agreement.node.encode()
+                self._saving.published(place, record.offset, mine=mine)
+        elif source := ears.sources.get(topic):
+            self._chores.copying.hear(source, record)
+        elif side := ears.sides.get(topic):
+            self._joining.hear(side, record)
+        elif topic == self._decided.topic:
+            self._hear_own_effects(record)
+
+    def _hear_own_effects(self, record: Record) -> None:
+        self._chores.fullness.heard()
+        if self._decided.hear(record, agreed=self._agreement.last.index):
+            self._chores.look_soon()

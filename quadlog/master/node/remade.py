@@ -1,0 +1,162 @@
+"""Remade: topics that are not those that they were when they were read last, or that went back.
+
+Nothing that is read of such a one counts twice: posts have incarnations, payloads ids, entries and effects chains.
+
+Masters whose own rounds went back may have forgotten what they said there, as with a lost disk: their incarnations
+are void from then on (decision 47).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.clock import now
+from quadlog.core.messages import Voided
+from quadlog.errors import TopicLost
+from quadlog.master.workers.alarms import AlarmName, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from quadlog.anchors import Gap
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.master.events import Lacking, Recognised
+    from quadlog.master.log.joining import Joining
+    from quadlog.master.node.chores import Chores
+    from quadlog.master.node.listening import Ears
+    from quadlog.master.node.saving import Saving
+    from quadlog.master.payloads.acquiring import Acquiring
+    from quadlog.masterstore.store import MasterStore
+
+log = structlog.get_logger()
+
+
+class Masters:
+    """The masters of other data centres, as the agreement hears them."""
+
+    def __init__(self, agreement: Agreement, store: MasterStore, dc_of: Mapping[str, str]) -> None:
+        """`dc_of`: every master's data centre."""
+        self._agreement, self._store, self._dc_of = agreement, store, dc_of
+
+    def heard(self, dc: str) -> dict[str, bytes]:
+        """Of each of a data centre the incarnation that is listened to, or was saved; nothing: it is void."""
+        return {name: self._incarnation(name) for name, where in self._dc_of.items() if where == dc}
+
+    def void(self, dc: str) -> None:
+        """What they said is no more to be relied on."""
+        for name, incarnation in self.heard(dc).items():
+            if incarnation:
+                log.warning("incarnation_voided", node=name, incarnation=incarnation.hex())
+                self._agreement.step(Voided(node=name, incarnation=incarnation), now())
+
+    def _incarnation(self, name: str) -> bytes:
+        member = self._agreement.members.get(name)
+        return (self._store.heard(name) or b"") if member is None else member.incarnation
+
+
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """A data centre whose topics do not go on where they were read up to."""
+
+    gaps: dict[str, Gap]
+    heard: Mapping[str, bytes]
+    """Of each of its masters the incarnation that was heard before."""
+
+
+class Remade:
+    """Owned by the node's thread."""
+
+    def __init__(
+        self,
+        ears: Ears,
+        saving: Saving,
+        acquiring: Acquiring,
+        chores: Chores,
+        joining: Joining,
+        *,
+        masters: Masters,
+    ) -> None:
+        """Whatever has an offset in a topic of a peer's; `masters`: those of other data centres."""
+        self._ears: Final = ears
+        self._saving, self._acquiring = saving, acquiring
+        self._chores, self._joining = chores, joining
+        self._masters = masters
+        self._lacking: dict[str, _Lacking] = {}
+        """Of other data centres."""
+
+    def recognise(self, seen: Recognised) -> None:
+        """Which topic it is that is read.  A peer's that was made anew is heard from its beginning.
+
+        Raises:
+            TopicLost: one of this data centre is another one, or gone.
+
+        """
+        topic, ears = seen.topic, self._ears
+        if seen.is_other and topic in ears.own:
+            raise TopicLost(f"{topic} is {'gone' if seen.identity is None else 'another topic now'}")
+        if seen.identity is None:
+            return  # whoever makes it anew ends that
+        self._saving.recognise(topic, seen.identity)
+        if not seen.is_other:
+            return
+        log.warning("peer_topic_recreated", topic=topic)
+        self._saving.forget(topic)
+        self._begin_again(topic)
+
+    def lacks(self, seen: Lacking) -> None:
+        """A topic does not go on where it was read up to.  What is there of a peer's is heard again.
+
+        Raises:
+            TopicLost: it is one of this data centre, and what is missing there is needed.
+
+        """
+        topic, gap, ears = seen.topic, seen.gap, self._ears
+        is_own = topic in ears.own or topic == ears.status
+        if topic in ears.needed or (is_own and not gap.is_front):
+            raise TopicLost(f"{topic} {gap}")
+        log.error(
+            "records_deleted" if gap.is_front else "peer_topic_went_back",
+            topic=topic,
+            read=gap.read,
+            begins=gap.begins,
+            ends=gap.ends,
+        )
+        if is_own:
+            return
+        self._saving.forget(topic)
+        self._begin_again(topic)
+        if gap.is_front:
+            return
+        dc = ears.dc_of(topic)
+        self._lacking.setdefault(dc, _Lacking({}, self._masters.heard(dc))).gaps[topic] = gap
+        if topic in ears.rounds:
+            self._masters.void(dc)
+
+    def troubles(self) -> Iterator[Trouble]:
+        """What an operator has to know, until all masters of that data centre have begun anew."""
+        for dc in [dc for dc, lacking in self._lacking.items() if self._has_begun_anew(dc, lacking)]:
+            log.info("peer_topics_recovered", dc=dc, topics=sorted(self._lacking.pop(dc).gaps))
+        gaps = sorted(
+            (found for lacking in self._lacking.values() for found in lacking.gaps.items()), key=itemgetter(0)
+        )
+        if gaps:
+            reason = "; ".join(f"{topic} {gap}" for topic, gap in gaps)
+            yield Trouble(name=AlarmName.WENT_BACK, worker=None, index=0, reason=reason)
+
+    def _has_begun_anew(self, dc: str, lacking: _Lacking) -> bool:
+        heard = self._masters.heard(dc)
+        return all(heard.get(name, b"") > before for name, before in lacking.heard.items())
+
+    def _begin_again(self, topic: str) -> None:
+        ears = self._ears
+        if topic in self._acquiring.topics:
+            for other, offset in self._acquiring.begin_again(topic).items():
+                self._chores.read(other, offset)
+        elif source := ears.sources.get(topic):
+            self._chores.copying.begin_again(source)
+        elif side := ears.sides.get(topic):
+            self._joining.begin_again(side)

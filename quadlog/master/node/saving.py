@@ -1,0 +1,185 @@
+"""Saving: what a round makes durable beside the agreement's own, and how long payloads are kept for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from quadlog.clock import now
+from quadlog.failpoints import visit
+from quadlog.master.log.phases import given_up, phases
+from quadlog.master.log.retained import Retained
+from quadlog.masterstore.store import Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from quadlog.anchors import Anchor
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.core.messages import Adopted, Ready, Save
+    from quadlog.core.model import Standing
+    from quadlog.core.records import Cut, Handover, Place, Reached, Seed
+    from quadlog.master.clients.desk import Desk
+    from quadlog.master.effects.decided import Decided
+    from quadlog.master.effects.duty import Duty
+    from quadlog.master.log.retained import Key
+    from quadlog.master.log.scribe import Scribe
+    from quadlog.master.payloads.acquiring import Acquiring
+    from quadlog.master.payloads.bodies import Bodies
+    from quadlog.masterstore.store import MasterStore
+
+log = structlog.get_logger()
+
+
+class Saving:
+    """Owned by the node's thread."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        *,
+        store: MasterStore,
+        bodies: Bodies,
+        acquiring: Acquiring,
+        decided: Decided,
+        desk: Desk,
+        scribe: Scribe,
+        duty: Duty,
+        anchors: Callable[[], Mapping[str, Anchor]] = dict,
+    ) -> None:
+        """Go on from what was saved.
+
+        Args:
+            agreement: says what is settled, and what waits.
+            store: is written here, and nowhere else.
+            bodies: payloads that wait.
+            acquiring: how far payloads were taken in.
+            decided: how far effects were heard.
+            desk: what was rejected.
+            scribe: how far the agreed topic is.
+            duty: who is to evaluate, as agreed.
+            anchors: of topics the last record that was read, or written here, where that is news.
+
+        """
+        self._agreement, self._store, self._bodies = agreement, store, bodies
+        self._acquiring, self._decided, self._desk = acquiring, decided, desk
+        self._scribe, self._duty = scribe, duty
+        self._retained = Retained(())
+        self._stood = agreement.standing
+        self._duty_saved: tuple[Handover, Handover] | None = store.duty()
+        self._seed_saved: Seed | None = store.seed()
+        self._recognised: dict[str, str] = {}
+        """Ids of topics that are not saved."""
+        self._anchors = anchors
+        self._heard: dict[str, bytes] = {}
+        """Incarnations of other masters as they are saved."""
+        self._unanchored: set[str] = set()
+        """Topics whose saved anchor means nothing."""
+
+    def recognise(self, topic: str, identity: str) -> None:
+        """Which topic it is whose position is saved from now on."""
+        self._recognised[topic] = identity
+
+    def forget(self, topic: str) -> None:
+        """What was read of a topic does not stand there."""
+        self._unanchored.add(topic)
+
+    def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
+        """Go on in the agreed topic.
+
+        Args:
+            reached: how far it was followed; None: that is not known.
+            said: what stands behind that, in order, each with its offset.
+
+        """
+        self._scribe.resume(reached, said, self._store.cut())
+        self._retained = Retained(kept for kept in self._store.kept() if kept[0] <= self._scribe.held)
+
+    def save(self, save: Save) -> None:
+        """Make a round durable, with all that was heard up to now."""
+        decided, reached = self._decided, self._scribe.reached
+        if save.standing is not None:
+            decided.stand(save.standing)
+        ledger = decided.ledger
+        heard = {name: member.incarnation for name, member in self._agreement.members.items()}
+        positions = {topic: intake.position for topic, intake in self._acquiring.topics.items()}
+        positions[decided.topic] = decided.heard
+        duty, seed = (self._duty.agreed, ledger.duty), ledger.seed
+        unpublished = {entry.pair.key for entry in save.entries}
+        unneeded = [key for key in save.released if key not in unpublished]
+        if save.adopted is not None:
+            held = self._scribe.goes_along(save.adopted.branch.chain_at, save.adopted.kept)
+            reached = replace(reached, held=held)
+            self._retained.cut(save.adopted.kept)
+        else:
+            unneeded += self._retained.settle(self._agreement.settled)
+        self._store.save(
+            save,
+            payloads=self._bodies,
+            taken=Taken(
+                positions=positions,
+                effects=(ledger.index, ledger.attempt, ledger.rewound),
+                rejected=self._desk.rejected,
+                back=self._desk.back,
+                duty=duty if duty != self._duty_saved else None,
+                seed=seed if seed != self._seed_saved else None,
+                topics=self._recognised,
+                heard=dict(heard.items() - self._heard.items()),
+                anchors={**dict.fromkeys(self._unanchored), **self._anchors()},
+                floor=decided.floor,
+                reached=reached,
+            ),
+            unneeded=unneeded,
+        )
+        self._bodies.saved()
+        self._desk.saved()
+        self._recognised = {}
+        self._heard |= heard
+        self._unanchored.clear()
+        self._duty_saved, self._seed_saved = duty, seed
+        if save.standing is not None:
+            before, self._stood = self._stood, save.standing
+            self._tell(before, save.standing)
+            for phase in phases(before, save.standing):
+                visit(phase)
+
+    def _tell(self, before: Standing, after: Standing) -> None:
+        """What whoever looks for the reason of a split wants to read."""
+        if lost := given_up(before, after):
+            moment, heard_at = now().steady, self._agreement.heard_at
+            silent = {name: round((moment - heard_at[name]) / 1000, 1) for name in lost if name in heard_at}
+            log.warning("members_given_up", members=sorted(lost), epoch=before.view.epoch, silent_s=silent)
+        if after.view != before.view:
+            log.info("view_installed", epoch=after.view.epoch, members=after.view.members)
+
+    def cut(self, save: Save, adopted: Adopted) -> None:
+        """The log is another one behind an entry, and saved: all who follow it here are told."""
+        cut = self._store.cut()
+        assert cut is not None, "it is saved with what was adopted"
+        log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
+        self._decided.cut(adopted.kept)
+        self._desk.cut(
+            adopted.kept,
+            waits=self._agreement.queue.__contains__,
+            dequeued=[pair.id for pair in save.dequeued],
+        )
+        self._retain(self._scribe.cut(cut, adopted.last.index))
+
+    def published(self, place: Place | Cut, offset: int, *, mine: bool = True) -> None:
+        """The agreed topic goes so far: other bodies than those that may have to wait again are kept nowhere else."""
+        self._retain(self._scribe.holds(place, offset, mine=mine))
+
+    def _retain(self, held: Sequence[tuple[int, Key]]) -> None:
+        self._retained.add(held)
+        for _, key in held:
+            self._bodies.drop(key)
+
+    def release(self, ready: Ready) -> None:
+        """What was asked for is done: what of it nobody needs any more is forgotten."""
+        self._desk.agreed(ready.entries, self._bodies, confirms=self._agreement.confirms)
+        if ids := {entry.pair.id for entry in ready.entries}:
+            self._acquiring.synchronised(ids)
+        for key in ready.save.released:
+            self._bodies.drop(key)

@@ -1,0 +1,362 @@
+"""`quadlog dc rebuild`: the topics of a data centre whose Kafka was lost, made anew out of a peer's.
+
+What agreed and effects say is copied from the data centre whose log goes furthest, record by record, with its cuts and
+rewinds: who reads the copies comes to the history that readers there come to.  Payloads, rounds and status begin empty.
+
+Last of all each master of the data centre is said to have lost its disk, by a post in its own topic, as it would say it
+itself.  So its peers give it up at once, and whatever its own disk remembers is void: it comes back blank
+(`core/membership/incarnations.py`).  Before that post nobody here starts, so a rebuild that was broken off is run
+again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from consumers import agreed, rounds, status
+from consumers.effects import epoch_of
+from producers.effects import EffectsMirror
+from producers.rounds import RoundsProducer
+from quadlog import codec
+from quadlog.broker import Admin, KafkaOutlet, beginning_of, end_of, first_hole, records_between
+from quadlog.clock import now, wall
+from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
+from quadlog.core.messages import Durable, Limits, Pace, Tick
+from quadlog.core.model import START
+from quadlog.core.records import WorkerState
+from quadlog.errors import SetupError, Unavailable
+from quadlog.master.recovery.own import STORE, last_said, lost_topics, prepare_topics
+from quadlog.master.topics.foreign import understood
+from quadlog.master.topics.sites import Sites
+from quadlog.master.topics.tails import ROUNDS_READ_BACK
+from quadlog.master.workers.alarms import AlarmName
+from quadlog.masterstore.store import MasterStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from quadlog.core.model import Post
+    from quadlog.ports import Record
+    from quadlog.settings import MasterSettings
+
+BEATING_MS: Final = 5_000
+"""A worker whose last heartbeat is younger than this runs."""
+SAID_AT_MOST: Final = 200
+"""Records at the end of a topic that are looked at."""
+FLUSH_S: Final = 60.0
+"""How long Kafka has to acknowledge the last of what was said: 100,000 records at most."""
+PATIENCE_S: Final = 5.0
+"""How long a peer's Kafka has to answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What a master of the data centre knows of the loss."""
+
+    reasons: Sequence[str]
+    incarnation: bytes | None
+    """Its own, as far as it knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Another data centre."""
+
+    dc: str
+    index: int
+    """Of the last entry that its agreed topic has."""
+
+
+class Rebuild:
+    """Of one data centre, by the settings of one of its masters."""
+
+    def __init__(self, settings: MasterSettings, tell: Callable[[str], None]) -> None:
+        """Nothing is asked yet; `tell` is given what happens, line by line."""
+        self._settings, self._tell = settings, tell
+        self._sites: Final = Sites(settings)
+        self._admin: Final = Admin(settings.kafka)
+
+    def run(self, *, is_meant: bool) -> None:
+        """Look at everything first; change only what is lost, and only if that is meant.
+
+        Raises:
+            SetupError: nothing is lost, somebody of this data centre still runs, or it is not meant.
+            Unavailable: no broker answers here, or no peer's.
+
+        """
+        own = self._sites.own
+        self._refuse_while_masters_run()
+        lost = self._lost()
+        self._refuse_while_workers_run()
+        source = self._source()
+        if not is_meant:
+            message = (
+                f"{'; '.join(lost.reasons)}. {own.agreed}, {own.effects} and {own.rounds} would be made anew"
+                f" out of those of {source.dc}, up to entry {source.index}, and all that masters and workers of"
+                f" {self._sites.dc} have saved would be void. Say --yes if that is meant; nothing was changed"
+            )
+            raise SetupError(message)
+        known = self._known_incarnations(lost)
+        self._admin.delete([own.rounds, own.agreed, own.effects])
+        prepare_topics(self._settings)
+        self._tell(f"restoring {self._sites.dc} from {source.dc}, whose log goes up to entry {source.index}")
+        self._restore(source.dc)
+        self._say_all_lost(known)
+        self._tell(
+            f"{own.rounds}: {len(known)} records, one for each master, which begins as one that lost its disk"
+        )
+        self._tell(
+            f"{own.payloads}: kept as it is, {end_of(self._settings.kafka, own.payloads, count=0)[0]} records; what was"
+            " agreed has its payload in the log, and what waits is taken from the copies of the peers"
+        )
+        self._tell(f"{self._sites.dc} is rebuilt: start its masters and workers")
+
+    # --- before anything is changed ---------------------------------------------------------------------
+
+    def _refuse_while_masters_run(self) -> None:
+        urls = {self._settings.node_id: self._settings.master_url}
+        urls |= {peer.id: peer.url for peer in self._settings.peer.values() if peer.dc == self._sites.dc}
+        for node, url in urls.items():
+            try:
+                httpx.get(f"{url}/healthz/alive", timeout=2)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue  # nobody is there
+            except httpx.HTTPError as error:
+                self._tell(f"master {node} does not answer: {error}")
+            message = (
+                f"master {node} is there at {url}: stop all masters and workers of {self._sites.dc} first"
+            )
+            raise SetupError(message)
+
+    def _refuse_while_workers_run(self) -> None:
+        topic = self._sites.own.status
+        if topic not in self._admin.ids([topic]):
+            return
+        _, records = end_of(self._settings.kafka, topic, count=SAID_AT_MOST)
+        newest = {beat.worker: beat for _, beat in understood(records, status.hear) if beat is not None}
+        for beat in newest.values():
+            if beat.state is not WorkerState.STOPPING and wall() - beat.sent < BEATING_MS:
+                message = (
+                    f"worker {beat.worker} at {beat.url} was heard less than {BEATING_MS // 1000} s ago: stop"
+                    f" all masters and workers of {self._sites.dc} first"
+                )
+                raise SetupError(message)
+
+    def _lost(self) -> Lost:
+        """What is lost, as this master's store and the topics themselves tell.
+
+        Raises:
+            SetupError: nothing is.
+
+        """
+        own, kafka, node = self._sites.own, self._settings.kafka, self._sites.node
+        ids = self._admin.ids(own.followed)
+        reasons = gone = [f"{topic} is gone" for topic in own.followed if topic not in ids]
+        incarnation, path = None, self._settings.data_dir / STORE
+        if path.exists():
+            with suppress(_NothingSavedError):
+                store = MasterStore(path, before=_nothing_saved)
+                incarnation = store.incarnation
+                reasons = lost_topics(self._settings, store) or reasons
+                store.close()
+        said = last_said(kafka, own, node)
+        if not reasons and not end_of(kafka, own.rounds, count=0)[0]:
+            reasons = [f"no master has ever posted to {own.rounds}"]
+        reasons = reasons or self._deleted() or self._told_by_peers()
+        was_rebuilt = said is not None and incarnation is not None and said.incarnation > incarnation
+        if not reasons or (was_rebuilt and not gone):
+            message = (
+                f"nothing of {self._sites.dc}'s topics is lost that this master knows of, or they were rebuilt"
+                " already: start its masters and workers"
+            )
+            raise SetupError(message)
+        return Lost(reasons=reasons, incarnation=incarnation)
+
+    def _told_by_peers(self) -> list[str]:
+        """What went back here, as masters elsewhere saw it: an older disk of this one's knows of nothing."""
+        reasons: list[str] = []
+        for peer in self._settings.peer.values():
+            with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+                alarms = httpx.get(f"{peer.url}/cluster/status", timeout=2).json()["alarms"]
+                reasons += [
+                    f"{peer.id} says: {alarm['reason']}"
+                    for alarm in alarms
+                    if alarm["name"] == AlarmName.WENT_BACK and self._sites.own.rounds in alarm["reason"]
+                ]
+        return reasons
+
+    def _deleted(self) -> list[str]:
+        """Records of the log that something deleted, as far as the topics tell: whoever lost its store needs them."""
+        own, kafka = self._sites.own, self._settings.kafka
+        log_topics = (own.agreed, own.effects)
+        reasons = [
+            f"{topic} begins at offset {first}: its oldest records were deleted, so a worker of {self._sites.dc} that"
+            " has no store, and nobody to copy, cannot be fed (one that has a store needs no rebuild)"
+            for topic in log_topics
+            if (first := beginning_of(kafka, topic))
+        ]
+        if not reasons:
+            self._tell(f"looking for missing records in {own.agreed} and {own.effects}")
+        holes = () if reasons else (first_hole(kafka, topic) for topic in log_topics)
+        return reasons or [f"{hole}: something removed them, compaction for one" for hole in holes if hole]
+
+    def _source(self) -> Peer:
+        """The data centre whose log goes furthest.
+
+        Raises:
+            SetupError: there is no other one.
+            Unavailable: none can be restored from.
+
+        """
+        if not self._sites.others:
+            message = f"{self._sites.dc} is the only data centre in these settings: there is nothing to restore it from"
+            raise SetupError(message)
+        found: list[Peer] = []
+        obstacles: list[str] = []
+        for dc in self._sites.others:
+            try:
+                found.append(self._look_at(dc))
+            except Unavailable as error:
+                obstacles.append(str(error))
+        for obstacle in obstacles:
+            self._tell(f"passed over: {obstacle}")
+        if not found:
+            message = (
+                f"no other data centre can be restored from: {'; '.join(obstacles)}. Nothing was changed"
+            )
+            raise Unavailable(message)
+        return max(found, key=lambda peer: peer.index)
+
+    def _look_at(self, dc: str) -> Peer:
+        kafka, topics = self._sites.kafka_of[dc], self._sites.topics[dc]
+        there = Admin(kafka).ids(topics.followed)
+        for topic in (topics.agreed, topics.effects):
+            if topic not in there:
+                message = f"{dc} has no topic {topic}"
+                raise Unavailable(message)
+            if first := beginning_of(kafka, topic):
+                message = f"{topic} of {dc} begins at offset {first}: what came before was deleted"
+                raise Unavailable(message)
+            if hole := first_hole(kafka, topic):
+                raise Unavailable(
+                    f"{dc} cannot be copied, {hole}: something removed them, compaction for one"
+                )
+        _, records = end_of(kafka, topics.agreed, count=SAID_AT_MOST)
+        places = [place.index for _, place in understood(records, agreed.place_of) if place is not None]
+        return Peer(dc=dc, index=places[-1] if places else 0)
+
+    def _known_incarnations(self, lost: Lost) -> dict[str, bytes]:
+        """Of each master of this data centre the newest one that is known, here or to peers that can be asked."""
+        mine = self._sites.masters_in(self._sites.dc)
+        known = dict.fromkeys(mine, b"")
+        known[self._sites.node] = lost.incarnation or b""
+        for dc in self._sites.kafka_of:
+            try:
+                for post in self._posts_in(dc):
+                    for name in mine:
+                        known[name] = max(known[name], *_incarnations_of(name, post))
+            except Unavailable as error:
+                self._tell(f"passed over: {error}")
+        return known
+
+    def _posts_in(self, dc: str) -> Iterator[Post]:
+        kafka, topic = self._sites.kafka_of[dc], self._sites.topics[dc].rounds
+        if topic in Admin(kafka).ids([topic]):
+            _, records = end_of(kafka, topic, count=ROUNDS_READ_BACK, timeout=PATIENCE_S)
+            for _, post in understood(records, rounds.hear):
+                yield post
+
+    # --- what is changed ----------------------------------------------------------------------------------
+
+    def _restore(self, dc: str) -> None:
+        """Copy agreed and effects.
+
+        Raises:
+            Unavailable: a broker was lost on the way, or did not take all.
+
+        """
+        failures: list[str] = []
+        outlet = KafkaOutlet(
+            self._settings.kafka, client=f"{self._sites.node}-rebuild", failed=failures.append
+        )
+        mirror = EffectsMirror(outlet, self._sites.own.effects, self._sites.node)
+        kafka, theirs, own = self._sites.kafka_of[dc], self._sites.topics[dc], self._sites.own
+        try:
+            for topic, copy in ((theirs.agreed, own.agreed), (theirs.effects, own.effects)):
+                end, _ = end_of(kafka, topic, count=0)
+                count = 0
+                for record, epoch in understood(records_between(kafka, topic, 0, end), _epoch_of_ours):
+                    if topic == theirs.effects:
+                        mirror.copy(record, origin=dc, epoch=epoch)
+                    else:
+                        outlet.produce(copy, key=record.key, values=[record.value], headers=record.headers)
+                    count += 1
+                self._await(outlet, copy, count, failures)
+                self._tell(f"{copy}: {count} records")
+        finally:
+            outlet.close()
+
+    def _await(self, outlet: KafkaOutlet, topic: str, count: int, failures: Sequence[str]) -> None:
+        """Until all that was said is in the topic, which nobody else writes to."""
+        outlet.flush(FLUSH_S)
+        end, _ = end_of(self._settings.kafka, topic, count=0)
+        if failures or end != count:
+            reason = failures[0] if failures else f"{topic} has {end} of {count} records"
+            message = f"{reason}; {self._sites.dc} is rebuilt in part: run this again"
+            raise Unavailable(message)
+
+    def _say_all_lost(self, known: dict[str, bytes]) -> None:
+        """What makes the rebuild count: a first post of each master, as one that has lost its disk."""
+        failures: list[str] = []
+        outlet = KafkaOutlet(
+            self._settings.kafka, client=f"{self._sites.node}-rebuild", failed=failures.append
+        )
+        posts = RoundsProducer(outlet, self._sites.own.rounds)
+        with outlet.together():
+            for node, before in known.items():
+                posts.say(self._first_post(node, before), at=wall())
+        self._await(outlet, self._sites.own.rounds, len(known), failures)
+        outlet.close()
+
+    def _first_post(self, node: str, before: bytes) -> Post:
+        agreement = Agreement(
+            node=node,
+            incarnation=new_incarnation(before or None, wall(), secrets.token_bytes(CHANCE_BYTES)),
+            masters=self._sites.dc_of,
+            durable=Durable(counter=0, sequence=0, last=START, queue=(), acquired=(), blank=True),
+            logged=frozenset[bytes](),
+            pace=Pace(),
+            limits=Limits(),
+        )
+        agreement.step(Tick(), now())
+        ready = agreement.ready()
+        assert ready is not None, "the first thing that a master does is to speak"
+        assert ready.post is not None, "the first thing that a master does is to speak"
+        return ready.post
+
+
+class _NothingSavedError(Exception):
+    """The store is there, and its master never took part: this is not to make it look as if it had."""
+
+
+def _nothing_saved() -> bytes | None:
+    raise _NothingSavedError
+
+
+def _epoch_of_ours(record: Record) -> int:
+    """Of the view that its writer stood in; ForeignRecord: it is none of ours."""
+    if not codec.is_ours(record.value):
+        raise record.foreign("it is no record of quadlog's")
+    return epoch_of(record)
+
+
+def _incarnations_of(name: str, post: Post) -> list[bytes]:
+    """What a post tells of a master's incarnations."""
+    views = [view for view in (post.view, post.ballot) if view is not None]
+    return [post.incarnation if post.node == name else b"", *(view.incarnation(name) for view in views)]

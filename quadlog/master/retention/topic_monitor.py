@@ -1,0 +1,119 @@
+"""The settings of the data centre's topics, and what was deleted from them, looked at every few seconds.
+
+In a thread of its own: a broker that does not answer delays nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.broker import Admin
+from quadlog.broker.topic_settings import misset, rules_of
+from quadlog.errors import QuadlogError
+from quadlog.master.recovery.blank import uncovered
+from quadlog.master.workers.alarms import AlarmName, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from quadlog.broker.topic_settings import Misset
+    from quadlog.master.recovery.blank import Uncovered
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+EVERY_S: Final = 5.0
+"""Between two looks: one request for metadata, one for settings, one for offsets."""
+
+
+class TopicMonitor:
+    """`troubles` and `lacks_checkpoint` may be read by any thread; without `start` there are none."""
+
+    def __init__(self, kafka: str, topics: Topics, *, every_s: float = EVERY_S) -> None:
+        """Nothing is asked before `start`.
+
+        Args:
+            kafka: bootstrap servers of the data centre.
+            topics: its topics.
+            every_s: seconds between two looks.
+
+        """
+        self._kafka, self._topics, self._every_s = kafka, topics, every_s
+        self._rules: Final = rules_of(topics)
+        self._admin: Admin | None = None
+        self._beginnings: dict[str, int] = {}
+        self._gone: Sequence[Uncovered] = ()
+        self._ended: Final = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
+        self.troubles: Sequence[Trouble] = ()
+        """As of the last look that was answered."""
+        self.lacks_checkpoint = False
+        """Whether records of the log were deleted, and no checkpoint says what they were."""
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; a look that waits for its answer ends by itself."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self.look()
+            except QuadlogError as error:
+                # A client that was not answered may retry without a pause (decision 41).
+                self._admin = None
+                log.debug("topic_settings_unknown", reason=str(error))
+            except Exception:
+                log.exception("topic_settings_unknown")
+            self._ended.wait(self._every_s)
+
+    def look(self) -> None:
+        """Ask once.
+
+        Raises:
+            Unavailable: no broker answers; what was known stays.
+
+        """
+        if self._admin is None:
+            self._admin = Admin(self._kafka)
+        wrong = [
+            _trouble_of(one)
+            for state in self._admin.describe(list(self._rules))
+            for one in misset(state, self._rules[state.topic], kafka=self._kafka)
+        ]
+        log_topics = [self._topics.agreed, self._topics.effects]
+        beginnings = self._admin.beginnings(log_topics)
+        if beginnings != self._beginnings or self._gone:
+            self._gone = uncovered(self._kafka, self._topics, beginnings)
+            self._beginnings = beginnings
+        self.lacks_checkpoint = bool(self._gone)
+        self.troubles = (*wrong, *(_trouble_of_front(one) for one in self._gone))
+
+
+def _trouble_of(one: Misset) -> Trouble:
+    return Trouble(
+        name=AlarmName.MISSET,
+        worker=None,
+        index=0,
+        reason=str(one),
+        topic=one.topic,
+        setting=one.setting,
+        value=one.value,
+        advice=one.advice,
+    )
+
+
+def _trouble_of_front(one: Uncovered) -> Trouble:
+    return Trouble(
+        name=AlarmName.DELETED,
+        worker=None,
+        index=0,
+        reason=str(one),
+        topic=one.topic,
+    )

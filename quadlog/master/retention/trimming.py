@@ -1,0 +1,249 @@
+"""Trimming: the agreed and the effects topic of a data centre are shortened to the log's limits (decision 34).
+
+What goes is what is beyond a limit and has been taken in by all: each worker that was ever heard, each member of the
+view by what its posts say.  Nothing goes while anybody votes, gives way or goes back, while a peer is not in the view,
+or while this data centre has no majority: where entries may be cut, what they were is needed.
+
+Before anything goes, a checkpoint is said (decision 35): what this master has saved, once nothing of it can be cut any
+more, and all of it is in the topics.  A master that loses its disk goes on there.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.broker import Admin, beginning_of, end_of, offset_at, ranges
+from quadlog.broker.places import Places, index_of_effect, index_of_entry
+from quadlog.clock import wall
+from quadlog.core.limits import LogLimits, Needs, cutoff
+from quadlog.core.records import Checkpoint, EffectsPlace
+from quadlog.errors import QuadlogError, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.master.effects.decided import Decided
+    from quadlog.master.retention.archiver import Archiver
+    from quadlog.master.retention.backups_kept import BackupsKept
+    from quadlog.master.workers.crew import Crew
+    from quadlog.masterstore.store import MasterStore
+    from quadlog.ports import Acked
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+LEAST: Final = 100
+"""Entries that are worth shortening the topics for."""
+ARCHIVED: Final = 10_000
+"""And a start of Spark: at the most."""
+ACKED_S: Final = 30.0
+"""How long Kafka has to take a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """What there is, at a look."""
+
+    last: int
+    """Index of the newest entry."""
+    needs: Needs
+    settled: int
+    """Index of the last entry that is never cut, and that the agreed topic is known to hold."""
+
+
+class Trimming:
+    """For the master that leads.  `tend` is of the node's thread, all else happens beside it."""
+
+    def __init__(
+        self,
+        kafka: str,
+        topics: Topics,
+        limits: LogLimits,
+        *,
+        every_s: float,
+        begin: Callable[[Callable[[], None]], None],
+        say: Callable[[Checkpoint, Acked], None],
+        chain_at: Callable[[int], bytes | None],
+        archiver: Archiver | None = None,
+        backups: BackupsKept | None = None,
+    ) -> None:
+        """Nothing is looked at before the first `every_s` seconds have passed.
+
+        Args:
+            kafka: of this data centre.
+            topics: its own ones.
+            limits: of its log.
+            every_s: seconds between two looks.
+            begin: runs something in another thread.
+            say: says a checkpoint.
+            chain_at: chain hash of the own entry at an index; of any thread.
+            archiver: has the archive to which goes what goes; None: there is none.
+            backups: know what the newest ones need; None: there are none.
+
+        """
+        self._kafka, self._topics, self._limits = kafka, topics, limits
+        self._every_ms, self._begin = every_s * 1000, begin
+        self._say, self._chain_at, self._archiver = say, chain_at, archiver
+        self._backups = backups
+        worth = min(ARCHIVED, (limits.size or ARCHIVED) // 10) if archiver is not None else 0
+        self._least: Final = max(LEAST, worth)
+        self._next_at: float | None = None
+        self._checkpoint: Checkpoint | None = None
+        """Of this look, until all of it is settled."""
+        self._is_busy = False
+        self._index = 0
+        """Of the last entry that went."""
+
+    def tend(
+        self,
+        stock: Callable[[], Stock | None],
+        saved: Callable[[], Checkpoint | None],
+        moment: float,
+        *,
+        lacks_checkpoint: bool = False,
+    ) -> None:
+        """See now and then whether anything may go.
+
+        Args:
+            stock: says None where nothing may.
+            saved: where a master goes on that has what is saved now; None: nowhere yet.
+            moment: now.
+            lacks_checkpoint: records are gone that no master deleted; a checkpoint makes that good, where nothing
+                has to go any more.
+
+        """
+        if self._is_busy or not (self._limits.is_any or lacks_checkpoint):
+            return
+        if self._next_at is None:
+            self._next_at = moment + self._every_ms
+        if self._checkpoint is None:
+            if moment < self._next_at:
+                return
+            self._next_at = moment + self._every_ms
+            self._checkpoint = saved()
+        there, checkpoint = stock(), self._checkpoint
+        if there is None or checkpoint is None:
+            self._checkpoint = None
+        elif there.settled >= checkpoint.last.index:
+            self._checkpoint, self._is_busy = None, True
+            self._begin(lambda: self._shorten(there, checkpoint, lacks_checkpoint=lacks_checkpoint))
+
+    def _shorten(self, stock: Stock, checkpoint: Checkpoint, *, lacks_checkpoint: bool) -> None:
+        try:
+            is_of_this_log = self._chain_at(checkpoint.last.index) == checkpoint.last.chain
+            if lacks_checkpoint and is_of_this_log:
+                self._promise(checkpoint)
+                log.warning(
+                    "checkpoint_published", reason="records were deleted", index=checkpoint.last.index
+                )
+            if not self._limits.is_any:
+                return
+            index, kept_by = self._cutoff(stock)
+            if index - self._index >= self._least and is_of_this_log:
+                self._delete(index, checkpoint, kept_by)
+        except QuadlogError as error:
+            log.warning("log_trim_failed", reason=str(error))
+        finally:
+            self._is_busy = False
+
+    def _cutoff(self, stock: Stock) -> tuple[int, tuple[str, ...]]:
+        needs = stock.needs
+        if self._backups is not None:
+            needs = Needs({**needs.workers, **self._backups.needs()}, needs.others)
+        found = cutoff(stock.last, self._older(), self._limits, needs)
+        return found.index, found.kept_by
+
+    def _older(self) -> int:
+        """Index of the newest effect that is older than the limit."""
+        if self._limits.depth_s is None:
+            return 0
+        topic = self._topics.effects
+        offset = offset_at(self._kafka, topic, wall() - round(self._limits.depth_s * 1000))
+        with ranges(self._kafka, topic) as between:
+            return Places(between, index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
+
+    def _delete(self, index: int, checkpoint: Checkpoint, kept_by: tuple[str, ...]) -> None:
+        archived = self._archiver.extend(index) if self._archiver is not None else {}
+        offsets: dict[str, int] = {}
+        for topic, index_of, saved in (
+            (self._topics.effects, index_of_effect, checkpoint.effects.offset),
+            (self._topics.agreed, index_of_entry, checkpoint.reached.offset),
+        ):
+            beginning, (end, _) = beginning_of(self._kafka, topic), end_of(self._kafka, topic, count=0)
+            with ranges(self._kafka, topic) as between:
+                offset = Places(between, index_of, beginning).behind(index, min(saved, end))
+            offsets[topic] = max(beginning, min(offset, saved, archived.get(topic, end)))
+        self._promise(checkpoint)
+        Admin(self._kafka).delete_before(offsets)
+        self._index = index
+        log.info(
+            "log_trimmed",
+            until=index,
+            kept_by=",".join(kept_by),
+            agreed=offsets[self._topics.agreed],
+            effects=offsets[self._topics.effects],
+        )
+
+    def _promise(self, checkpoint: Checkpoint) -> None:
+        is_there = threading.Event()
+        self._say(checkpoint, lambda _: is_there.set())
+        if not is_there.wait(ACKED_S):
+            message = f"{self._topics.checkpoint} did not take a checkpoint within {ACKED_S:.0f} s"
+            raise Unavailable(message)
+
+
+def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
+    """Where a master goes on that has what is saved now.  Of the thread that writes the store.
+
+    None: these topics were not followed yet, it is not known which they are, or a log is just being adopted.
+    """
+    if store.beside.is_moving:
+        return None
+    reached, offset = store.reached(), store.position(topics.effects)
+    agreed_id, effects_id = store.topic_id(topics.agreed), store.topic_id(topics.effects)
+    if reached is None or offset is None or agreed_id is None or effects_id is None:
+        return None
+    return Checkpoint(
+        last=store.last,
+        reached=reached,
+        effects=EffectsPlace(offset, *store.effects()),
+        duty=store.duty(),
+        seed=store.seed(),
+        agreed_id=agreed_id,
+        effects_id=effects_id,
+    )
+
+
+def stock_of(agreement: Agreement, decided: Decided, crew: Crew, *, held: int) -> Stock | None:
+    """What there is; None: somebody may need what stands before all that is known.
+
+    `held`: index up to which the agreed topic is known to hold the log.
+    """
+    view, standing = agreement.view, agreement.standing
+    said = [member.said for name in view.members if (member := agreement.members.get(name)) is not None]
+    posts = [post for post in said if post is not None]
+    workers = crew.all()
+    is_voting = standing.ballot is not None and standing.ballot.epoch > view.epoch
+    if (
+        is_voting
+        or decided.fork is not None
+        or {peer.node for peer in agreement.peers} != set(view.members)
+        or len(posts) < len(view.members)
+        or any(post.effects.term != decided.held.term for post in posts)
+        or any(crew.goes_back(worker.beat) for worker in workers)
+    ):
+        return None
+    others = {post.node: post.effects.index for post in posts}
+    return Stock(
+        last=agreement.last.index,
+        needs=Needs(
+            {worker.beat.worker: worker.beat.applied.index for worker in workers},
+            others | {"what may be cut": agreement.settled},
+        ),
+        settled=min(agreement.settled, held),
+    )

@@ -1,0 +1,93 @@
+"""Bringing a seed: from whoever has its files to a worker that lacks them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import httpx
+import structlog
+
+from quadlog.errors import UserError
+from quadlog.master.seeds.tee import deliver
+from quadlog.snapshots.parcel import Label, gathered
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
+
+    from quadlog.master.workers.crew import Crew, Worker
+
+log = structlog.get_logger()
+
+
+class SeedBringing:
+    """Used on the server's loop only."""
+
+    def __init__(self, crew: Crew, client: httpx.AsyncClient, others: Callable[[], Iterable[str]]) -> None:
+        """`others`: doors of the other data centres that may give it, asked after the workers here."""
+        self._crew, self._client, self._others = crew, client, others
+        self._is_bringing = False
+
+    async def open(self, door: str, signature: str) -> Source | None:
+        """The seed, if it is given at this door."""
+        request = self._client.build_request("GET", door, params={"signature": signature})
+        with suppress(httpx.HTTPError, UserError):
+            answer = await self._client.send(request, stream=True)
+            if answer.is_success:
+                return Source(Label.of(answer.headers), answer)
+            await answer.aclose()
+        return None
+
+    async def bring(self, worker: Worker, signature: str) -> None:
+        """Have the seed brought to a worker that lacks it, one at a time: from another one here, or from elsewhere."""
+        if self._is_bringing:
+            return
+        self._is_bringing = True
+        try:
+            if failure := await self.brought(worker, signature):
+                log.warning("seed_delivery_failed", worker=worker.beat.worker, reason=failure)
+            else:
+                log.info("seed_delivered", worker=worker.beat.worker)
+        finally:
+            self._is_bringing = False
+
+    async def brought(self, worker: Worker, signature: str) -> str:
+        """Why nobody's copy came whole; what one keeps may be damaged, so all are tried."""
+        why = "nobody gives the seed"
+        doors = [f"{other.beat.url}/seed" for other in self._crew.all() if other is not worker]
+        for door in (*doors, *self._others()):
+            source = await self.open(door, signature)
+            if source is None:
+                continue
+            try:
+                done = await deliver(
+                    self._client, source.pieces(), source.label, {"it": f"{worker.beat.url}/seed"}
+                )
+            except httpx.HTTPError as error:
+                why = f"{door} gave a part of it: {type(error).__name__} {error}".strip()
+                continue
+            if not (why := done["it"].failure):
+                break
+        return why
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A seed's files, on their way."""
+
+    label: Label
+    answer: httpx.Response
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        """Of the stream; it is closed behind the last one."""
+        try:
+            async for piece in gathered(self.answer.aiter_raw()):
+                yield piece
+        finally:
+            await self.answer.aclose()
+
+
+def files_of(url: str) -> str:
+    """The door of a master that gives a seed's files."""
+    return f"{url}/cluster/seed/files"

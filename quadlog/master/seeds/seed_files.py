@@ -1,0 +1,176 @@
+"""The files of a seed: from a client to all workers, and from who has them to who lacks them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import httpx
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from quadlog.errors import Unavailable, UserError
+from quadlog.master.clients.outside import refuse_writes
+from quadlog.master.seeds.neighbours import Lacks, Neighbours
+from quadlog.master.seeds.seed_bringing import SeedBringing, files_of
+from quadlog.master.seeds.tee import deliver
+from quadlog.settings import Role
+from quadlog.snapshots.parcel import Label, gathered
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from quadlog.master.node.node import Node
+    from quadlog.master.workers.crew import Worker
+    from quadlog.settings import MasterSettings, Peer
+
+log = structlog.get_logger()
+
+ASK: Final = httpx.Timeout(5.0, connect=2.0)
+"""For a word from a worker or a peer."""
+
+TRIES: Final = 10
+PAUSE_S: Final = 1.0
+"""Where the one of a file system that was to get it from the network is not there any more."""
+
+
+class Refuse(Protocol):
+    """Raises NotEmpty, unless the log begins with this seed or may begin with it."""
+
+    def __call__(self, signature: str, quads: int, *, may_begin: bool) -> None:
+        """Look."""
+        ...
+
+
+class SeedFiles:
+    """Used on the server's loop only."""
+
+    def __init__(
+        self, node: Node, settings: MasterSettings, client: httpx.AsyncClient, refuse: Refuse
+    ) -> None:
+        """`refuse` knows which seed may come."""
+        self._node, self._settings, self._client, self._refuse = node, settings, client, refuse
+        self._neighbours = Neighbours(client)
+        self.bringing: Final = SeedBringing(node.crew, client, self._donors)
+
+    async def kept_by(self, worker: Worker) -> list[str] | None:
+        """Signatures of the seeds that a worker keeps; None: it does not say."""
+        said = await self._said_by(worker)
+        return None if said is None else list(said["seeds"])
+
+    async def _said_by(self, worker: Worker) -> dict[str, Any] | None:
+        with suppress(httpx.HTTPError, ValueError, KeyError):
+            answer = await self._client.get(f"{worker.beat.url}/status", timeout=ASK)
+            found: dict[str, Any] = answer.raise_for_status().json()
+            return {name: found[name] for name in ("seeds", "place")}
+        return None
+
+    def other_dcs(self) -> dict[str, list[Peer]]:
+        """Of each other data centre its masters, as far as they are peers: others may not be there yet."""
+        found: dict[str, list[Peer]] = {}
+        peers = {peer.node for peer in self._node.agreement.peers}
+        for peer in sorted(self._settings.peer.values(), key=lambda peer: peer.id):
+            if peer.dc != self._settings.dc and peer.id in peers:
+                found.setdefault(peer.dc, []).append(peer)
+        return found
+
+    def _donors(self) -> list[str]:
+        return [files_of(peer.url) for peers in self.other_dcs().values() for peer in peers]
+
+    async def there(self, peers: list[Peer]) -> dict[str, Any]:
+        """What the first master says that answers."""
+        why = ""
+        for peer in peers:
+            try:
+                answer = await self._client.get(f"{peer.url}/cluster/seed?here", timeout=ASK)
+                found: dict[str, Any] = answer.raise_for_status().json()["dcs"][peer.dc]
+            except (httpx.HTTPError, ValueError, KeyError) as error:
+                why = f"{peer.id} does not answer: {type(error).__name__} {error}".strip()
+            else:
+                return found
+        return {"error": why}
+
+    async def put(self, request: Request) -> Response:
+        """Pass a seed's files on to whoever lacks them; says who has them then.
+
+        Raises:
+            NotEmpty: this log does not begin with it.
+            NotAPeer: of all data centres only peers know.
+            ReadOnly: others take imports.
+            UserError: they did not come whole.
+
+        """
+        if "here" not in request.query_params:
+            refuse_writes(self._node.agreement, self._settings)
+        label = Label.of(request.headers)
+        self._refuse(label.signature, label.quads, may_begin=True)
+        groups = await self._neighbours.groups(await self._lacking(label))
+        doors = {self._name(group[0].worker): group[0].door for group in groups}
+        if "here" not in request.query_params:
+            doors |= await self._peers_doors()
+        try:
+            done = await deliver(self._client, gathered(request.stream()), label, doors)
+        except ClientDisconnect as error:
+            raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
+        failures = {name: one.failure for name, one in done.items() if one.failure}
+        for one in done.values():
+            if one.answer is not None and one.answer.is_success:
+                failures |= one.answer.json().get("failures", {})
+        for found in await asyncio.gather(*(self._complete(label, group) for group in groups)):
+            failures |= found
+        return JSONResponse({"failures": failures}, HTTPStatus.CREATED)
+
+    async def _complete(self, label: Label, group: list[Lacks]) -> dict[str, str]:
+        """The others of a group take what the first one got, or what anybody else has; what failed."""
+        first, *others = group
+        found = await asyncio.gather(*(self._completed(label, first, one) for one in others))
+        return {self._name(one.worker): why for one, why in zip(others, found, strict=True) if why}
+
+    async def _completed(self, label: Label, first: Lacks, one: Lacks) -> str:
+        why = await self._neighbours.copy(label, first, one)
+        for _ in range(TRIES if why else 0):
+            if not (why := await self.bringing.brought(one.worker, label.signature)):
+                break
+            await asyncio.sleep(PAUSE_S)  # the other data centres get it at the same time
+        return why
+
+    def _name(self, worker: Worker) -> str:
+        return f"{self._settings.dc}/{worker.beat.worker}"
+
+    async def _lacking(self, label: Label) -> list[Lacks]:
+        """Workers here that are there and do not keep it."""
+        workers = self._node.crew.all()
+        said = await asyncio.gather(*map(self._said_by, workers))
+        return [
+            Lacks(worker=worker, place=found["place"])
+            for worker, found in zip(workers, said, strict=True)
+            if found is not None and label.signature not in found["seeds"]
+        ]
+
+    async def _peers_doors(self) -> dict[str, str]:
+        """Of each other data centre with workers a master that answers; the first one if none does."""
+        doors: dict[str, str] = {}
+        for dc, peers in self.other_dcs().items():
+            if peers[0].role is not Role.READ_WRITE:
+                continue
+            said = await self.there(peers)
+            peer = next((peer for peer in peers if peer.id == said.get("master")), peers[0])
+            doors[dc] = f"{files_of(peer.url)}?here"
+        return doors
+
+    async def get(self, request: Request) -> Response:
+        """A seed's files, from a worker here that keeps them.
+
+        Raises:
+            Unavailable: none does.
+
+        """
+        signature = request.query_params.get("signature", "")
+        for worker in self._node.crew.all():
+            if source := await self.bringing.open(f"{worker.beat.url}/seed", signature):
+                headers = source.label.headers() | {"Content-Length": str(source.label.size)}
+                return StreamingResponse(source.pieces(), headers=headers)
+        raise Unavailable(f"no worker of this data centre keeps the seed {signature[:16]}…")

@@ -1,0 +1,1 @@
+"""The workers of a data centre as their master sees them."""

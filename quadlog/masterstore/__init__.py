@@ -1,0 +1,1 @@
+"""A master's store on disk: the log, its branches, and what it said."""

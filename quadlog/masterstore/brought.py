@@ -1,0 +1,79 @@
+"""The log of a master that begins without one, as it is brought to it (decision 35): in the store's own families."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocksdict import WriteBatch
+
+from quadlog import codec
+from quadlog.core.model import START, Point
+from quadlog.errors import StateError
+from quadlog.masterstore.beside import BEHIND_ALL
+from quadlog.masterstore.rows import ID, INDEX, LOGGED, logged_at, logged_from, newest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rocksdict import ColumnFamily, Rdict
+
+    from quadlog.core.model import Payload
+    from quadlog.masterstore.rows import Row
+
+
+class Brought:
+    """Used before anything else is written to the store, by that thread."""
+
+    def __init__(
+        self,
+        families: Mapping[str, Rdict],
+        handles: Mapping[str, ColumnFamily],
+        write: Callable[[WriteBatch], None],
+    ) -> None:
+        """`families`: of the whole store; `handles`: of the same; `write`: writes a batch, and syncs it."""
+        self._families, self._handles, self._write = families, handles, write
+
+    @property
+    def last(self) -> Point:
+        """Its end."""
+        log = self._families["log"]
+        index = newest(log)
+        found = logged_at(log, index)
+        return START if found is None else Point(index, found[0])
+
+    def take(self, rows: Iterable[Row], payloads: Iterable[Payload] = ()) -> None:
+        """Put these behind it, in one synced write.
+
+        Args:
+            rows: in order.
+            payloads: of those entries that may have to wait again.
+
+        Raises:
+            StateError: they do not follow; none is taken.
+
+        """
+        batch, last = WriteBatch(raw_mode=True), self.last.index
+        log, ids, rejected, bodies = (self._handles[name] for name in ("log", "ids", "rejected", "payloads"))
+        for point, pair, body_hash, reason in rows:
+            if point.index != last + 1:
+                message = f"entry {point.index} does not follow entry {last}: nothing of what came was taken"
+                raise StateError(message)
+            last = point.index
+            batch.put(INDEX.pack(last), LOGGED.pack(point.chain, *pair), log)
+            batch.put(pair.id, ID.pack(last, body_hash), ids)
+            if reason is not None:
+                batch.put(INDEX.pack(last), reason.encode(), rejected)
+        for payload in payloads:
+            batch.put(b"".join(payload.transaction.key), codec.pack_payload(payload), bodies)
+        self._write(batch)
+
+    def forget_behind(self, index: int) -> None:
+        """What was taken behind an entry is of another log."""
+        batch = WriteBatch(raw_mode=True)
+        log, ids, rejected, bodies = (self._handles[name] for name in ("log", "ids", "rejected", "payloads"))
+        for _, pair in logged_from(self._families["log"], index + 1):
+            batch.delete(pair.id, ids)
+            batch.delete(b"".join(pair.key), bodies)
+        for family in (log, rejected):
+            batch.delete_range(INDEX.pack(index + 1), BEHIND_ALL, family)
+        self._write(batch)

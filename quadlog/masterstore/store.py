@@ -1,0 +1,459 @@
+"""RocksDB stops here: what a master must remember.
+
+    meta        counter, sequence, incarnation, standing, cut, reached, effects, floor, duty, seed; topics' positions
+                (``at:`` + topic), the ids that Kafka gave them (``is:`` + topic), and
+                the last record read of each (``of:`` + topic); other masters' incarnations (``in:`` + node)
+    queue       pair -> nothing                        the incoming queue
+    payloads    id + digest -> payload                 what waits, what the agreed topic has not got yet, and what
+                                                       may have to wait again
+    log         index -> chain + pair                  the synchronised queue, without bodies
+    ids         id -> index + hash of the body         for ever
+    rejected    index -> reason
+
+What is read of another side's log stands beside: see `quadlog.masterstore.beside`.  What is brought to a new store of
+the log: see `quadlog.masterstore.brought`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from rocksdict import AccessType, ColumnFamily, Options, Rdict, WriteBatch
+
+from quadlog import codec
+from quadlog.anchors import Anchor
+from quadlog.clock import wall
+from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
+from quadlog.core.messages import POST_LIMIT, Durable
+from quadlog.core.model import HASH_SIZE, START, Pair, Point
+from quadlog.core.records import Cut, Handover, Reached, Seed, Term
+from quadlog.damage import refuse_damage
+from quadlog.errors import SetupError
+from quadlog.failpoints import Failpoint, visit
+from quadlog.masterstore import beside
+from quadlog.masterstore.brought import Brought
+from quadlog.masterstore.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
+from quadlog.masterstore.standing import pack_standing, unpack_standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from quadlog.core.messages import Adopted, Save
+    from quadlog.core.model import Payload, Standing
+
+FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *beside.FAMILIES)
+
+NOWHERE: Final = Reached()
+"""Nothing of the agreed topic was taken in."""
+
+_EFFECTS: Final = struct.Struct(">QQQ")
+_REACHED: Final = struct.Struct(f">QQQQ{HASH_SIZE}s")
+
+
+class Payloads(Protocol):
+    """Where payloads are found by their key."""
+
+    def __getitem__(self, key: tuple[bytes, bytes], /) -> Payload:
+        """The payload of this id and digest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What was heard up to now.  In the same batch as what came of it: a restart misses nothing."""
+
+    positions: Mapping[str, int]
+    """Topic to the offset where a restart has to read on."""
+    effects: tuple[int, int, int]
+    """Index and attempt of the last effect heard, and epoch of the newest rewind."""
+    rejected: Mapping[int, str]
+    """Index to reason, of rejections heard."""
+    back: int | None = None
+    """Index behind which rejections that were saved are void; None: all count."""
+    seed: Seed | None = None
+    """What the log begins with, if it was heard."""
+    duty: tuple[Handover, Handover] | None = None
+    """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
+    topics: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Topics whose ids were not saved before: the positions are of these."""
+    anchors: Mapping[str, Anchor | None] = field(default_factory=dict[str, "Anchor | None"])
+    """The last record that was read of topics, where it is another one than was saved; None: there is none any more."""
+    heard: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Incarnations of other masters that were heard, where they are others than were saved."""
+    floor: int = 0
+    """Epoch of the view that took the home away from here; 0: none did."""
+    reached: Reached = NOWHERE
+    """How far the agreed topic was followed, and holds the log as it is then: a cut goes back to there."""
+
+
+class MasterStore:
+    """The durable half of a master.  Written by one thread; read by any."""
+
+    def __init__(self, path: Path, *, before: Callable[[], bytes | None] = lambda: None) -> None:
+        """Open or make the store in `path`.
+
+        Args:
+            path: a directory.
+            before: asked where the store is new; the incarnation that this master's own topics know of it, if any:
+                then an earlier disk was lost.
+
+        Raises:
+            SetupError: another process holds it, or it cannot be made.
+            StoreDamaged: its files are damaged.
+
+        """
+        options = Options(raw_mode=True)
+        options.enable_statistics()
+        options.create_if_missing(True)  # noqa: FBT003 - RocksDB's own names and setters
+        options.create_missing_column_families(True)  # noqa: FBT003
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            families = {name: Options(raw_mode=True) for name in FAMILIES}
+            self._db = Rdict(str(path), options, families, access_type=AccessType.read_write())
+        except Exception as error:
+            refuse_damage(error, path)
+            message = (
+                f"{path} cannot be opened: {error}. Is another master running on it? Stop it, or set data-dir"
+            )
+            raise SetupError(message) from error
+        self._options = options
+        self._families: dict[str, Rdict] = {name: self._db.get_column_family(name) for name in FAMILIES}
+        self._handles: dict[str, ColumnFamily] = {
+            name: self._db.get_column_family_handle(name) for name in FAMILIES
+        }
+        self.rounds = 0
+        """Saved since the start."""
+        self.incarnation: Final = self._incarnation(before)
+        self.beside: Final = beside.Beside(self._families, self._handles, self._write)
+        """What is read of a stronger side's log."""
+        self.brought: Final = Brought(self._families, self._handles, self._write)
+        """What is brought of the log to a master that begins without one."""
+
+    @property
+    def sequence(self) -> int:
+        """Of the last post that may have been said: a post is saved before."""
+        return self._number(b"sequence")
+
+    def close(self) -> None:
+        """Release the directory."""
+        self._handles.clear()  # each one would hold the database open
+        for family in self._families.values():
+            family.close()
+        self._db.close()
+
+    def _incarnation(self, before: Callable[[], bytes | None]) -> bytes:
+        known: bytes | None = self._families["meta"].get(b"incarnation")
+        if known is None:
+            lost = before()
+            known = new_incarnation(lost, wall(), secrets.token_bytes(CHANCE_BYTES))
+            batch = WriteBatch(raw_mode=True)
+            batch.put(b"incarnation", known, self._handles["meta"])
+            if lost is not None:
+                batch.put(b"blank", b"", self._handles["meta"])
+            self._write(batch)
+        return known
+
+    def _write(self, batch: WriteBatch) -> None:
+        """Write, and sync.  In two steps: `write` with `sync` set keeps all other threads from running meanwhile."""
+        self._db.write(batch)
+        self._db.flush_wal(True)  # noqa: FBT003 - RocksDB's own names
+
+    # --- writing: one synced batch a round --------------------------------------------------------
+
+    def save(
+        self,
+        save: Save,
+        *,
+        payloads: Payloads,
+        taken: Taken,
+        unneeded: Iterable[tuple[bytes, bytes]],
+    ) -> None:
+        """Make one round durable: when this returns, it is synced.
+
+        Args:
+            save: what the agreement asks for.
+            payloads: at least those that `save` acquired or appended.
+            taken: what was heard up to now.
+            unneeded: keys of payloads whose entries the agreed topic has and that are cut no more, or that nobody
+                will ask for.
+
+        """
+        batch = WriteBatch(raw_mode=True)
+        self._put_agreement(batch, save, taken)
+        self._put_taken(batch, taken, kept=None if save.adopted is None else save.adopted.kept)
+        queue, stored, log, ids = (self._handles[name] for name in ("queue", "payloads", "log", "ids"))
+        for transaction in save.acquired:
+            batch.put(b"".join(transaction.key), codec.pack_payload(payloads[transaction.key]), stored)
+        for pair in save.enqueued:
+            batch.put(PAIR.pack(*pair), b"", queue)
+        for pair in save.dequeued:
+            batch.delete(PAIR.pack(*pair), queue)
+        for entry in save.entries:
+            pair = entry.pair
+            batch.put(INDEX.pack(entry.index), LOGGED.pack(entry.chain, *pair), log)
+            batch.put(pair.id, ID.pack(entry.index, payloads[pair.key].body_hash), ids)
+        self.beside.release(batch, map(b"".join, unneeded))
+        self._write(batch)
+        if save.adopted is not None:
+            visit(Failpoint.ADOPTED)
+            self.beside.adopted(save.adopted.last.index)
+        else:
+            self.beside.settle_some()
+        self.rounds += 1
+
+    def _put_agreement(self, batch: WriteBatch, save: Save, taken: Taken) -> None:
+        """Where this master stands; if it gives way, the other log."""
+        meta = self._handles["meta"]
+        batch.put(b"counter", INDEX.pack(save.counter), meta)
+        batch.put(b"sequence", INDEX.pack(save.sequence), meta)
+        if save.standing is not None:
+            batch.put(b"standing", pack_standing(save.standing), meta)
+        if save.adopted is not None:
+            batch.put(b"cut", codec.encode_cut(_cut_of(save, save.adopted, taken.reached.held)), meta)
+            self.beside.adopt(batch, save.adopted)
+
+    def _put_taken(self, batch: WriteBatch, taken: Taken, *, kept: int | None = None) -> None:
+        """What was heard.  Rejections of entries that are cut with this batch, behind `kept`, are forgotten."""
+        meta, rejected = self._handles["meta"], self._handles["rejected"]
+        batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
+        batch.put(b"reached", _packed_reached(taken.reached), meta)
+        if taken.floor:
+            batch.put(b"floor", INDEX.pack(taken.floor), meta)
+        if taken.duty is not None:
+            batch.put(b"duty", _packed(taken.duty), meta)
+        if taken.seed is not None:
+            batch.put(b"seed", codec.encode_seed(taken.seed), meta)
+        self._put_topics(batch, taken)
+        if taken.back is not None:
+            batch.delete_range(INDEX.pack(taken.back + 1), beside.BEHIND_ALL, rejected)
+        for index, reason in taken.rejected.items():
+            if kept is None or index <= kept:
+                batch.put(INDEX.pack(index), reason.encode(), rejected)
+
+    def _put_topics(self, batch: WriteBatch, taken: Taken) -> None:
+        """Up to where topics were taken in, which ones they are, and who spoke there."""
+        meta = self._handles["meta"]
+        for topic, offset in taken.positions.items():
+            batch.put(b"at:" + topic.encode(), INDEX.pack(offset), meta)
+        for topic, identity in taken.topics.items():
+            batch.put(b"is:" + topic.encode(), identity.encode(), meta)
+        for name, incarnation in taken.heard.items():
+            batch.put(b"in:" + name.encode(), incarnation, meta)
+        for topic, anchor in taken.anchors.items():
+            key = b"of:" + topic.encode()
+            if anchor is None:
+                batch.delete(key, meta)
+            else:
+                batch.put(key, INDEX.pack(anchor.offset) + anchor.digest, meta)
+
+    @property
+    def synced_writes(self) -> int:
+        """How often RocksDB synced its log since the start, by its own count."""
+        statistics = self._options.get_statistics() or ""
+        found = re.search(r"^rocksdb\.wal\.synced COUNT : (\d+)$", statistics, re.MULTILINE)
+        assert found is not None, "RocksDB counts its syncs"
+        return int(found[1])
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was saved yet, beside what was brought of the log."""
+        return self._families["meta"].get(b"reached") is None
+
+    def go_on(self, taken: Taken) -> None:
+        """The log was brought: what of the topics is not there any more is taken in so far."""
+        batch = WriteBatch(raw_mode=True)
+        self._put_taken(batch, taken)
+        self._write(batch)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def durable(self) -> Durable:
+        """What the agreement goes on from.  Of the thread that writes, like `kept`."""
+        self.beside.settle()
+        tail = list(self._tail())
+        queue = cast("Iterator[bytes]", self._families["queue"].keys())
+        logged = {pair.id for _, pair in tail}
+        acquired = [p.transaction for p in self.payloads() if p.transaction.id not in logged]
+        return Durable(
+            counter=self._number(b"counter"),
+            sequence=self._number(b"sequence"),
+            last=tail[-1][0] if tail else START,
+            queue=tuple(Pair(*PAIR.unpack(key)) for key in queue),
+            acquired=[t for t in acquired if t.id not in self],
+            standing=self._standing(),
+            blank=self._families["meta"].get(b"blank") is not None,
+            tail=tail,
+        )
+
+    def floor(self) -> int:
+        """Epoch of the view that last took the home away from this data centre; 0: none did."""
+        return self._number(b"floor")
+
+    def _standing(self) -> Standing | None:
+        value: bytes | None = self._families["meta"].get(b"standing")
+        return None if value is None else unpack_standing(value)
+
+    def _number(self, key: bytes) -> int:
+        value = cast("Any", self._families["meta"].get(key))
+        return 0 if value is None else int(INDEX.unpack(value)[0])
+
+    def _tail(self) -> Iterator[tuple[Point, Pair]]:
+        log = self._families["log"]
+        return logged_from(log, max(1, newest(log) - POST_LIMIT + 1))
+
+    def __contains__(self, transaction_id: object) -> bool:
+        """Is a transaction of this id synchronised?"""
+        return isinstance(transaction_id, bytes) and self.logged(transaction_id) is not None
+
+    def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
+        """Index of a synchronised transaction, and the hash of its body."""
+        return self.beside.logged(transaction_id)
+
+    def entry(self, index: int) -> tuple[bytes, Pair] | None:
+        """Chain hash and pair of the entry at an index."""
+        return self.beside.entry(index)
+
+    @property
+    def last(self) -> Point:
+        """The end of the log, while no part of it stands beside (`Beside.is_moving`)."""
+        return self.brought.last
+
+    def rows(self, after: int, until: int) -> Iterator[Row]:
+        """What is remembered for ever of the entries behind one, up to another; fewer where the log ends before."""
+        for index in range(after + 1, until + 1):
+            entry = self.entry(index)
+            logged = None if entry is None else self.logged(entry[1].id)
+            if entry is None or logged is None:
+                return
+            yield Row(Point(index, entry[0]), entry[1], logged[1], self.rejection(index))
+
+    def payload(self, key: tuple[bytes, bytes]) -> Payload | None:
+        """A payload that waits, or whose entry is not published yet."""
+        value = self.beside.payload(b"".join(key))
+        return None if value is None else codec.unpack_payload(value)
+
+    def payloads(self) -> Iterator[Payload]:
+        """All of them."""
+        values = cast("Iterator[bytes]", self._families["payloads"].values())
+        return map(codec.unpack_payload, values)
+
+    def kept(self) -> list[tuple[int, tuple[bytes, bytes]]]:
+        """Indexes and keys of entries whose payload is here, in order."""
+        self.beside.settle()
+        found: list[tuple[int, tuple[bytes, bytes]]] = []
+        for key in cast("Iterator[bytes]", self._families["payloads"].keys()):
+            transaction_id, digest = key[:16], key[16:]
+            if logged := self.logged(transaction_id):
+                found.append((logged[0], (transaction_id, digest)))
+        return sorted(found)
+
+    def position(self, topic: str) -> int | None:
+        """Up to which offset a topic was taken in."""
+        value: bytes | None = self._families["meta"].get(b"at:" + topic.encode())
+        return None if value is None else int(INDEX.unpack(value)[0])
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic in which that offset is; None: it was not saved, or by an earlier version."""
+        value: bytes | None = self._families["meta"].get(b"is:" + topic.encode())
+        return None if value is None else value.decode()
+
+    def anchor(self, topic: str) -> Anchor | None:
+        """The last record that was read of a topic; None: it was not saved."""
+        value: bytes | None = self._families["meta"].get(b"of:" + topic.encode())
+        if value is None:
+            return None
+        return Anchor(offset=INDEX.unpack(value[: INDEX.size])[0], digest=value[INDEX.size :])
+
+    def heard(self, node: str) -> bytes | None:
+        """The incarnation of another master that was heard last; None: it was not saved."""
+        value: bytes | None = self._families["meta"].get(b"in:" + node.encode())
+        return value
+
+    def effects(self) -> tuple[int, int, int]:
+        """Index and attempt of the last effect that was heard when it was saved last, and the newest rewind's epoch."""
+        value: bytes = self._families["meta"].get(b"effects") or b""
+        return _EFFECTS.unpack(value.ljust(_EFFECTS.size, b"\0"))  # earlier versions knew of no rewinds
+
+    def duty(self) -> tuple[Handover, Handover] | None:
+        """Who is to evaluate: as agreed, and as the effects heard tell; None before anything was saved."""
+        value: bytes | None = self._families["meta"].get(b"duty")
+        return None if value is None else _unpacked(value)
+
+    def cut(self) -> Cut | None:
+        """Where the log was cut last, as the agreed topic is told; None: it never was."""
+        value: bytes | None = self._families["meta"].get(b"cut")
+        said = None if value is None else codec.decode(value)
+        return said if isinstance(said, Cut) else None
+
+    def reached(self) -> Reached | None:
+        """How far the agreed topic was followed; None: nothing was saved, or by an earlier version."""
+        value: bytes | None = self._families["meta"].get(b"reached")
+        if value is None:
+            return None
+        offset, held, epoch, index, chain = _REACHED.unpack(value)
+        return Reached(offset, Point(index, chain), epoch, held)
+
+    def seed(self) -> Seed | None:
+        """What the log begins with; None: it was not heard of."""
+        value: bytes | None = self._families["meta"].get(b"seed")
+        said = None if value is None else codec.decode(value)
+        return said if isinstance(said, Seed) else None
+
+    def rejection(self, index: int) -> str | None:
+        """Why the entry at an index was rejected, if it was."""
+        value: bytes | None = self._families["rejected"].get(INDEX.pack(index))
+        return None if value is None else value.decode()
+
+
+def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
+    """What the agreed topic is told of an adoption."""
+    assert save.standing is not None, "who gives way installs a view with it"
+    view, chain = save.standing.view, adopted.branch.chain_at(held)
+    assert chain is not None, "the topic holds no more than there is"
+    return Cut(epoch=view.epoch, lineage=view.id, index=held, chain=chain)
+
+
+def _packed_reached(reached: Reached) -> bytes:
+    end = reached.end
+    return _REACHED.pack(reached.offset, reached.held, reached.epoch, end.index, end.chain)
+
+
+def _packed(duties: Iterable[Handover]) -> bytes:
+    return json.dumps(
+        [
+            {
+                "index": duty.index,
+                "term": duty.term.hex(),
+                "dc": duty.dc,
+                "start": duty.start,
+                "epoch": duty.epoch,
+                "terms": [(term.epoch, term.id.hex(), term.after) for term in duty.terms],
+            }
+            for duty in duties
+        ]
+    ).encode()
+
+
+def _unpacked(value: bytes) -> tuple[Handover, Handover]:
+    agreed, heard = map(_handover, json.loads(value))
+    return agreed, heard
+
+
+def _handover(said: Any) -> Handover:  # noqa: ANN401 - JSON
+    if isinstance(said, list):  # earlier versions knew of one view only, or not where a term begins
+        names = ("index", "term", "dc", "start")
+        said = dict(zip(names, cast("list[int | str]", said), strict=False))
+    return Handover(
+        index=said["index"],
+        term=bytes.fromhex(said["term"]),
+        dc=said["dc"],
+        start=said.get("start", 0),
+        epoch=said.get("epoch", 1),
+        terms=tuple(Term(epoch, bytes.fromhex(name), after) for epoch, name, after in said.get("terms", ())),
+    )

@@ -1,0 +1,1 @@
+"""The quad store on disk: commits, signatures, and queries with their answers."""

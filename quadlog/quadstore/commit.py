@@ -1,0 +1,224 @@
+"""The net of a batch of changes as one SPARQL update: the store's only atomic unit.
+
+Quads without blank nodes go as DELETE DATA and INSERT DATA, made of their lines.  INSERT DATA would
+rename blank nodes and DELETE DATA refuses them, so those quads come out of a custom function, by index:
+
+    DELETE { ?ds ?p ?o } INSERT { … } WHERE { … VALUES ?k { 0 1 } BIND(<triple>(?k) AS ?t) … }
+
+This operation is the first one, because pyoxigraph then needs no readable transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+
+from quadlog.core.effects.lines import graph_of, quads_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from quadlog.core.effects.lines import Lines
+
+Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+
+_TRIPLE = NamedNode("urn:quadlog:function:triple")
+_GRAPH = NamedNode("urn:quadlog:function:graph")
+
+_IRI = r'<[^<>"{}|^`\\\x00-\x20]*+>'
+_PLAIN: Final = re.compile(
+    rf"""
+    ({_IRI}\ {_IRI}\ (?:{_IRI}
+        |"(?:[^"\\\r\n]++|\\[tbnrf"'\\])*+"(?:\^\^{_IRI}|@[a-z]++(?:-[a-z0-9]++)*+)?))
+    (?:\ ({_IRI}))?\ \.
+    """,
+    re.VERBOSE,
+)
+"""An N-Quads line that says in SPARQL what it says here: its triple, and its graph if that has a name.
+
+Whatever else a line holds goes as a term: nothing that is written in it can be read as SPARQL.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """The last word of a batch on every quad and every named graph, by their lines."""
+
+    quads: Mapping[str, bool]
+    """Is it there?"""
+    graphs: Mapping[str, bool]
+    """Is it there though it may be empty?"""
+
+    @property
+    def is_one_update(self) -> bool:
+        """Whether one update can make it: not where it is large, or drops a graph that no text names."""
+        return len(self.quads) <= WHOLE and not any(map(_is_unnamed, self.graphs.items()))
+
+
+def _is_unnamed(word: tuple[str, bool]) -> bool:
+    """Whether a graph is to be gone that is named by a blank node; only seeds bring such."""
+    graph, there = word
+    return not there and not graph.startswith("<")
+
+
+def net_of(changes: Iterable[Lines]) -> Net:
+    """Consecutive changes as one: a quad that came and went is only deleted."""
+    quads: dict[str, bool] = {}
+    graphs: dict[str, bool] = {}
+    for change in changes:
+        if change.deleted:
+            quads.update(dict.fromkeys(change.deleted, False))
+        quads.update(dict.fromkeys(change.inserted, True))
+        if change.filled or change.dropped or change.emptied:
+            graphs.update(dict.fromkeys((*change.filled, *change.dropped), False))
+            graphs.update(dict.fromkeys(change.emptied, True))
+    return Net(quads, graphs)
+
+
+WHOLE: Final = 50_000
+"""Quads that one update changes at most: it takes some 1.5 KB of memory for each."""
+PIECE: Final = 20_000
+"""Quads in one of the updates that a larger change is made by."""
+
+
+def in_pieces(net: Net) -> Iterator[UpdateText]:
+    """Updates that together make one change; all of them may be made again, from the first one on.
+
+    Graphs come first: what is dropped here and has new quads is made again by those.
+    """
+    yield UpdateText.of(Net({}, net.graphs))
+    words = iter(net.quads.items())
+    while quads := dict(islice(words, PIECE)):
+        yield UpdateText.of(Net(quads, {}))
+
+
+class Updates(NamedTuple):
+    """What makes a change."""
+
+    whole: UpdateText
+    """Makes all of it, or none of one that is made in pieces; more may be taken in."""
+    pieces: Iterator[UpdateText] | None
+    """Of a large one."""
+    lines: int
+    """That come or go."""
+
+    @staticmethod
+    def of(net: Net) -> Updates:
+        """One update, or pieces where that would be too large."""
+        if net.is_one_update:
+            return Updates(UpdateText.of(net), None, len(net.quads))
+        return Updates(UpdateText(), in_pieces(net), len(net.quads))
+
+
+@dataclass(slots=True, kw_only=True)
+class UpdateText:
+    """Collects one update: first quads go, then others come, then graphs."""
+
+    # Triples as text, by the graphs that they are in; "" is the default graph.
+    deleted: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    inserted: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    operations: list[str] = field(default_factory=list[str])
+    # Quads that text cannot name, by what happens to them.
+    exact: list[tuple[Quad, bool]] = field(default_factory=list[tuple[Quad, bool]])
+    unnamed: list[BlankNode] = field(default_factory=list[BlankNode])
+    """Graphs that are to be gone, and that no text can drop: whoever carries it out does."""
+
+    @classmethod
+    def of(cls, net: Net) -> UpdateText:
+        """What makes this net, and nothing else."""
+        update = cls()
+        update.add(net)
+        return update
+
+    def add(self, net: Net) -> None:
+        """Take in the net of a batch."""
+        deleted, inserted = self.deleted, self.inserted
+        other: list[str] = []
+        for line, there in net.quads.items():
+            if plain := _PLAIN.fullmatch(line):
+                triple, graph = plain.groups("")
+                (inserted if there else deleted).setdefault(graph, []).append(triple)
+            else:
+                other.append(line)
+        exact = [(quad, net.quads[line]) for line, quad in zip(other, quads_of(other), strict=True)]
+        self.exact += exact
+        # An insertion creates its graph by itself; a graph that is not to be there otherwise is gone.
+        if net.graphs:
+            filled = inserted.keys() | {str(quad.graph_name) for quad, there in exact if there}
+            self._graphs(net.graphs, filled)
+
+    def _graphs(self, graphs: Mapping[str, bool], filled: set[str]) -> None:
+        for graph in (graph for graph, empty in graphs.items() if empty):
+            if graph.startswith("<"):
+                self.operations.append(f"CREATE SILENT GRAPH {graph}")
+            else:
+                # No text names it.  One that lost its last quad stays by itself; one that came
+                # and went within the batch is made by a quad that is deleted again.
+                marker = f"{_GRAPH} {_GRAPH} {_GRAPH}"
+                named = f"BIND({_GRAPH}({len(self.exact)}) AS ?n)"
+                self.exact.append((Quad(_GRAPH, _GRAPH, _GRAPH, graph_of(graph)), True))
+                self.operations.append(f"DELETE {{ GRAPH ?n {{ {marker} }} }} WHERE {{ {named} }}")
+        for graph in (graph for graph, empty in graphs.items() if not empty and graph not in filled):
+            if graph.startswith("<"):
+                self.operations.append(f"DROP SILENT GRAPH {graph}")
+            else:
+                self.unnamed.append(BlankNode(graph.removeprefix("_:")))
+
+    def text(self) -> str:
+        """The whole update."""
+        exact = [_exact_operation(self.exact)] if self.exact else []
+        data = [
+            f"{verb} DATA {{ {' '.join(map(_block, graphs, graphs.values()))} }}"
+            for verb, graphs in (("DELETE", self.deleted), ("INSERT", self.inserted))
+            if graphs
+        ]
+        return " ;\n".join((*exact, *data, *self.operations))
+
+    def functions(self) -> dict[NamedNode, Callable[..., Term | None]]:
+        """The custom functions that the text calls."""
+        triples = [quad.triple for quad, _ in self.exact]
+        graphs = [quad.graph_name for quad, _ in self.exact]
+
+        def triple(index: Literal) -> Triple:
+            return triples[int(index.value)]
+
+        def graph(index: Literal) -> NamedNode | BlankNode | None:
+            name = graphs[int(index.value)]
+            return None if isinstance(name, DefaultGraph) else name
+
+        return {_TRIPLE: triple, _GRAPH: graph} if self.exact else {}
+
+
+def _block(graph: str, triples: Sequence[str]) -> str:
+    """Triples of a graph; of the default graph if that has no name."""
+    block = " . ".join(triples)
+    return f"GRAPH {graph} {{ {block} }}" if graph else f"{block} ."
+
+
+def _exact_operation(quads: Sequence[tuple[Quad, bool]]) -> str:
+    # One subject variable for each of the four things that can happen: a template whose
+    # subject is unbound does nothing.
+    indexes: dict[str, list[str]] = {}
+    for index, (quad, there) in enumerate(quads):
+        kind = ("i" if there else "d") + ("" if isinstance(quad.graph_name, DefaultGraph) else "g")
+        indexes.setdefault(kind, []).append(str(index))
+    branches = [
+        f"{{ VALUES ?k {{ {' '.join(of_kind)} }} BIND({_TRIPLE}(?k) AS ?t) "
+        f"BIND(SUBJECT(?t) AS ?{kind}) "
+        + (f"BIND({_GRAPH}(?k) AS ?{kind}n) }}" if kind.endswith("g") else "}")
+        for kind, of_kind in indexes.items()
+    ]
+    templates = {
+        kind: f"GRAPH ?{kind}n {{ ?{kind} ?p ?o }}" if kind.endswith("g") else f"?{kind} ?p ?o ."
+        for kind in indexes
+    }
+    deletes = " ".join(t for kind, t in templates.items() if kind.startswith("d"))
+    inserts = " ".join(t for kind, t in templates.items() if kind.startswith("i"))
+    return (
+        f"DELETE {{ {deletes} }} INSERT {{ {inserts} }} WHERE {{ {' UNION '.join(branches)} "
+        "BIND(PREDICATE(?t) AS ?p) BIND(OBJECT(?t) AS ?o) }"
+    )

@@ -1,0 +1,43 @@
+"""Solutions as CSV (SPARQL 1.1 Query Results CSV), each cell quoted where RFC 4180 asks for it.
+
+pyoxigraph 0.5 quotes literals alone: an IRI with a comma, or a triple term, became two columns.
+"""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from pyoxigraph import BlankNode, Triple
+
+if TYPE_CHECKING:
+    from pyoxigraph import QuerySolutions
+
+    from quadlog.core.effects.template import Term
+    from quadlog.quadstore.quadquery import Output
+
+ROWS: Final = 100
+"""Written at once: some kilobytes, and no wait for more where a query finds few."""
+
+
+def write_csv(solutions: QuerySolutions, output: Output) -> None:
+    """Write all solutions, a hundred at a time, without what types and languages say."""
+    text = StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([variable.value for variable in solutions.variables])
+    while rows := [[_cell(term) for term in solution] for solution in islice(solutions, ROWS)]:
+        writer.writerows(rows)
+        output.write(text.getvalue().encode())
+        text.seek(0)
+        text.truncate()
+    output.write(text.getvalue().encode())
+
+
+def _cell(term: Term | None) -> str:
+    if term is None:
+        return ""
+    if isinstance(term, BlankNode):
+        return str(term)
+    return f"<<( {term} )>>" if isinstance(term, Triple) else term.value

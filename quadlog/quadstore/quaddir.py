@@ -1,0 +1,106 @@
+"""The directory of a store of quads: who holds it, and the name of its reserved graph."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import pyoxigraph
+from pyoxigraph import NamedNode, Store
+
+from quadlog.core.sparql.text.syntax import RESERVED_PREFIX
+from quadlog.damage import refuse_damage
+from quadlog.errors import SetupError, StoreDamaged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+FILES: Final = "quads"
+"""pyoxigraph's own directory in that of a store."""
+
+STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
+"""Which stores can be read here: another version's might open, and be written as that one could not read it."""
+
+_NAME: Final = "reserved-graph"
+_COPY_ID: Final = "copy-id"
+
+
+def open_locked(path: Path) -> Store:
+    """Open pyoxigraph's files; SetupError if somebody else holds them, StoreDamaged if they are damaged."""
+    owner = path / "owner"
+    try:
+        store = Store(path / FILES)
+    except (OSError, RuntimeError) as error:
+        refuse_damage(error, path)
+        if "lock" not in str(error).lower():
+            raise SetupError(f"StoreUnusable: {path}: {error}") from error
+        held_by = "another process"
+        with suppress(OSError):
+            held_by = f"process {owner.read_text().strip()}"
+        raise SetupError(
+            f"StoreLocked: {path} is held by {held_by}; stop it, or give this worker another directory"
+        ) from error
+    owner.write_text(f"{os.getpid()}\n")
+    return store
+
+
+def reserved_graph(path: Path, store: Store) -> NamedNode:
+    """The graph's name, made up when the store is: nobody can guess it."""
+    file = path / _NAME
+    if file.exists():
+        try:
+            return NamedNode(file.read_text().strip())
+        except ValueError as error:
+            raise StoreDamaged(f"{file} does not hold the name of a graph: {error}") from error
+    if next(store.named_graphs(), None) is not None or len(store):
+        raise StoreDamaged(f"{path}: the file {file.name} is missing beside the quads")
+    return new_reserved_graph(path)
+
+
+def new_reserved_graph(path: Path, value: str | None = None) -> NamedNode:
+    """Make up the graph's name of the store in this directory, or write down what it is."""
+    file = path / _NAME
+    name = NamedNode(value or f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
+    draft = file.with_suffix(".new")
+    draft.write_text(f"{name.value}\n")
+    with draft.open() as written:
+        os.fsync(written.fileno())
+    draft.replace(file)
+    return name
+
+
+def copy_name(path: Path, copy: Path) -> None:
+    """Give the copy of a store the name of its reserved graph."""
+    (copy / _NAME).write_bytes((path / _NAME).read_bytes())
+
+
+def new_copy_id(path: Path) -> None:
+    """Have the copy in this directory be another store than the one that it was made of, or than an earlier copy."""
+    (path / _COPY_ID).write_text(f"{secrets.token_hex(16)}\n")
+
+
+def name_of(path: Path, reserved: NamedNode) -> str:
+    """Tells the store in this directory from one that was there before; nothing of the reserved graph's name shows."""
+    copy_id = b""  # of a store that was made here
+    with suppress(FileNotFoundError):
+        copy_id = (path / _COPY_ID).read_bytes()
+    return blake2b(reserved.value.encode() + copy_id, digest_size=8).hexdigest()
+
+
+def bytes_of(path: Path) -> int:
+    """Of pyoxigraph's files in the directory of a store, but for what is written ahead of them.
+
+    Some may be gone while they are counted.
+    """
+    size = 0
+    with os.scandir(path / FILES) as entries:
+        for entry in entries:
+            if entry.name.endswith(".log"):
+                continue
+            with suppress(FileNotFoundError):
+                size += entry.stat().st_size
+    return size

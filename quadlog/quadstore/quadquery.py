@@ -1,0 +1,316 @@
+"""Queries on a store, and their answers: what is refused, and in which format the rest is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import IO, TYPE_CHECKING, Final, Protocol, cast
+
+from pyoxigraph import (
+    BlankNode,
+    NamedNode,
+    QueryBoolean,
+    QueryResultsFormat,
+    QuerySolutions,
+    RdfFormat,
+    serialize,
+)
+
+from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
+from quadlog.core.sparql.text.caution import MAX_GROUND, weigh
+from quadlog.core.sparql.text.ground import without_ground_triples
+from quadlog.core.sparql.text.labelled_nodes import labelled_nodes
+from quadlog.core.sparql.text.syntax import check_query
+from quadlog.core.sparql.text.tokens import tokens
+from quadlog.core.sparql.typed import refuse_ill_formed, with_checked_strdt
+from quadlog.damage import refuse_damage
+from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
+from quadlog.quadstore.csv_answers import write_csv
+from quadlog.quadstore.hiding import View, hidden, seen_by
+from quadlog.quadstore.xml_answers import XmlOutput, for_rdf_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from pyoxigraph import QueryTriples, Store, Triple
+
+    from quadlog.core.effects.template import Row, Term
+    from quadlog.core.sparql.operations import Where
+    from quadlog.quadstore.gate import Gate
+    from quadlog.quadstore.hiding import Dataset, Graph, Named
+
+SOLUTION_FORMATS = {
+    "application/sparql-results+json": QueryResultsFormat.JSON,
+    "application/json": QueryResultsFormat.JSON,
+    "application/sparql-results+xml": QueryResultsFormat.XML,
+    "application/xml": QueryResultsFormat.XML,
+    "text/csv": QueryResultsFormat.CSV,
+    "text/tab-separated-values": QueryResultsFormat.TSV,
+}
+GRAPH_FORMATS = {
+    "text/turtle": RdfFormat.TURTLE,
+    "application/n-triples": RdfFormat.N_TRIPLES,
+    "application/rdf+xml": RdfFormat.RDF_XML,
+    "application/n-quads": RdfFormat.N_QUADS,
+    "application/trig": RdfFormat.TRIG,
+    "text/plain": RdfFormat.N_TRIPLES,
+}
+_SOLUTION_OFFERS, _GRAPH_OFFERS = tuple(SOLUTION_FORMATS), tuple(GRAPH_FORMATS)
+_UPDATES = frozenset(
+    (
+        "INSERT",
+        "DELETE",
+        "LOAD",
+        "CLEAR",
+        "DROP",
+        "CREATE",
+        "ADD",
+        "MOVE",
+        "COPY",
+        "WITH",
+    )
+)
+_QUERIES = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
+SHORT: Final = 4096
+"""Characters of a query that is remembered with what its checks found: clients ask the same ones again and again, and
+the checks take half of the time of a small one."""
+REMEMBERED: Final = 256
+"""Of each: such queries, and Accept headers of that length."""
+# No graph is listed more often, to find that it was listed as the query sees it.
+_LISTINGS = 3
+
+
+class Output(Protocol):
+    """Where an answer is written to: as much of a file as it needs."""
+
+    def write(self, piece: bytes, /) -> int:
+        """Take some bytes; may wait."""
+        ...
+
+    def flush(self) -> None:
+        """All of it was written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The result of a query, as of the moment when it was asked."""
+
+    media_type: str
+    serialise: Callable[[IO[bytes]], object]
+
+    def write_to(self, output: Output) -> None:
+        """Evaluate and write, a few kilobytes at a time; in the thread that asked.
+
+        What `output` raises ends it.
+
+        Raises:
+            UserError: the query fails on what it met, maybe after some of it was written.
+            NotAcceptable: the format cannot express the answer.
+
+        """
+        if self.media_type.endswith("xml"):
+            output = XmlOutput(output)
+        try:
+            self.serialise(cast("IO[bytes]", output))  # no more of a file is asked for
+        except RuntimeError as error:
+            refuse_damage(error)
+            raise UserError(f"the query failed: {error}") from None
+        except OSError as error:
+            refuse_damage(error)
+            raise
+
+
+def run_query(
+    store: Store,
+    text: str,
+    *,
+    reserved: NamedNode,
+    gate: Gate,
+    accept: str = "*/*",
+    base_iri: str | None = None,
+    dataset: Dataset | None = None,
+    commits: AbstractContextManager[object],
+    triples: int | None = None,
+) -> Answer:
+    """Begin to answer a query, as if ``reserved`` were not there; it starts inside the gate.
+
+    Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` is QueryStopped.
+    """
+    try:
+        tamed = _checked_again(text, base_iri) if len(text) <= SHORT else _checked(text, base_iri)
+        text, labelled = labelled_nodes(tamed, BlankNode)
+        text, checked = with_checked_strdt(text)
+        functions = {**labelled, **checked}
+        with gate.reading():
+            query = partial(store.query, base_iri=base_iri, custom_functions=functions or None)
+            result = _begun(store, text, View(dataset, reserved), commits, query)
+        return _serialised(result, accept, triples)
+    except ValueError as error:
+        raise UserError(f"bad request: {error}") from None
+    except RuntimeError as error:
+        refuse_damage(error)
+        raise UserError(f"the query failed: {error}") from None
+
+
+def solutions_of(
+    store: Store,
+    where: Where,
+    *,
+    reserved: NamedNode,
+    functions: Mapping[NamedNode, Callable[..., Term]],
+) -> Iterator[Row]:
+    """The solutions of an update's WHERE, as if ``reserved`` were not there.
+
+    Without ``where.named`` every other named graph is seen, whatever the default graph is.
+    """
+    try:
+        text, named = where.text, None if where.named is None else list[NamedNode | BlankNode](where.named)
+        if named is None:
+            text, named = seen_by(store, text, reserved=reserved)
+        text, more = with_checked_strdt(text)
+        result = store.query(
+            text,
+            default_graph=None if where.default is None else list(where.default),
+            named_graphs=named,
+            custom_functions={**functions, **more} or None,
+        )
+        assert isinstance(result, QuerySolutions)
+        for solution in result:
+            yield tuple(solution)
+    except (SyntaxError, ValueError, RuntimeError) as error:
+        refuse_damage(error)  # of this store: the same update succeeds at another one
+        raise UserError(f"the update failed: {error}") from None
+
+
+def _begun(
+    store: Store,
+    text: str,
+    view: View,
+    commits: AbstractContextManager[object],
+    query: Callable[..., QuerySolutions | QueryBoolean | QueryTriples],
+) -> QuerySolutions | QueryBoolean | QueryTriples:
+    """The query, started on graphs that were listed in the state that it sees."""
+
+    def begin(
+        text: str, default: list[Graph] | None, named: Named
+    ) -> QuerySolutions | QueryBoolean | QueryTriples:
+        return query(text, default_graph=default, named_graphs=named)
+
+    seen = hidden(store, text, view)
+    for _ in range(_LISTINGS):
+        result = begin(*seen)
+        again = seen if seen[2] is None else hidden(store, text, view)
+        if again == seen:
+            return result
+        seen = again
+    with commits:
+        return begin(*hidden(store, text, view))
+
+
+def _checked(text: str, base_iri: str | None) -> str:
+    """The query as pyoxigraph is asked it; it is legal, and asks for nothing that is kept for the project."""
+    tamed = _tamed(text, _form(text))
+    check_query(text, base_iri=base_iri)
+    names = names_of_query(text, base_iri)
+    refuse_reserved_names(text, names)
+    refuse_ill_formed(text, names)
+    return tamed
+
+
+_checked_again = lru_cache(maxsize=REMEMBERED)(_checked)
+
+
+def _tamed(text: str, form: str) -> str:
+    """The query in a form that pyoxigraph survives; Unsupported if there is none."""
+    weight = weigh(text)
+    if weight.service:
+        raise Unsupported("SERVICE is not supported yet")
+    if weight.is_light:
+        return text
+    if form in {"SELECT", "ASK"} and weight.is_tame and weight.joins <= MAX_GROUND:
+        # No more of them: pyoxigraph, which is asked whether the text is legal, sees them all.
+        tamed = without_ground_triples(text)
+        if weigh(tamed).is_light:
+            return tamed
+    raise Unsupported("the query is nested too deeply, or chains or joins too much")
+
+
+def _form(text: str) -> str:
+    """The first word of a query that says what it is."""
+    for token in tokens(text):
+        word = (token["word"] or "").upper()
+        if word in _UPDATES:
+            raise Forbidden("this is an update: send it to a master's /update")
+        if word in _QUERIES:
+            return word
+    return ""
+
+
+def _serialised(
+    result: QuerySolutions | QueryBoolean | QueryTriples, accept: str, triples: int | None
+) -> Answer:
+    serialise: Callable[[IO[bytes]], object]
+    if isinstance(result, (QuerySolutions, QueryBoolean)):
+        media_type = negotiate(accept, _SOLUTION_OFFERS)
+        if media_type == "text/csv" and isinstance(result, QuerySolutions):
+            serialise = partial(write_csv, result)
+        else:
+            serialise = partial(result.serialize, format=SOLUTION_FORMATS[media_type])
+    else:
+        media_type = negotiate(accept, _GRAPH_OFFERS)
+        kind = GRAPH_FORMATS[media_type]
+        counted: Iterator[Triple] = result if triples is None else _counted(result, triples)
+        if kind == RdfFormat.RDF_XML:
+            serialise = partial(serialize, for_rdf_xml(counted), format=kind)
+        elif triples is None:
+            serialise = partial(result.serialize, format=kind)
+        else:
+            serialise = partial(serialize, counted, format=kind)
+    return Answer(media_type=media_type, serialise=serialise)
+
+
+def _counted(triples: QueryTriples, most: int) -> Iterator[Triple]:
+    for number, triple in enumerate(triples):
+        if number == most:
+            raise QueryStopped(too_many_rows(most))
+        yield triple
+
+
+def too_many_rows(most: int) -> str:
+    """What a client is told whose answer is longer."""
+    return f"the answer has more rows than query-rows allows ({most}): ask for less with LIMIT or a filter"
+
+
+def negotiate(accept: str, offers: tuple[str, ...]) -> str:
+    """The offer that an Accept header likes best; the first if it likes none.
+
+    >>> negotiate("text/*;q=0.5, application/xml;q=0.9", ("text/csv", "application/xml"))
+    'application/xml'
+    """
+    return (_negotiated_again if len(accept) <= SHORT else _negotiated)(accept, offers)
+
+
+def _negotiated(accept: str, offers: tuple[str, ...]) -> str:
+    def liking(offer: str) -> tuple[float, int]:
+        best = (-1, 0.0)  # how exactly a range names it, and its weight
+        for part in accept.split(","):
+            wanted, *parameters = (p.strip().lower() for p in part.split(";"))
+            exactness = ("*/*", offer.partition("/")[0] + "/*", offer)
+            if wanted in exactness:
+                weight = next((_weight(p) for p in parameters if p.startswith("q=")), 1.0)
+                best = max(best, (exactness.index(wanted), weight))
+        return best[1], best[0]
+
+    return max(offers, key=lambda offer: (*liking(offer), -offers.index(offer)))
+
+
+_negotiated_again = lru_cache(maxsize=REMEMBERED)(_negotiated)
+
+
+def _weight(parameter: str) -> float:
+    try:
+        return min(1.0, max(0.0, float(parameter[2:])))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,346 @@
+"""The one door to a worker's quads on disk.
+
+A directory holds pyoxigraph's files and one small file with the name of a reserved graph.  That
+graph has one quad, whose literal says up to where the log has been applied; it is replaced in the
+same atomic update as the quads, so that after any crash the two agree.  pyoxigraph does not
+fsync: after a power loss both may be older, but still agree.
+
+The evaluating worker's store may be ahead of that: what was anticipated has records in the reserved
+graph (``journal.py``), reads are kept out by a gate (``gate.py``), and ``open`` takes it back.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from pyoxigraph import Literal, NamedNode, Quad, Store
+
+from quadlog.core.effects.control import Control, ControlChange, after
+from quadlog.damage import Damage, told_of
+from quadlog.errors import SetupError, StateError, StoreDamaged
+from quadlog.failpoints import Failpoint, within
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.commit import Updates, UpdateText, net_of
+from quadlog.quadstore.flushing import Flushing
+from quadlog.quadstore.halves import Begun
+from quadlog.quadstore.journal import JOURNAL, number_of, records_of, undoing
+from quadlog.quadstore.quaddir import (
+    FILES,
+    bytes_of,
+    copy_name,
+    name_of,
+    new_reserved_graph,
+    open_locked,
+    reserved_graph,
+)
+from quadlog.quadstore.stored import APPLIED, CONTROL, Stored, applied_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from quadlog.core.effects.effect import Change
+    from quadlog.core.effects.lines import Lines
+
+__all__ = ["Applied", "QuadStore"]
+
+
+class QuadStore(Stored):
+    """A worker's quads with the applied state.
+
+    One thread applies and anticipates at a time; any number may query.
+    """
+
+    def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
+        """Use ``open``."""
+        super().__init__(store, reserved)
+        self.controls: Mapping[str, Control] = {}
+        """Those of the applied state, by name and in the order of names.  Replaced as a whole: any thread may look."""
+        self._path = path
+        self.name: Final = name_of(path, reserved)
+        """Tells this store from one that was made anew in its place, or copied to it."""
+        self._applied = applied
+        self._ahead: dict[Quad, int] = {}
+        """Records of what was anticipated, with their numbers."""
+        self._number = 0
+        self._begun = Begun(reserved)
+        self.damage = Damage(path / FILES)
+        """What was found damaged of it."""
+        self._flushing = Flushing(store.flush, self.damage.note)
+
+    @classmethod
+    def open(cls, path: Path) -> QuadStore:
+        """Open or create the store in this directory.
+
+        Raises:
+            SetupError: somebody else holds it, or its files cannot be read.
+            StoreDamaged: its files are damaged, or contradict each other.
+
+        """
+        path.mkdir(parents=True, exist_ok=True)
+        store = open_locked(path)
+        try:
+            with told_of(path):
+                return cls._opened(path, store)
+        except RuntimeError as error:
+            raise SetupError(f"StoreUnusable: {path}: {error}") from error
+
+    @classmethod
+    def _opened(cls, path: Path, store: Store) -> QuadStore:
+        reserved = reserved_graph(path, store)
+        try:
+            found = applied_in(store, reserved)
+        except StateError as error:
+            raise StoreDamaged(f"{path}: {error}") from error
+        applied = found or Applied()
+        if found is None:
+            if len(store):
+                raise StoreDamaged(f"{path}: it has quads, and does not say up to where the log is applied")
+            store.add(_applied_quad(reserved, applied))
+        opened = cls(store, reserved, applied, path)
+        if opened._begun.find(store):
+            opened.gate.shut()
+        records = store.quads_for_pattern(None, JOURNAL, None, reserved)
+        opened._ahead = {record: number_of(record) for record in records}
+        opened.take_back(list(opened._ahead))
+        opened.controls = after({}, map(_change_of, store.quads_for_pattern(None, CONTROL, None, reserved)))
+        return opened
+
+    @property
+    def applied(self) -> Applied:
+        """Up to where the log is applied; read from disk once, at ``open``."""
+        return self._applied
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether anything stands in the store that is not applied."""
+        return bool(self._ahead) or bool(self._begun)
+
+    @property
+    def half_made(self) -> int:
+        """Up to which index there may be parts of what is not applied yet; 0: of nothing."""
+        return self._begun.half_made
+
+    @property
+    def half_undone(self) -> bool:
+        """Whether parts are gone of what is applied: the way back has to be gone to its end."""
+        return self._begun.half_undone
+
+    @property
+    def reserved(self) -> str:
+        """The name of the reserved graph: for who has all quads anyway."""
+        return self._reserved.value
+
+    def copy_to(self, path: Path) -> None:
+        """A store of its own in a new directory, as of this moment; ``open`` takes back what was anticipated.
+
+        Hard links where the file system has them: 8 ms for a million quads, and no other thread waits.
+
+        Raises:
+            OSError: it could not be made; no space, or the directory is there already.
+
+        """
+        with self._commits:
+            self._copy_to(path)
+
+    def _copy_to(self, path: Path) -> None:
+        if self._begun:
+            raise OSError(
+                f"entry {self._applied.index + 1} is applied to the half: the log has to be heard again"
+            )
+        path.mkdir()
+        copy_name(self._path, path)
+        self._store.backup(str(path / FILES))
+
+    def size(self) -> int:
+        """Bytes of a copy of it: what is in memory is written, for nobody knows how small that becomes."""
+        self._store.flush()
+        return bytes_of(self._path)
+
+    def copy(self, path: Path) -> Applied:
+        """Copy the store as it is at a moment when nothing is anticipated.
+
+        Returns what is applied in the copy.
+
+        Raises:
+            OSError: as `copy_to`.
+            Unavailable: there was no such moment for long.
+
+        """
+        with self.gate.reading(), self._commits:
+            self._copy_to(path)
+            return self._applied
+
+    @classmethod
+    def adopt(cls, path: Path, applied: Applied) -> None:
+        """Make pyoxigraph's files in this directory, which know of no log, a store that says what is applied."""
+        store = open_locked(path)
+        reserved = new_reserved_graph(path)
+        store.add(_applied_quad(reserved, applied))
+        store.flush()
+
+    def apply(
+        self,
+        changes: Sequence[Lines],
+        applied: Applied,
+        *,
+        anticipated: Sequence[Quad] = (),
+        controls: Sequence[ControlChange] = (),
+    ) -> None:
+        """Make consecutive changes, of quads and of controls, and say so, in one atomic update; a large one in several.
+
+        Trusts its caller that the changes are exact and that ``applied`` tells their result,
+        together with what the records ``anticipated`` stand for: that stays.  Where that is no later state, they
+        undo what was applied since, and all that is half made.
+        """
+        self.apply_updates(Updates.of(net_of(changes)), applied, anticipated=anticipated, controls=controls)
+
+    def apply_updates(
+        self,
+        updates: Updates,
+        applied: Applied,
+        *,
+        anticipated: Sequence[Quad] = (),
+        controls: Sequence[ControlChange] = (),
+    ) -> None:
+        """As `apply`, of changes that are updates already."""
+        back = applied.index <= self._applied.index
+        assert back or not self.half_undone, "what is half undone is undone before anything else is applied"
+        update, pieces, lines = updates
+        if pieces:
+            self._make_in_pieces(pieces, self._begun.mark(applied.index, back=back))
+        self._conclude(update, applied, back=back, anticipated=anticipated, controls=controls)
+        self._flushing.changed(lines, applied.quads)
+
+    def take(
+        self,
+        pieces: Iterable[UpdateText | Iterable[Quad]],
+        applied: Applied,
+        controls: Sequence[ControlChange] = (),
+    ) -> None:
+        """As `apply`, of a change of any size, which all of these come to, one after the other, also when made again.
+
+        Quads by themselves are inserted in bulk.  After a death on the way the log is heard again from what was
+        applied before, and comes to the same.
+        """
+        assert not self._ahead, "nothing is anticipated"
+        assert self.half_made <= applied.index, "what is half made is whole with this"
+        self._make_in_pieces(pieces, self._begun.mark(applied.index, back=False))
+        self._conclude(UpdateText(), applied, back=False, anticipated=(), controls=controls)
+
+    def _conclude(
+        self,
+        update: UpdateText,
+        applied: Applied,
+        *,
+        back: bool,
+        anticipated: Sequence[Quad],
+        controls: Sequence[ControlChange],
+    ) -> None:
+        """Make the rest of a change, and say what is applied with it."""
+        held = after(self.controls, controls) if controls else self.controls
+        made = self._begun.whole_at(applied.index, back=back)
+        self._replace(
+            update,
+            [
+                *anticipated,
+                *made,
+                *self._control_quads(self.controls, held),
+                _applied_quad(self._reserved, self._applied),
+            ],
+            [*self._control_quads(held, self.controls), _applied_quad(self._reserved, applied)],
+        )
+        with self._commits:
+            text, functions = update.text(), update.functions()
+            with within(Failpoint.WITHIN_APPLY):
+                self._store.update(text, custom_functions=functions)
+            self._applied, self.controls = applied, held
+            self._begun.forget(made)
+        if anticipated or made:
+            self._forget(anticipated)
+
+    def _make_in_pieces(self, pieces: Iterable[UpdateText | Iterable[Quad]], mark: Quad) -> None:
+        """Make what is no single update, behind a quad that says so: what a crash leaves is made again, and not read.
+
+        1. No read begins.  2. Say that it begins, and with which entry it is whole, or undone: after a crash the
+        log may come in other batches.  3. All pieces, each an atomic update.  4. The caller says the end.
+        """
+        self.gate.shut()
+        with self._commits:
+            self._store.add(mark)
+            self._begun.note(mark)
+            for piece in pieces:
+                if isinstance(piece, UpdateText):
+                    self._carry_out(piece)
+                else:
+                    self._store.bulk_extend(piece)
+
+    def _carry_out(self, update: UpdateText) -> None:
+        """In one atomic update, but for graphs that no text can drop: again and again it comes to the same."""
+        self._store.update(update.text(), custom_functions=update.functions())
+        for graph in update.unnamed:
+            self._store.remove_graph(graph)
+
+    def _control_quads(self, those: Mapping[str, Control], others: Mapping[str, Control]) -> list[Quad]:
+        """Of the controls that only the first ones have."""
+        if those is others:
+            return []
+        found = (control for name, control in those.items() if others.get(name) != control)
+        return [Quad(self._reserved, CONTROL, Literal(control.encode()), self._reserved) for control in found]
+
+    def anticipate(self, changes: Sequence[Change], lines: Sequence[Lines]) -> list[Quad]:
+        """Make consecutive changes, `lines` in text, with records that can take them back.
+
+        In one update; of large ones the records first.  The caller has closed the gate.
+        """
+        records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
+        update, pieces, changed = Updates.of(net_of(lines))
+        self._replace(update, (), records)
+        for each in chain([update], pieces or ()):
+            self._carry_out(each)
+        self._ahead.update((record, self._number + n) for n, record in enumerate(records))
+        self._number += len(records)
+        self._flushing.changed(changed + len(records), self._applied.quads)
+        return records
+
+    def take_back(self, records: Sequence[Quad] | None = None) -> None:
+        """Undo what the newest records stand for, or all; the records go last, if not all in one update."""
+        records = list(self._ahead) if records is None else records
+        if records:
+            update, pieces, _ = Updates.of(undoing(records))
+            self._replace(update, records, ())
+            for each in chain(pieces or (), [update]):
+                self._carry_out(each)
+        self._forget(records)
+
+    def _forget(self, records: Iterable[Quad]) -> None:
+        for record in records:
+            del self._ahead[record]
+        if not self.is_ahead:
+            self._number = 0
+            self.gate.open()
+
+    def _replace(self, update: UpdateText, old: Iterable[Quad], new: Iterable[Quad]) -> None:
+        """Quads of the reserved graph."""
+        for texts, quads in ((update.deleted, old), (update.inserted, new)):
+            triples = [str(quad.triple) for quad in quads]
+            if triples:
+                texts[str(self._reserved)] = triples
+
+    def close(self) -> None:
+        """Flush, and let go of the directory."""
+        self._flushing.close()
+        self._store.flush()
+        del self._store, self._flushing
+
+
+def _change_of(quad: Quad) -> ControlChange:
+    if not isinstance(quad.object, Literal):
+        raise StateError(f"not a control: {quad}")
+    control = Control.decode(quad.object.value)
+    return ControlChange(name=control.name, control=control)
+
+
+def _applied_quad(reserved: NamedNode, applied: Applied) -> Quad:
+    return Quad(reserved, APPLIED, Literal(applied.encode()), reserved)

@@ -1,0 +1,103 @@
+"""What controls see of a store: all of its quads but the reserved graph's, to be read only.
+
+It answers as a pyoxigraph store does, so that ``oxrdflib`` and with it SHACL can stand on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pyoxigraph import QueryBoolean
+
+from quadlog.core.effects.control import refuse_wild
+from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
+from quadlog.core.sparql.text.syntax import check_query
+from quadlog.core.sparql.typed import with_checked_strdt
+from quadlog.damage import refuse_damage
+from quadlog.errors import UserError
+from quadlog.quadstore.hiding import seen_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyoxigraph import (
+        BlankNode,
+        DefaultGraph,
+        Literal,
+        NamedNode,
+        Quad,
+        QuerySolutions,
+        QueryTriples,
+        Store,
+        Triple,
+        Variable,
+    )
+
+    Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+    Settle: TypeAlias = Callable[[str], tuple[str, Mapping[NamedNode, Callable[..., Term]]]]
+    """Makes NOW() and the functions of chance in a query functions of the transaction."""
+
+
+class Visible:
+    """A view of one moment, for the thread that writes."""
+
+    def __init__(self, store: Store, reserved: NamedNode, settle: Settle) -> None:
+        """Of `store`, without its graph `reserved`."""
+        self._store, self._reserved, self._settle = store, reserved, settle
+
+    def holds(self, ask: str) -> bool:
+        """Whether an ASK is true.
+
+        Raises:
+            UserError: it fails.
+
+        """
+        result = self.query(ask)
+        assert isinstance(result, QueryBoolean), "it was checked to be an ASK"
+        return bool(result)
+
+    def query(
+        self,
+        query: str,
+        *,
+        substitutions: Mapping[Variable, Term] | None = None,
+        **dataset: object,
+    ) -> QuerySolutions | QueryBoolean | QueryTriples:
+        """The result of a query.  Its dataset is the store's own, whatever `dataset` says of graphs and prefixes.
+
+        Raises:
+            UserError: it is not SPARQL, is not supported, names a reserved graph, or fails.
+
+        """
+        del dataset
+        refuse_wild(query)
+        check_query(query)
+        refuse_reserved_names(query, names_of_query(query, None))
+        text, functions = self._settle(query)
+        text, checked = with_checked_strdt(text)
+        text, named = seen_by(self._store, text, reserved=self._reserved)
+        try:
+            return self._store.query(
+                text,
+                named_graphs=named,
+                custom_functions={**functions, **checked} or None,
+                substitutions=dict(substitutions or {}) or None,
+            )
+        except (SyntaxError, ValueError, RuntimeError) as error:
+            refuse_damage(error)
+            raise UserError(f"a query failed: {error}") from None
+
+    def quads_for_pattern(
+        self,
+        subject: NamedNode | BlankNode | None,
+        predicate: NamedNode | None,
+        value: Term | None,
+        graph_name: NamedNode | BlankNode | DefaultGraph | None = None,
+    ) -> Iterator[Quad]:
+        """As a store's."""
+        found = self._store.quads_for_pattern(subject, predicate, value, graph_name)
+        return found if graph_name is not None else (q for q in found if q.graph_name != self._reserved)
+
+    def named_graphs(self) -> Iterator[NamedNode | BlankNode]:
+        """As a store's."""
+        return (graph for graph in self._store.named_graphs() if graph != self._reserved)

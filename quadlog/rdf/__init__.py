@@ -1,0 +1,1 @@
+"""RDF documents as clients send them."""

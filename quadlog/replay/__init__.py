@@ -1,0 +1,1 @@
+"""Spark jobs: backlogs that are compacted, archives, and what a topic holds."""

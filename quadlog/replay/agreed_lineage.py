@@ -1,0 +1,133 @@
+"""Where entries stand in an agreed topic, and which of a range configure something: without their bodies.
+
+As `lineage.py` for effects: somebody else has found runs of entries that follow from each other and configure nothing,
+`AgreedConsumer` says of each whether it counts, and hears record by record what stands between them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from consumers.agreed import AgreedConsumer
+from quadlog import codec
+from quadlog.core.effects.control import concerns
+from quadlog.core.model import Point
+from quadlog.core.records import Cut, LoggedEntry
+from quadlog.errors import ForeignRecord, StateError
+from quadlog.quadstore.applied import InAgreed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from consumers.agreed import AgreedRun
+    from quadlog.ports import Record
+
+    Between = Callable[[int, int], Iterable[Record]]
+    """The records of the topic from an offset on and before another one."""
+
+
+class AgreedLineage:
+    """Follows an agreed topic from a place on."""
+
+    def __init__(self, topic: str, place: InAgreed, between: Between) -> None:
+        """Nothing is heard yet.
+
+        Args:
+            topic: for messages.
+            place: from where on.
+            between: reads it.
+
+        """
+        self._topic, self._between, self._place = topic, between, place
+        self._consumer = AgreedConsumer(place.last, cut=place.epoch)
+        self._offset = place.offset
+        self._wanted: tuple[Point, ...] = ()
+        self._places = {place.last: place}
+        self._configuring: dict[int, LoggedEntry] = {}
+        self.looked_at = 0
+        """Records that were heard one by one."""
+
+    def follow(self, runs: Iterable[AgreedRun], end: int, points: Sequence[Point]) -> list[InAgreed]:
+        """Hear the topic as far as the last one of some entries.
+
+        Args:
+            runs: those that stand between the place and `end`, in order.
+            end: offset.
+            points: entries of the log, in order.
+
+        Returns:
+            From where on it is heard behind each of them.
+
+        Raises:
+            StateError: one of them is not there.
+
+        """
+        self._wanted = tuple(points)
+        for run in runs:
+            self._one_by_one(run.offset)
+            self._hear_run(run)
+        self._one_by_one(end)
+        if missing := next((point for point in points if point not in self._places), None):
+            raise StateError(
+                f"{self._topic} has no entry {missing.index} with the chain that its effect names, before offset {end}:"
+                " its masters may not have written it yet; try again, or copy a store instead"
+            )
+        return [self._places[point] for point in points]
+
+    def configuring(self, after: int, until: int) -> list[LoggedEntry]:
+        """The entries between two indexes that concern controls, in order; without the first one, with the last."""
+        return [entry for index, entry in sorted(self._configuring.items()) if after < index <= until]
+
+    def _is_over(self) -> bool:
+        return self._wanted[-1] in self._places
+
+    def _hear_run(self, run: AgreedRun) -> None:
+        if self._is_over():
+            return
+        counts = self._consumer.hear_run(run)
+        if counts is None:
+            self._one_by_one(run.end)
+        elif counts:
+            for point in self._wanted:
+                if point.index in run:
+                    self._one(run.offset + point.index - run.first)
+        self._offset = run.end
+
+    def _one(self, offset: int) -> None:
+        """The entry in a run that counts."""
+        for record in self._between(offset, offset + 1):
+            said, _, _ = codec.decode_chunk(record.value)
+            if isinstance(said, LoggedEntry):
+                self._meet(said, offset + 1)
+                return
+        raise StateError(
+            f"{self._topic} at {offset}: this entry is not there any more; is somebody deleting records meanwhile?"
+        )
+
+    def _one_by_one(self, end: int) -> None:
+        if self._offset >= end or self._is_over():
+            return
+        for record in self._between(self._offset, end):
+            self.looked_at += 1
+            with suppress(ForeignRecord):  # another program writes there
+                self._hear(record)
+            if self._is_over():
+                return
+        self._offset = end
+
+    def _hear(self, record: Record) -> None:
+        match self._consumer.hear(record):
+            case LoggedEntry() as entry:
+                self._meet(entry, record.offset + 1)
+            case Cut() as cut:
+                self._configuring = {i: entry for i, entry in self._configuring.items() if i <= cut.index}
+            case None:
+                pass
+
+    def _meet(self, entry: LoggedEntry, behind: int) -> None:
+        point = Point(entry.index, entry.chain)
+        if point in self._wanted:
+            self._places.setdefault(point, InAgreed(behind, point, entry.epoch))
+        if concerns(entry):
+            self._configuring[entry.index] = entry

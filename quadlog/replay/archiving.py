@@ -1,0 +1,132 @@
+"""Archiving: the oldest records of a topic go to Parquet, by PySpark, before they go from Kafka.
+
+A record is archived as it is, with offset, timestamp and headers, and with the index and the id of its entry for
+whoever looks for one.  So `Surveyor` and `reader` give archive and topic as one, and all that reads topics reads both.
+What is written is read once more as it stands on disk, and compared with Kafka, before it counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from quadlog.errors import StateError
+from quadlog.ports import Record
+from quadlog.replay.stretches import Stretch
+from quadlog.replay.survey import RECORD, decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from quadlog.replay.lineage import Between
+    from quadlog.replay.stretches import Stretches
+    from quadlog.replay.survey import Surveyor, Topic
+
+_WINDOW: Final = 1024
+"""Offsets whose records are fetched at once, where they are wanted one by one."""
+_KEPT: Final = 16 * 1024 * 1024
+"""Bytes of them that are kept for whoever asks for the next one: each question is a job of Spark's."""
+_BLOCK: Final = 16 * 1024 * 1024
+"""Bytes of a row group: a task has one in memory."""
+_ABOUT: Final = frozenset({"index", "id"})
+
+
+def archive(surveyor: Surveyor, topic: Topic, stretches: Stretches, subject: str) -> Stretch:
+    """Archive all records of a topic, from its beginning to its end.
+
+    Args:
+        surveyor: reads them.
+        topic: what of it is to be archived.
+        stretches: where.
+        subject: what has an index there, as `schemas.record_name` has it.
+
+    Raises:
+        StateError: what stands on the disk is not what was read.
+
+    """
+    making = stretches.making(topic.beginning, topic.end)
+    shutil.rmtree(making, ignore_errors=True)
+    try:
+        records = surveyor.records(topic, topic.beginning, topic.end, headers=True)
+        known = records.select(*RECORD, decoded(subject, _ABOUT).alias("about")).select(
+            *RECORD,
+            f.col("about.index").alias("index"),
+            f.lower(f.hex("about.id")).alias("id"),
+        )
+        known.write.option("parquet.block.size", _BLOCK).option("compression", "zstd").parquet(str(making))
+        held = _checked(surveyor.stretch(making), known, making)
+        stretch = Stretch(topic=topic.name, start=topic.beginning, end=topic.end, **held)
+        stretches.keep(making, stretch)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return stretch
+
+
+def _digest() -> list[Column]:
+    hashed = f.xxhash64("offset", "timestamp", "key", "value", "headers")
+    return [
+        f.count("*").alias("records"),
+        f.bit_xor(hashed).alias("digest"),
+        f.min("index").alias("first"),
+        f.max("index").alias("last"),
+    ]
+
+
+def _checked(written: DataFrame, known: DataFrame, path: Path) -> dict[str, Any]:
+    """What the disk holds, if it is what Kafka holds: that is read once more.
+
+    An `Observation` of the first reading would save that, and it may never come: Spark 4.0 tells it by an event that
+    can be lost, and waits for it without end (SPARK-54620).
+    """
+    found, there = (_row(one.agg(*_digest())) for one in (written, known))
+    if found != there:
+        raise StateError(f"{path} holds {found}, and Kafka {there}: is its disk right?")
+    return found
+
+
+def _row(frame: DataFrame) -> dict[str, Any]:
+    return frame.collect()[0].asDict()
+
+
+def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
+    """Reads some records of a topic by themselves, of the archive what Kafka does not have any more.
+
+    Args:
+        surveyor: reads the archive.
+        topic: with what is archived of it.
+        between: reads Kafka's part.
+
+    """
+    kept: tuple[int, list[Record]] = (-1, [])
+
+    def window(place: int) -> list[Record]:
+        nonlocal kept
+        if kept[0] != place:
+            end = min((place + 1) * _WINDOW, topic.in_kafka)
+            rows = surveyor.records(topic, place * _WINDOW, end, headers=True).orderBy("offset").collect()
+            found = [_record(topic.name, row) for row in rows]
+            is_small = sum(len(record.value) for record in found) <= _KEPT
+            kept = (place if is_small else -1, found if is_small else [])
+            return found
+        return kept[1]
+
+    def read(start: int, end: int) -> Iterator[Record]:
+        boundary = min(end, topic.in_kafka)
+        if start < boundary:
+            for place in range(start // _WINDOW, -(-boundary // _WINDOW)):
+                yield from (record for record in window(place) if start <= record.offset < boundary)
+        if end > topic.in_kafka:
+            yield from between(max(start, topic.in_kafka), end)
+
+    return read
+
+
+def _record(topic: str, row: Row) -> Record:
+    found: list[Any] = row["headers"] or []
+    headers = [(str(one["key"]), bytes(one["value"] or b"")) for one in found]
+    return Record(topic, row["offset"], bytes(row["key"] or b""), bytes(row["value"] or b""), headers)

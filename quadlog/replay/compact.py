@@ -1,0 +1,98 @@
+"""`quadlog compact`: from its options to its last line."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quadlog.broker import Admin, beginning_of, end_of, ranges
+from quadlog.errors import SetupError
+from quadlog.progress import Phases
+from quadlog.replay.archiving import reader
+from quadlog.replay.replay import Compaction, Range, Source
+from quadlog.replay.spark import SparkSettings, session, shown, told
+from quadlog.replay.stretches import Stretches
+from quadlog.replay.survey import Surveyor, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from quadlog.replay.bundle import Manifest
+    from quadlog.topics import Topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be compacted, and how."""
+
+    kafka: str
+    topics: Topics
+    target: Path
+    range: Range
+    spark: SparkSettings
+    archive: Path | None = None
+    """Directory with what the topics do not have any more."""
+
+
+@contextmanager
+def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = None) -> Generator[Source]:
+    """A topic as far as it goes now, and what is archived of it.
+
+    Raises:
+        SetupError: there is no such topic.
+
+    """
+    end, _ = end_of(kafka, name, count=0)
+    beginning = beginning_of(kafka, name)
+    archived = stretches_of(archive, kafka, name).before(beginning) if archive is not None else []
+    start = archived[0].start if archived else beginning
+    topic = Topic(kafka=kafka, name=name, beginning=start, end=end, archived=tuple(archived))
+    with ranges(kafka, name) as between:
+        yield Source(topic=topic, between=reader(surveyor, topic, between))
+
+
+def stretches_of(archive: Path, kafka: str, name: str) -> Stretches:
+    """Where a topic is archived.
+
+    Raises:
+        SetupError: there is no such topic.
+
+    """
+    identity = Admin(kafka).ids([name]).get(name)
+    if identity is None:
+        raise SetupError(f"there is no topic {name} at {kafka}")
+    return Stretches(archive, name, identity)
+
+
+def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
+    """Make one bundle."""
+    phases = Phases()
+    kafka, began = wanted.kafka, time.monotonic()
+    with session(wanted.spark, phases.say) as spark, told("there is no bundle"):
+        surveyor = Surveyor(spark)
+        with (
+            source(surveyor, kafka, wanted.topics.effects, wanted.archive) as effects,
+            source(surveyor, kafka, wanted.topics.agreed, wanted.archive) as agreed,
+        ):  # the latter behind the former: each effect has its entry there
+            start_s = time.monotonic() - began
+            compaction = Compaction(spark, effects, agreed, lambda name: shown(phases, spark, name))
+            draft = compaction.write(wanted.range, wanted.target)
+    # Only now: Java has given its memory back, and the processes that count need some.
+    with phases.phase("prove", 1, lambda: (0, 0)):
+        manifest = draft.proven()
+    took = sum(phases.seconds.values())
+    parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in phases.seconds.items())
+    lines = ", ".join(
+        f"{lines} {word}"
+        for word in dict.fromkeys(f.word for f in manifest.files)
+        if (lines := manifest.lines(word))
+    )
+    say(
+        f"{wanted.target}: effects {manifest.before.index + 1} to {manifest.after.index}: {lines or 'no change'}"
+    )
+    say(f"signature {manifest.after.signature:064x}, proven")
+    say(f"{manifest.effects / took:,.0f} effects/s (start of Spark {start_s:.1f} s, {parts})")
+    return manifest

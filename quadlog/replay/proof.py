@@ -1,0 +1,63 @@
+"""The files of a bundle counted: lines are hashed, one core at a time, so processes of their own share them.
+
+    python -m quadlog.replay.proof
+
+reads one line of JSON, a list of a path and a word for each file, and says one: a list of what they are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quadlog.apart import Apart
+from quadlog.replay.bundle import File, Word, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Named = tuple[Path, Word]
+
+SMALL: Final = 4 * 1024 * 1024
+"""Bytes of files that are counted here: for so few, processes take longer to begin than to count."""
+
+
+def count(named: Sequence[Named]) -> list[File]:
+    """Read files as they stand on disk, in their order.
+
+    Raises:
+        StateError: one is no file of lines.
+
+    """
+    sizes = {path: path.stat().st_size for path, _ in named}
+    if sum(sizes.values()) <= SMALL:
+        return [counted(*one) for one in named]
+    shares: list[list[Named]] = [[] for _ in range(min(os.cpu_count() or 1, len(named)))]
+    for one in sorted(named, key=lambda one: -sizes[one[0]]):
+        min(shares, key=lambda share: sum(sizes[path] for path, _ in share)).append(one)
+    with ThreadPoolExecutor(len(shares)) as pool:
+        found = {file.name: file for some in pool.map(_counted_apart, shares) for file in some}
+    return [found[path.name] for path, _ in named]
+
+
+def _counted_apart(share: Sequence[Named]) -> list[File]:
+    with Apart(
+        "quadlog.replay.proof", said=json.dumps([(str(path), word) for path, word in share])
+    ) as process:
+        return [File(**file | {"word": Word(file["word"])}) for file in process.result()]
+
+
+def main() -> None:
+    """Count them."""
+    named = json.loads(sys.stdin.read())
+    files = [counted(Path(path), Word(word)) for path, word in named]
+    sys.stdout.write(json.dumps([asdict(file) for file in files]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""Compaction: a range of effects as one change, by PySpark.
+
+    1. survey    Spark reads the topic without the lines, and finds runs: records that follow from each other.
+    2. lineage   The consumer of effects says which runs count, and hears what stands between them (`lineage.py`).
+    3. entries   So for the agreed topic: where a worker hears it on, and what was configured meanwhile.
+    4. compact   Spark reads the records that count, keeps the first and the last word on each line, writes files.
+    5. prove     The files are read as they stand on disk: signature before + what they say = signature after.
+
+Everything that grows with the topic is in Spark's hands, and on its disks where it is much; here there is a line for
+each thousand records of step 1.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+
+from quadlog import codec
+from quadlog.core.effects import control
+from quadlog.core.effects.signature import empty_graph_line
+from quadlog.errors import StateError, UserError
+from quadlog.quadstore.applied import Applied, InAgreed
+from quadlog.replay import survey
+from quadlog.replay.agreed_lineage import AgreedLineage
+from quadlog.replay.bundle import Manifest, Word
+from quadlog.replay.lineage import Lineage
+from quadlog.replay.proof import count
+from quadlog.replay.survey import ALL, Surveyor, decoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from pyspark.sql import Column, SparkSession
+
+    from quadlog.core.records import LoggedEntry
+    from quadlog.replay.lineage import Between, Span
+    from quadlog.replay.survey import Topic
+
+    Phase = Callable[[str], AbstractContextManager[None]]
+    """Shows how far something is that goes on meanwhile."""
+
+FILE: Final = 200_000
+"""Records of effects for one file of each word: a task has all their lines in memory."""
+
+_LISTS: Final = ("deleted", "inserted", "filled", "dropped", "emptied")
+"""As an effect has them: first what goes, then what comes."""
+_BODY: Final = frozenset({"index", *_LISTS})
+_GRAPH: Final = empty_graph_line("")
+
+# What happened to a line: a quad's, or the one that stands for an empty graph.  A graph that is dropped had quads, so
+# there was no such line.  In one effect the greater one is the later one.
+_GONE, _NEVER, _THERE = range(3)
+_WORDS: Final = 4
+"""Above `_THERE`: index * 4 + word is a moment in the log."""
+_WORD_OF: Final = {
+    "deleted": _GONE,
+    "inserted": _THERE,
+    "filled": _GONE,
+    "dropped": _NEVER,
+    "emptied": _THERE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A topic, and how this process reads some of its records by itself."""
+
+    topic: Topic
+    between: Between
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What is to be compacted."""
+
+    applied: Applied = field(default_factory=Applied)
+    """A state from which on the topic is followed."""
+    after: int | None = None
+    """Index behind which the range begins; None: that of the state."""
+    until: int | None = None
+    """Index of its last effect; None: the newest one."""
+
+
+class Draft:
+    """Files that are written and not proven yet.  Spark is not needed any more: it may have ended."""
+
+    def __init__(self, target: Path, manifest: Manifest) -> None:
+        """`manifest` says all but what the files are."""
+        self._target, self._manifest = target, manifest
+        self.making: Final = target.with_name(f"{target.name}.making")
+        self.paths: Final[list[tuple[Path, Word]]] = []
+        shutil.rmtree(self.making, ignore_errors=True)
+
+    @contextmanager
+    def kept_if_whole(self) -> Generator[None]:
+        """Whatever goes wrong, nothing is left."""
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(self.making, ignore_errors=True)
+            raise
+
+    def proven(self) -> Manifest:
+        """Read the files as they stand on disk, and put the bundle in its place.
+
+        Raises:
+            StateError: effects do not lead to the state that they say.
+
+        """
+        with self.kept_if_whole():
+            manifest = replace(self._manifest, files=tuple(count(self.paths)))
+            manifest.check()
+            manifest.write(self.making)
+            self.making.rename(self._target)
+        return manifest
+
+
+class Compaction:
+    """One run of it, up to what is to be proven."""
+
+    def __init__(self, spark: SparkSession, effects: Source, agreed: Source, phase: Phase) -> None:
+        """Nothing is read yet.
+
+        Args:
+            spark: a session.
+            effects: of a data centre.
+            agreed: of the same one, looked at later.
+            phase: shows the progress.
+
+        """
+        self._spark, self._effects, self._agreed, self._phase = spark, effects, agreed, phase
+        self._topic = effects.topic
+        self._surveyor = Surveyor(spark)
+
+    def write(self, wanted: Range, target: Path) -> Draft:
+        """Write the files; nothing of them is to be seen at the target before they are proven.
+
+        Raises:
+            UserError: there is no such range, or the directory is there already.
+            StateError: effects are missing.
+
+        """
+        if target.exists():
+            raise UserError(f"{target} is there already: remove it, or name another directory")
+        lineage = self.follow(wanted.applied)
+        after, until = self._bounds(wanted, lineage)
+        spans = lineage.spans(after, until)
+        before = lineage.state_at(after)
+        newest = lineage.newest() if until == lineage.index else lineage.state_at(until)
+        before, newest, configuring = self._entries(wanted.applied, before, newest)
+        controls = control.changes_of((entry, lineage.effect_at(entry.index)) for entry in configuring)
+        manifest = Manifest(
+            topic=self._topic.name,
+            before=before,
+            after=newest,
+            controls=tuple(controls),
+            effects=until - after,
+            records=sum(span.end - span.start for span in spans),
+            seed=lineage.seed.signature.hex() if lineage.seed else "",
+            files=(),
+        )
+        draft = Draft(target, manifest)
+        with draft.kept_if_whole(), self._phase("compact"):
+            draft.paths.extend(self._files(spans, draft.making))
+        return draft
+
+    def follow(self, applied: Applied) -> Lineage:
+        """Which effects of the topic count, and where they stand.
+
+        Behind the first rewind it matters of which epoch a record is, and only then are headers read: they take as
+        long as all else.
+        """
+        topic = self._topic
+        lineage = Lineage(topic.name, applied, self._effects.between)
+        lineage.offset = max(applied.effects_offset, topic.beginning)
+        is_whole = False
+        while not is_whole:
+            with self._phase("survey"):
+                runs = self._surveyor.effects(topic, lineage.offset, knows_epochs=lineage.is_rewound)
+            with self._phase("lineage"):
+                try:
+                    is_whole = lineage.follow(runs, topic.end, knows_epochs=lineage.is_rewound)
+                except StateError as error:
+                    raise (
+                        self._lacks(lineage) if topic.beginning > applied.effects_offset else error
+                    ) from None
+        return lineage
+
+    def _lacks(self, lineage: Lineage) -> StateError:
+        name, beginning = self._topic.name, self._topic.beginning
+        return StateError(
+            f"{name} lacks effect {lineage.index + 1}, or what says whose effects count; it begins at offset"
+            f" {beginning}, and {lineage.gaps} effects stand there that need it: compact from a state that is newer,"
+            " give the archive that has what is before, or copy a store instead"
+        )
+
+    def _entries(
+        self, applied: Applied, after: Applied, until: Applied
+    ) -> tuple[Applied, Applied, list[LoggedEntry]]:
+        """Both states with where the agreed topic is to be heard on, and what entries between them configure."""
+        topic = self._agreed.topic
+        # A store that has gone back may have heard entries of the range, before that place.
+        place = applied.in_agreed if applied.heard is None else InAgreed()
+        points = [until.point] if after.index == applied.index else [after.point, until.point]
+        with self._phase("entries"):
+            start = max(place.offset, topic.beginning)
+            lineage = AgreedLineage(topic.name, place._replace(offset=start), self._agreed.between)
+            places = lineage.follow(self._surveyor.entries(topic, start), topic.end, points)
+        if len(places) > 1:
+            after = _hearing_on(after, places[0])
+        configuring = lineage.configuring(after.index, until.index)
+        return after, _hearing_on(until, places[-1]), configuring
+
+    def _bounds(self, wanted: Range, lineage: Lineage) -> tuple[int, int]:
+        first = wanted.applied.index
+        after = first if wanted.after is None else wanted.after
+        until = lineage.index if wanted.until is None else wanted.until
+        name, beginning = self._topic.name, self._topic.beginning
+        is_short = until > lineage.index or lineage.index == first
+        if is_short and (lineage.gaps or beginning > wanted.applied.effects_offset):
+            raise self._lacks(lineage)
+        if until > lineage.index:
+            raise UserError(f"{name} goes up to effect {lineage.index} now: there is no {until}")
+        if not first <= after < until:
+            raise UserError(
+                f"no effects between {after} and {until}: the state that is given is that after {first}, and {name}"
+                f" goes up to {lineage.index}"
+            )
+        return after, until
+
+    # --- compact ------------------------------------------------------------------------------------
+
+    def _files(self, spans: Sequence[Span], making: Path) -> list[tuple[Path, Word]]:
+        """Write the words' files."""
+        alone, groups = (
+            [span for span in spans if span.group < 0],
+            [span for span in spans if span.group >= 0],
+        )
+        parts = [self._said(alone)] if alone else []
+        parts += [self._said_in_groups(groups)] if groups else []
+        said = reduce(DataFrame.union, parts)
+        records = sum(span.end - span.start for span in spans)
+        tasks = max(self._surveyor.tasks, -(-records // FILE))
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+        # A file for each word at a time: nothing has to be sorted for that.
+        self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(Word)))
+        words = said.groupBy("line").agg(f.min("moment").alias("first"), f.max("moment").alias("last"))
+        net = words.select(_word().alias("word"), "line").filter("word is not null")
+        is_graph = f.col("word").isin([word.value for word in Word if word.is_of_graphs])
+        text = f.when(is_graph, f.substring("line", len(_GRAPH) + 1, ALL)).otherwise(f.col("line"))
+        written = making / "written"
+        net.select("word", text.alias("value")).write.partitionBy("word").options(
+            compression="gzip", lineSep="\n"
+        ).text(str(written))
+        return _named(written, making)
+
+    def _said(self, spans: Sequence[Span]) -> DataFrame:
+        """Lines, and when which word was said on each of them."""
+        lists = self._live(spans).select(decoded("quadlog.Effect", _BODY).alias("effect")).select("effect.*")
+        whole = reduce(f.concat, [f.col(name) for name in _LISTS[1:]], f.col(_LISTS[0]))
+        ends = [reduce(add, [f.size(name) for name in _LISTS[: n + 1]]) for n in range(len(_LISTS))]
+        # Two steps: else the lists are copied to each of their lines.  Of effects without any there is a row, too: else
+        # Spark looks for those first, and decodes once more for it.
+        sizes = [end.alias(f"end_{n}") for n, end in enumerate(ends)]
+        each = lists.select("index", *sizes, whole.alias("lines"))
+        each = each.select("index", *(f"end_{n}" for n in range(len(sizes))), f.posexplode_outer("lines"))
+        word = f.lit(_WORD_OF[_LISTS[-1]])
+        for n, name in reversed(list(enumerate(_LISTS[:-1]))):
+            word = f.when(f.col("pos") < f.col(f"end_{n}"), _WORD_OF[name]).otherwise(word)
+        quads = _LISTS.index("inserted")
+        line = f.when(f.col("pos") < f.col(f"end_{quads}"), f.col("col")).otherwise(
+            f.concat(f.lit(_GRAPH), "col")
+        )
+        moment = (f.col("index") * _WORDS + word).alias("moment")
+        return each.filter("col is not null").select(line.alias("line"), moment)
+
+    def _said_in_groups(self, spans: Sequence[Span]) -> DataFrame:
+        """As `_said`, of chunks whose lines go on in each other."""
+        kind = ArrayType(StructType([StructField("line", StringType()), StructField("word", IntegerType())]))
+        joined: Any = f.udf(_joined, kind)
+        chunks = self._live(spans).groupBy("group").agg(f.collect_list("value").alias("values"))
+        index = decoded("quadlog.Effect", _BODY, f.expr("values[0]"))["index"]
+        each = chunks.select(index.alias("index"), f.explode(joined("values")).alias("said"))
+        return each.select("said.line", (f.col("index") * _WORDS + f.col("said.word")).alias("moment"))
+
+    def _live(self, spans: Sequence[Span]) -> DataFrame:
+        """The records of these spans."""
+        rows = [
+            (place, max(span.start, place * survey.RUN), min(span.end, (place + 1) * survey.RUN), span.group)
+            for span in spans
+            for place in range(span.start // survey.RUN, (span.end - 1) // survey.RUN + 1)
+        ]
+        # As text: to make a table of a list, Spark begins Python workers.
+        kind = "array<struct<place: long, first: long, behind: long, `group`: long>>"
+        said = [dict(zip(("place", "first", "behind", "group"), row, strict=True)) for row in rows]
+        table = self._spark.range(1).select(
+            f.explode(f.from_json(f.lit(json.dumps(said)), kind)).alias("one")
+        )
+        places = table.select("one.*")
+        records = self._surveyor.records(self._topic, spans[0].start, max(span.end for span in spans)).select(
+            "offset", "value", f.expr(f"offset div {survey.RUN}").alias("place")
+        )
+        return records.join(f.broadcast(places), "place").filter("offset >= first and offset < behind")
+
+
+def _hearing_on(applied: Applied, place: InAgreed) -> Applied:
+    """The same state, for one who hears the agreed topic on from there."""
+    heard = None if place.last == applied.point else place.last
+    return replace(applied, agreed_offset=place.offset, epoch=place.epoch, heard=heard)
+
+
+def _word() -> Column:
+    """What the first and the last thing that happened to a line come to; null: nothing, and nobody has to know."""
+    was, last = f.col("first") % _WORDS == _GONE, f.col("last") % _WORDS
+    is_there, is_graph = last == _THERE, f.col("line").startswith(_GRAPH)
+    return (
+        f.when(is_graph & is_there, f.when(~was, Word.EMPTIED.value))
+        .when(is_graph, f.when(was, Word.FILLED.value).otherwise(Word.DROPPED.value))
+        .when(is_there, f.when(was, Word.KEPT.value).otherwise(Word.INSERTED.value))
+        .otherwise(f.when(was, Word.DELETED.value))
+    )
+
+
+def _joined(values: Iterable[bytes]) -> list[tuple[str, int]]:
+    """The lines of chunks that go on in each other, each with its word; in any order."""
+    effect = codec.joined_chunks(map(bytes, values))
+    return [
+        (f"{_GRAPH}{line}" if name in {"filled", "dropped", "emptied"} else line, _WORD_OF[name])
+        for name in _LISTS
+        for line in getattr(effect, name)
+    ]
+
+
+def _named(written: Path, making: Path) -> list[tuple[Path, Word]]:
+    """Spark's files under our names; `kept` only where it is needed."""
+    has = {word for word in Word if (written / f"word={word}").is_dir()}
+    if not has & {Word.FILLED, Word.DROPPED}:
+        has.discard(Word.KEPT)
+    paths: list[tuple[Path, Word]] = []
+    for word in sorted(has):
+        for number, part in enumerate(sorted((written / f"word={word}").glob("part-*"))):
+            path = making / f"{word}-{number:05}.gz"
+            part.rename(path)
+            paths.append((path, word))
+    shutil.rmtree(written)
+    return paths

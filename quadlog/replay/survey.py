@@ -1,0 +1,268 @@
+"""Topics as Spark reads them, and the survey: which of their records are runs.
+
+What follows from what is a question of order, and Spark answers in parallel.  So it looks at what does not depend on
+order: how many records there are, the least and the greatest distance of index and offset, who wrote them, and an
+exclusive or of hashes of what is before and after each of them, in which all but the two at the ends take each other
+away.  Nothing of this is believed beyond 1,024 records, nor where anything else stands between them.
+
+All of it is numbers of 64 bits, also the signatures at the ends: of these Spark counts without an object for a record.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.avro.functions import from_avro
+
+import schemas
+from consumers.agreed import AgreedRun
+from consumers.effects import Run
+from quadlog.codec.envelope import EPOCH
+from quadlog.core.model import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import Column, Row, SparkSession
+
+    from quadlog.replay.stretches import Piece
+
+RUN: Final = 1024
+"""Records that are a run.  A fence makes so many be heard one by one, and each run is a line in memory."""
+TASK: Final = 100_000
+"""Records that one task reads: a second of work."""
+FETCH: Final = 2 * 1024 * 1024
+"""Bytes that Kafka's client fetches at once.  Spark asks for the ends of the topic after each fetch: less takes longer,
+and more fills the heap of a small session."""
+
+_HEADER: Final = 5
+_WORD: Final = 8
+"""Bytes of a number."""
+ALL: Final = 1 << 30
+"""Length of what is behind a prefix."""
+_EFFECT: Final = frozenset(
+    {"index", "term", "attempt", "signature_before", "signature_after", "chunk", "chunks"}
+)
+RECORD: Final = ("offset", "timestamp", "key", "value", "headers")
+"""Columns of a record as it is."""
+_ARCHIVED: Final = (
+    "offset long, timestamp timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>,"
+    " index long, id string"
+)
+"""And of which entry it is."""
+_ENTRY: Final = frozenset({"index", "kind", "previous", "chain", "epoch", "chunk", "chunks"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic of one partition, as far as it goes now."""
+
+    kafka: str
+    name: str
+    beginning: int
+    """Offset of the first record that there is, in Kafka or archived."""
+    end: int
+    """Offset behind its last record."""
+    archived: tuple[Piece, ...] = ()
+    """What Kafka does not have any more; in order, without a gap."""
+
+    @property
+    def in_kafka(self) -> int:
+        """Offset of the first record that is read from there."""
+        return self.archived[-1].end if self.archived else self.beginning
+
+
+class Surveyor:
+    """Reads topics with one session of Spark."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Nothing is read yet."""
+        self._spark = spark
+        self.tasks: Final = 2 * spark.sparkContext.defaultParallelism
+        """At the least: two for each core."""
+
+    def effects(self, topic: Topic, start: int, *, knows_epochs: bool) -> list[Run]:
+        """Runs of effects from an offset to the topic's end, in order.
+
+        `knows_epochs`: headers are read, and say of which epoch a record is; that takes as long as all else.
+        """
+        records = self.records(topic, start, topic.end, headers=knows_epochs)
+        epoch = _epoch() if knows_epochs else f.lit(1)
+        heads = _heads(records, decoded("quadlog.Effect", _EFFECT), epoch=epoch)
+        writer = ("epoch", "term", "attempt")
+        return [
+            Run(
+                **_place(row),
+                epoch=row["epoch"],
+                term=_bytes(row, "term"),
+                attempt=row["attempt"],
+                before=_bytes(row, "signature_before"),
+                after=_bytes(row, "signature_after"),
+            )
+            for row in self._runs(heads, writer, before="signature_before", after="signature_after")
+        ]
+
+    def entries(self, topic: Topic, start: int) -> list[AgreedRun]:
+        """Runs of entries that configure nothing, from an offset to the topic's end, in order."""
+        heads = _heads(self.records(topic, start, topic.end), decoded("quadlog.Entry", _ENTRY))
+        return [
+            AgreedRun(
+                **_place(row),
+                epoch=row["epoch"],
+                previous=_bytes(row, "previous"),
+                chain=_bytes(row, "chain"),
+            )
+            for row in self._runs(
+                heads.filter(f.col("kind") != Kind.CONFIG.value), ("epoch",), before="previous", after="chain"
+            )
+        ]
+
+    def _runs(self, heads: DataFrame, writer: Sequence[str], *, before: str, after: str) -> list[Row]:
+        """Each `RUN` offsets that are a run; in order.
+
+        Args:
+            heads: whole records of one kind.
+            writer: columns that say who wrote a record.
+            before: column with what a record stands on, of 32 bytes.
+            after: with what the next one does.
+
+        """
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
+        numbers = [name for name in writer if name != "term"]
+        place, at = f.expr(f"offset div {RUN}"), f.expr(f"offset % {RUN}")
+        hashed = heads.select(
+            place.alias("place"),
+            at.alias("at"),
+            f.expr("index - offset").alias("shift"),
+            f.xxhash64(*writer).alias("writer"),
+            # What is in between is one record's after and the next one's before: these take each other away.
+            f.expr(f"xxhash64(index - 1, {before})").alias("behind"),
+            f.expr(f"xxhash64(index, {after})").alias("ahead"),
+            *numbers,
+            *_words(before, at == 0),
+            *_words(after, at == RUN - 1),
+            *(_words("term", at == 0) if "term" in writer else ()),
+        )
+        found = hashed.groupBy("place").agg(
+            f.count("*").alias("records"),
+            *(
+                end(name).alias(f"{end.__name__}_{name}")
+                for end in (f.min, f.max)
+                for name in ("shift", "writer")
+            ),
+            f.expr("bit_xor(behind ^ ahead)").alias("links"),
+            f.max(f.when(f.col("at") == 0, f.col("behind"))).alias("first"),
+            f.max(f.when(f.col("at") == RUN - 1, f.col("ahead"))).alias("last"),
+            *(f.max(name).alias(name) for name in hashed.columns if name in numbers or "/" in name),
+        )
+        is_run = (
+            f"records = {RUN} and min_shift = max_shift and min_writer = max_writer and links = first ^ last"
+        )
+        return sorted(found.filter(is_run).collect(), key=lambda row: row["place"])
+
+    def records(self, topic: Topic, start: int, end: int, *, headers: bool = False) -> DataFrame:
+        """The records between two offsets: columns as `RECORD`, `headers` only where wanted."""
+        names = [name for name in RECORD if headers or name != "headers"]
+        pieces = [piece for piece in topic.archived if piece.end > start and piece.start < end]
+        parts = [
+            self.stretch(piece.path).filter(f"offset < {piece.end}") for piece in pieces if not piece.is_whole
+        ]
+        if whole := [piece.path for piece in pieces if piece.is_whole]:
+            parts.append(self.stretch(*whole))
+        parts = [part.filter(f"offset >= {start} and offset < {end}") for part in parts]
+        if end > topic.in_kafka or not parts:
+            parts.append(self._in_kafka(topic, max(start, topic.in_kafka), end, headers=headers))
+        return reduce(DataFrame.union, (part.select(*names) for part in parts))
+
+    def stretch(self, *paths: Path) -> DataFrame:
+        """What is archived in these directories: columns as `RECORD`, index and id."""
+        return self._spark.read.schema(_ARCHIVED).parquet(*map(str, paths))
+
+    def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
+        tasks = max(self.tasks, -(-(end - start) // TASK))
+        options = {
+            "kafka.bootstrap.servers": topic.kafka,
+            "assign": json.dumps({topic.name: [0]}),
+            "startingOffsets": json.dumps({topic.name: {"0": start}}),
+            "endingOffsets": json.dumps({topic.name: {"0": end}}),
+            "minPartitions": str(tasks),
+            "includeHeaders": str(headers).lower(),
+            "kafka.max.partition.fetch.bytes": str(FETCH),
+            "kafka.fetch.max.bytes": str(FETCH),
+            # At the end of the topic a fetch waits for more, and whatever is asked behind it waits with it.
+            "kafka.fetch.max.wait.ms": "10",
+            "kafka.receive.buffer.bytes": str(FETCH // 2),
+            # All that was fetched: Spark has the rest fetched again.
+            "kafka.max.poll.records": str(FETCH // 16),
+        }
+        return self._spark.read.format("kafka").options(**options).load()
+
+
+def decoded(subject: str, names: frozenset[str], value: Column | None = None) -> Column:
+    """Some fields of a record of ours; nothing of what is none of this subject.
+
+    Args:
+        subject: as `schemas.record_name` has it.
+        names: of the fields.
+        value: of the Kafka record; None: the column of that name.
+
+    """
+    value = f.col("value") if value is None else value
+    versions = schemas.versions(subject)
+    options = {"mode": "PERMISSIVE", "avroSchema": schemas.part(versions[-1], names)}
+    found = f.lit(None)
+    for schema_id in versions:
+        prefix = f.lit(bytearray(b"\0" + schema_id.to_bytes(_HEADER - 1, "big")))
+        avro = from_avro(f.substring(value, _HEADER + 1, ALL), schemas.text(schema_id), options)
+        found = f.when(f.substring(value, 1, _HEADER) == prefix, avro).otherwise(found)
+    return found
+
+
+def _heads(records: DataFrame, said: Column, **more: Column) -> DataFrame:
+    """What whole records say, of those that say it."""
+    return (
+        # Not below a column that is not deterministic does Spark move a filter: it would decode once more for each of
+        # its conditions.
+        records.select(
+            "offset",
+            *(column.alias(name) for name, column in more.items()),
+            said.alias("said"),
+            f.monotonically_increasing_id().alias("row"),
+        )
+        .select("offset", *more, "said.*", "row")
+        .filter("row >= 0 and index is not null and chunk = 0 and chunks = 1 and epoch is not null")
+    )
+
+
+def _words(name: str, where: Column) -> list[Column]:
+    """32 bytes as four numbers, for the records that this is asked of."""
+    return [
+        f.when(where, f.conv(f.hex(f.substring(name, 1 + at, _WORD)), 16, -10).cast("long")).alias(
+            f"{name}/{at}"
+        )
+        for at in range(0, 4 * _WORD, _WORD)
+    ]
+
+
+def _bytes(row: Row, name: str) -> bytes:
+    return b"".join(
+        row[f"{name}/{at}"].to_bytes(_WORD, "big", signed=True) for at in range(0, 4 * _WORD, _WORD)
+    )
+
+
+def _place(row: Row) -> dict[str, int]:
+    start = row["place"] * RUN
+    first = start + row["min_shift"]
+    return {"offset": start, "first": first, "last": first + RUN - 1}
+
+
+def _epoch() -> Column:
+    """Of the view of a record's writer; null where another program wrote it."""
+    said = f.element_at(f.filter("headers", lambda header: header["key"] == EPOCH), -1)["value"]
+    return f.when(said.isNull(), 1).otherwise(said.cast("string").try_cast("long"))

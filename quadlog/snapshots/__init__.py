@@ -1,0 +1,1 @@
+"""A store that is carried: packed, backed up, unpacked."""

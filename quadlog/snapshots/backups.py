@@ -1,0 +1,209 @@
+"""Backups: whole stores of workers, in a directory that workers and masters see, each with what it is.
+
+    main.dc1-000000001234-20260301T040000Z/
+        backup.json      what it is
+        store/           a store, as a worker has it
+
+The directory has that name when all of it is on the disk, and was counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from quadlog.broker import Admin, beginning_of, end_of
+from quadlog.errors import SetupError, StateError
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quaddir import FILES, STORE_HERE
+from quadlog.snapshots.parcel import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from quadlog.topics import Topics
+
+SAID: Final = "backup.json"
+STORE: Final = "store"
+FORMAT: Final = 1
+_NAME: Final = re.compile(r".+-\d{12}-\d{8}T\d{6}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class FedFrom:
+    """Which topics a store was fed from: offsets in it mean nothing in any other ones."""
+
+    repository: str
+    dc: str
+    agreed_id: str
+    effects_id: str
+    """Kafka's ids of the two topics."""
+
+    def encode(self) -> str:
+        """One line of text; names of topics have no blanks.
+
+        >>> FedFrom.decode(FedFrom("main", "dc1", "A", "E").encode())
+        FedFrom(repository='main', dc='dc1', agreed_id='A', effects_id='E')
+        """
+        return f"{self.repository} {self.dc} {self.agreed_id} {self.effects_id}"
+
+    @staticmethod
+    def decode(text: str) -> FedFrom | None:
+        """The inverse of `encode`; None: it says nothing."""
+        words = text.split(" ")
+        return FedFrom(*words) if len(words) == 4 else None  # noqa: PLR2004 - as many as there are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """One that is whole."""
+
+    path: Path
+    fed_from: FedFrom
+    made: str
+    """When, in UTC."""
+    store: str
+    """What can read it."""
+    label: Label
+    applied: Applied
+    reserved: str
+    """The name of its reserved graph."""
+
+    @property
+    def name(self) -> str:
+        """Of its directory: of which data centre, up to which entry, when."""
+        fed, made = self.fed_from, re.sub("[-:]", "", self.made)
+        return f"{fed.repository}.{fed.dc}-{self.applied.index:012d}-{made}"
+
+    @property
+    def files(self) -> Path:
+        """RocksDB's."""
+        return self.path / STORE / FILES
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far it is in its topics."""
+        return self.applied.effects_offset, self.applied.agreed_offset
+
+    def save(self) -> None:
+        """Beside the store."""
+        said = {
+            "format": FORMAT,
+            **asdict(self.fed_from),
+            "made": self.made,
+            "store": self.store,
+            "label": asdict(self.label),
+            "applied": self.applied.encode(),
+            "reserved": self.reserved,
+        }
+        (self.path / SAID).write_text(json.dumps(said, indent=1) + "\n")
+
+    @staticmethod
+    def load(path: Path) -> Backup:
+        """What is in this directory.
+
+        Raises:
+            StateError: nothing that this version understands.
+
+        """
+        try:
+            said: dict[str, Any] = json.loads((path / SAID).read_text())
+            if said["format"] != FORMAT:
+                raise StateError(f"it is of format {said['format']}, and this version reads {FORMAT}")
+            fed = FedFrom(said["repository"], said["dc"], said["agreed_id"], said["effects_id"])
+            return Backup(
+                path=path,
+                fed_from=fed,
+                made=said["made"],
+                store=said["store"],
+                label=Label(**said["label"]),
+                applied=Applied.decode(said["applied"]),
+                reserved=said["reserved"],
+            )
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise StateError(f"its {SAID} cannot be read: {type(error).__name__} {error}") from error
+
+    def obstacle(self, here: FedFrom) -> str:
+        """Why no worker that hears these topics can go on behind it; empty: nothing is known against it."""
+        there = self.fed_from
+        if there.repository != here.repository:
+            return f"it is of the repository {there.repository}, and this one is {here.repository}"
+        if there.dc != here.dc:
+            return f"it was taken in {there.dc}, and {here.dc} has other offsets"
+        if (there.agreed_id, there.effects_id) != (here.agreed_id, here.effects_id):
+            return "the topics of this data centre were made anew since"
+        if self.store != STORE_HERE:
+            return f"its store is of {self.store}, and here is {STORE_HERE}"
+        return ""
+
+
+class Log(NamedTuple):
+    """What the two topics of a data centre are, and what they have: first offset, and the one behind the last."""
+
+    fed_from: FedFrom
+    agreed: tuple[int, int]
+    effects: tuple[int, int]
+
+    def obstacle(self, backup: Backup) -> str:
+        """Why a worker cannot go on behind this backup; empty: it can, if the backup is whole."""
+        if found := backup.obstacle(self.fed_from):
+            return found
+        applied = backup.applied
+        for name, (first, end), at in (
+            ("effects", self.effects, applied.effects_offset),
+            ("agreed", self.agreed, applied.agreed_offset),
+        ):
+            if not first <= at <= end:
+                return f"it goes on at offset {at} of the {name} topic, which has {first} to {end}"
+        return ""
+
+
+def log_of(kafka: str, topics: Topics) -> Log:
+    """As Kafka has it now.
+
+    Raises:
+        SetupError: a topic is not there.
+        Unavailable: no broker answers.
+
+    """
+    names = topics.agreed, topics.effects
+    ids = Admin(kafka).ids(names)
+    for name in names:
+        if name not in ids:
+            raise SetupError(f"there is no topic {name} at {kafka}: no backup goes on in it")
+    ranges = [(beginning_of(kafka, name), end_of(kafka, name, count=0)[0]) for name in names]
+    return Log(FedFrom(topics.repository, topics.dc, *(ids[name] for name in names)), *ranges)
+
+
+def looked_through(paths: Iterable[Path], log: Log) -> tuple[list[Backup], dict[Path, str]]:
+    """Those that a worker can go on behind if they are whole, the newest first, and why not behind others."""
+    usable: list[Backup] = []
+    refused: dict[Path, str] = {}
+    for path in paths:
+        try:
+            backup = Backup.load(path)
+        except StateError as error:
+            refused[path] = str(error)
+            continue
+        if obstacle := log.obstacle(backup):
+            refused[path] = obstacle
+        else:
+            usable.append(backup)
+    return sorted(usable, key=lambda backup: backup.place, reverse=True), refused
+
+
+def backups_in(directory: Path) -> list[Path]:
+    """Of those that have their names, and of what else says that it is one.
+
+    Raises:
+        OSError: the directory cannot be read.
+
+    """
+    return sorted(
+        path
+        for path in directory.iterdir()
+        if path.is_dir() and (_NAME.fullmatch(path.name) or (path / SAID).exists())
+    )

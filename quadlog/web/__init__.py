@@ -1,0 +1,1 @@
+"""HTTP for all nodes: servers, clients, bodies and answers."""

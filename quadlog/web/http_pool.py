@@ -1,0 +1,221 @@
+"""Persistent connections to HTTP/1.1 servers, used again in constant time."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache, lru_cache, partial
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+
+from quadlog.web.http_connection import Connection
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterable, Iterable
+
+    from quadlog.web.http_response import Response
+
+IDLE_S: Final = 30.0
+"""A connection that was idle for so long is not used again.  Servers here close it after 75 s (`server.IDLE_S`): where
+both ends give up at the same moment, a request is lost."""
+
+PORTS: Final = {"http": 80, "https": 443}
+
+
+class Origin(NamedTuple):
+    """A server."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+@cache
+def trust() -> ssl.SSLContext:
+    """Whose certificates are believed: one for a process, since a client that makes its own takes 20 ms of CPU."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+@lru_cache(maxsize=1024)
+def origin_of(url: str) -> tuple[Origin, bytes, bytes]:
+    """The server of a URL, its Host header and the path, with which every target there begins.
+
+    >>> origin_of("http://m1:8080")
+    (Origin(scheme='http', host='m1', port=8080), b'm1:8080', b'')
+
+    Raises:
+        httpx.UnsupportedProtocol: it is not an http or https URL.
+
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS[parts.scheme]
+        name = parts.netloc.rpartition("@")[2].encode("idna")
+    except (ValueError, KeyError) as error:
+        raise httpx.UnsupportedProtocol(f"{url} is not the URL of an HTTP server") from error
+    return Origin(parts.scheme, parts.hostname or "", port), name, parts.path.rstrip("/").encode()
+
+
+class Message(NamedTuple):
+    """A request."""
+
+    method: bytes
+    target: bytes
+    """Path and query."""
+    headers: Iterable[tuple[bytes, bytes]]
+    """All of them: Host, and what tells the length of the body."""
+    body: bytes | AsyncIterable[bytes] = b""
+    is_repeatable: bool = False
+    """It may be sent once more where a connection that was idle turns out to be closed."""
+
+    def head(self) -> bytes:
+        """Request line and headers.
+
+        Raises:
+            httpx.LocalProtocolError: a line break stands within one of them.
+
+        """
+        lines = [b"%b %b HTTP/1.1" % (self.method, self.target)]
+        lines += [b"%b: %b" % header for header in self.headers]
+        head = b"\r\n".join(lines)
+        if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
+            raise httpx.LocalProtocolError("a header of the request has a line break")
+        return head + b"\r\n\r\n"
+
+    @property
+    def length(self) -> float:
+        """Content-Length; infinite where there is none."""
+        return next((int(value) for name, value in self.headers if name.lower() == b"content-length"), inf)
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body is sent in chunks."""
+        return any(name.lower() == b"transfer-encoding" for name, _ in self.headers)
+
+
+class Seconds(NamedTuple):
+    """How long the parts of an exchange may take; None: as long as they do."""
+
+    connect: float | None = None
+    """A connection, with its TLS."""
+    write: float | None = None
+    """Each part of the request's body, until the server takes the next one."""
+    read: float | None = None
+    """The head of the response."""
+
+
+class ConnectionPool:
+    """As many connections as there are requests under way.  Used on one event loop."""
+
+    def __init__(self) -> None:
+        """Connects when first asked."""
+        self._idle: dict[Origin, dict[Connection, None]] = {}
+        """The connection that became idle last is used first."""
+
+    async def request(self, origin: Origin, message: Message, seconds: Seconds) -> Response:
+        """Send a request; returns with the head of its response.  The body is read by `Response.piece`.
+
+        Raises:
+            httpx.LocalProtocolError: the body is longer or shorter than its Content-Length.
+            httpx.ConnectTimeout: no connection in time.
+            httpx.ConnectError: no connection.
+            httpx.WriteTimeout: the server takes nothing more of the body.
+            httpx.ReadTimeout: no response in time.
+            httpx.HTTPError: the connection failed, or the server does not speak HTTP/1.1.
+
+        """
+        head = message.head()
+        for reused in (self._reused(origin), None):
+            connection = reused or await self._connected(origin, seconds.connect)
+            response = connection.ask(message, head)
+            try:
+                if not isinstance(message.body, bytes):
+                    await _send(connection, message, message.body, seconds.write)
+                await _head_of(response, seconds.read)
+            except (httpx.RemoteProtocolError, httpx.ReadError):
+                response.close()
+                if reused is None or response.is_begun or not message.is_repeatable:
+                    raise
+            except BaseException:
+                response.close()
+                raise
+            else:
+                return response
+        raise AssertionError("a new connection is not tried twice")
+
+    def _reused(self, origin: Origin) -> Connection | None:
+        idle = self._idle.get(origin)
+        while idle:
+            connection, _ = idle.popitem()
+            if connection.is_open and connection.idle_s < IDLE_S:
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, origin: Origin, seconds: float | None) -> Connection:
+        made = partial(Connection, self._idle.setdefault(origin, {}))
+        is_secure = origin.scheme == "https"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                _, connection = await loop.create_connection(
+                    made,
+                    origin.host,
+                    origin.port,
+                    ssl=trust() if is_secure else None,
+                    server_hostname=origin.host if is_secure else None,
+                )
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout(f"no connection within {seconds} s") from error
+        except (OSError, UnicodeError) as error:
+            raise httpx.ConnectError(str(error)) from error
+        return connection
+
+    def close(self) -> None:
+        """Close the connections that are idle; those in use end with their responses."""
+        for idle in self._idle.values():
+            while idle:
+                idle.popitem()[0].close()
+
+
+async def _send(
+    connection: Connection, message: Message, body: AsyncIterable[bytes], seconds: float | None
+) -> None:
+    """Send a body piece by piece, as fast as the server takes it; a response that is complete before ends it."""
+    is_chunked, left = message.is_chunked, message.length
+    async for piece in body:
+        left -= len(piece)
+        if left < 0:
+            raise httpx.LocalProtocolError("the body is longer than its Content-Length")
+        if piece and not await _taken(connection, _chunk(piece) if is_chunked else piece, seconds):
+            return
+    if 0 < left < inf:
+        raise httpx.LocalProtocolError("the body is shorter than its Content-Length")
+    if not is_chunked or await _taken(connection, b"0\r\n\r\n", seconds):
+        connection.sent()
+
+
+async def _taken(connection: Connection, piece: bytes, seconds: float | None) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await connection.send(piece)
+    except TimeoutError as error:
+        raise httpx.WriteTimeout(f"the server took nothing for {seconds} s") from error
+
+
+async def _head_of(response: Response, seconds: float | None) -> None:
+    if seconds is None:
+        await response.head()
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await response.head()
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(f"no response within {seconds} s") from error
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)

@@ -1,0 +1,128 @@
+"""What every request is held to before a route sees it, at masters and workers: its framing, its URL, its version."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote_to_bytes
+
+from quadlog.errors import UserError
+from quadlog.web.answers import error_response
+from quadlog.web.http10 import Gathering
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_BEYOND_ASCII: Final = re.compile(rb"%[89A-Fa-f]")
+
+CLOSE: Final = (b"connection", b"close")
+
+
+class HttpRules:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """`app` gets what keeps the rules."""
+        self._app = app
+        self._gathering = Gathering()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request with 400, or have it answered so that its version of HTTP can tell the end."""
+        try:
+            _check_url(scope["raw_path"], scope["query_string"])
+            is_waiting = _check_framing(scope["headers"], scope["http_version"])
+        except UserError as error:
+            # How long its body is, nobody knows: what follows on this connection is not read.
+            await error_response(error, {"Connection": "close"})(scope, receive, send)
+            return
+        if is_waiting:
+            receive, send = _closing_unless_read(receive, send)
+        if scope["method"] == "HEAD":
+            await _answer_head(self._app, scope, receive, send)
+        elif scope["http_version"] == "1.0":
+            await self._gathering.answer(self._app, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class _SentError(Exception):
+    """The answer is complete: it has no body."""
+
+
+async def _answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """As GET, but the body ends before it begins, and whatever makes it with it."""
+
+    async def send_head(message: Message) -> None:
+        if message["type"] != "http.response.body":
+            await send(message)
+            return
+        await send({"type": "http.response.body", "body": b""})
+        if message.get("more_body", False):
+            raise _SentError
+
+    with suppress(_SentError):
+        await app(scope, receive, send_head)
+
+
+def _check_url(raw_path: bytes, query: bytes) -> None:
+    """Escapes of other bytes than UTF-8 would be read as U+FFFD; bytes beyond ASCII are refused by the parser.
+
+    Raises:
+        UserError: there are some.
+
+    """
+    for name, part in (("path", raw_path), ("query", query)):
+        if _BEYOND_ASCII.search(part) is not None:
+            try:
+                unquote_to_bytes(part).decode()
+            except UnicodeDecodeError as error:
+                raise UserError(f"the URL's {name} is not UTF-8: {error}; nothing was done") from None
+
+
+def _check_framing(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether the client waits for 100 Continue.
+
+    Where two readers of one request may see its end at different places, the rest becomes another request to one of
+    them (RFC 9112, section 11.2).  The parser refuses most of that already.
+
+    Raises:
+        UserError: the end of the body cannot be told for sure, or the body is coded.
+
+    """
+    lengths, codings, is_waiting = 0, list[bytes](), False
+    for name, value in headers:
+        if name == b"content-length":
+            lengths += 1
+        elif name == b"transfer-encoding":
+            codings.append(value.strip().lower())
+        elif name == b"content-encoding" and value.lower() not in {b"", b"identity"}:
+            raise UserError("a body with a Content-Encoding is not taken: send it as it is; nothing was done")
+        elif name == b"expect":
+            is_waiting = value.lower() == b"100-continue" and version != "1.0"
+    if lengths > 1 or (lengths and codings):
+        raise UserError("Content-Length stands once, or Transfer-Encoding instead of it; nothing was done")
+    if codings and (codings != [b"chunked"] or version == "1.0"):
+        raise UserError(
+            "Transfer-Encoding is chunked, of HTTP/1.1, and no other; compressed bodies are not taken; nothing was done"
+        )
+    return is_waiting
+
+
+def _closing_unless_read(receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """The connection ends with an answer that came before 100 Continue: whether the body follows is not known."""
+    is_read = False
+
+    async def receive_noting() -> Message:
+        nonlocal is_read
+        is_read = True
+        return await receive()
+
+    async def send_closing(message: Message) -> None:
+        if message["type"] == "http.response.start" and not is_read:
+            message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
+        await send(message)
+
+    return receive_noting, send_closing

@@ -1,0 +1,243 @@
+"""Catching up: a worker that is far behind the log takes all it lacks as one change, before it serves.
+
+Whatever goes wrong on the way, the log is heard from where the store is; a store that the log does not go back to
+waits for somebody who gives a copy, or for a backup.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog import codec
+from quadlog.broker import backwards, end_of
+from quadlog.core.catchup import Choice, Way, choose
+from quadlog.core.records import CatchingUp as Progress
+from quadlog.core.records import Effect
+from quadlog.errors import ForeignRecord, QuadlogError, StoreDamaged
+from quadlog.leash import leashed
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.worker.catchup.full import Full
+from quadlog.worker.catchup.taking import take
+from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.replica.out_of_log import WAY_OUT, KnownHoles, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.settings import WorkerSettings
+    from quadlog.topics import Topics
+    from quadlog.worker.replica.rates import RatesFile
+
+log = structlog.get_logger()
+
+BUNDLE: Final = "bundle"
+"""In a worker's data-dir, while it takes one."""
+_LOOK_S: Final = 3.0
+"""How long Kafka has to tell where a topic ends: else this worker begins as it is."""
+AGAIN_S: Final = 5.0
+"""Between two attempts where there is no other way."""
+_LOOKED_AT: Final = 10_000
+"""Records at the topic's end among which its newest effect is looked for."""
+
+
+class CatchingUp:
+    """At a worker's start, by its main thread; nobody else has the store open, and nothing is served."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topics: Topics,
+        store: QuadStore,
+        rates: RatesFile,
+        tell: Callable[[Callable[[], Progress]], None],
+    ) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            settings: of this worker.
+            topics: of its data centre.
+            store: as it is.
+            rates: of each way.
+            tell: has what a function gives be said of this worker from now on.
+
+        """
+        self._settings, self._topics, self._store = settings, topics, store
+        self._bundle: Final = settings.data_dir / BUNDLE
+        self._rates, self._full, self._tell = rates, Full(settings, topics, rates), tell
+        self._behind, self._obstacle = 0, ""
+        self.newest = 0
+        """Index of the newest effect at this start; 0: nobody could tell."""
+
+    def run(self) -> QuadStore:
+        """Take a bundle or a copy, if that is the better way, or the only one.  Returns the store to go on with."""
+        self._tidy()
+        try:
+            self._come_into_the_log()
+            self.newest = self._look_for_the_newest()
+            behind = self.newest - self._store.applied.index
+            if behind > 0:
+                self._behind = behind
+                self._catch_up(behind)
+        except StoreDamaged:
+            raise
+        except (QuadlogError, OSError) as error:
+            log.warning("catch_up_failed", reason=str(error))
+        finally:
+            self._tidy()
+            self._full.forget()
+        return self._store
+
+    def _come_into_the_log(self) -> None:
+        """Where the topics do not go back to the store only a copy helps, or a backup: that is waited for."""
+        cause = "out_of_sync"
+        while lacking := self._missing():
+            log.warning("full_replication_started", cause=cause, reason=lacking)
+            try:
+                before = self._store.applied
+                self._copy()
+                if self._store.applied == before:
+                    time.sleep(AGAIN_S)  # nobody here is further yet
+                cause = "copy_out_of_sync"  # it was said to be one that the log goes back to
+            except StoreDamaged:
+                raise
+            except (QuadlogError, OSError) as error:
+                self._obstacle = f"{lacking}; {error}: {WAY_OUT}"
+                log.warning(
+                    "full_replication_failed",
+                    reason=f"{lacking}; {error}",
+                    what_to_do=WAY_OUT,
+                    again_in_s=AGAIN_S,
+                )
+                time.sleep(AGAIN_S)
+
+    def _catch_up(self, behind: int) -> None:
+        choice = self._choose(behind)
+        log.info("catch_up_started", way=choice.way, behind=behind, reason=choice.reason)
+        match choice.way:
+            case Way.INCREMENTAL:
+                pass
+            case Way.COMPACTED:
+                self._take(behind)
+            case Way.FULL:
+                log.info("full_replication_started", cause="empty" if self._is_empty else "catch_up")
+                self._copy()
+
+    def _choose(self, behind: int) -> Choice:
+        settings = self._settings
+        if settings.catch_up != "auto":
+            return Choice(way=Way(settings.catch_up), reason="by the setting catch-up")
+        index = self._store.applied.index
+        offer = self._full.offer(self._store.applied)
+        return choose(
+            behind,
+            self._rates.read(),
+            size=offer.size if offer is not None else None,
+            left=max(0, index + behind - offer.index) if offer is not None else 0,
+            is_backup=offer is not None and offer.is_backup,
+            is_empty=self._is_empty and offer is not None,
+            least_s=settings.min_time_to_consider_full_replication,
+            factor=settings.full_replication_time_factor,
+        )
+
+    @property
+    def _is_empty(self) -> bool:
+        return self._store.applied == Applied()
+
+    def _copy(self) -> None:
+        """Whatever becomes of it, there is a store: the old one, or the copy."""
+        before = self._store.applied
+        self._tell(self._copied)
+        self._store.close()
+        try:
+            self._full.take(before)
+        finally:
+            self._store = QuadStore.open(self._settings.data_dir / QUADS)
+
+    def _copied(self) -> Progress:
+        percent, left = self._full.progress
+        obstacle = "" if percent else self._obstacle
+        return Progress(way=Way.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle)
+
+    def _missing(self) -> str:
+        """Which records the topics lack of those behind the store; empty: none."""
+        applied, topics = self._store.applied, self._topics
+        places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
+        holes = KnownHoles(self._settings.data_dir)
+        return missing(self._settings.kafka, places, holes, timeout=_LOOK_S)
+
+    def _tidy(self) -> None:
+        for path in (self._bundle, self._bundle.with_name(f"{BUNDLE}.making")):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _look_for_the_newest(self) -> int:
+        """Index of the newest effect on the topic; whether it counts nobody has looked."""
+        kafka, topic = self._settings.kafka, self._topics.effects
+        end, _ = end_of(kafka, topic, count=0, timeout=_LOOK_S)
+        records = backwards(kafka, topic, end)
+        for _, record in zip(range(_LOOKED_AT), records, strict=False):
+            try:
+                said, _, _ = codec.decode_chunk(record.value)
+            except ForeignRecord:
+                continue
+            if isinstance(said, Effect):
+                return said.index
+        return 0
+
+    def _take(self, behind: int) -> None:
+        began = time.monotonic()
+        self._tell(partial(self._taken, behind, began))
+        self._compact()
+        made = time.monotonic()
+        manifest = take(self._store, self._bundle)
+        taken = time.monotonic()
+        self._rates.keep_bundle(manifest.effects, taken - began)
+        log.info(
+            "bundle_taken",
+            first=manifest.before.index + 1,
+            last=manifest.after.index,
+            behind=behind,
+            lines=sum(file.lines for file in manifest.files),
+            made_s=round(made - began, 1),
+            taken_s=round(taken - made, 1),
+        )
+
+    def _taken(self, behind: int, began: float) -> Progress:
+        """By what it took the last time: Spark does not say how far it is."""
+        rates, gone = self._rates.read(), time.monotonic() - began
+        whole = rates.start_s + behind / rates.compacted
+        return Progress(
+            way=Way.COMPACTED,
+            behind=behind,
+            percent=min(99, int(100 * gone / whole)),
+            left_s=round(whole - gone) if gone < whole else None,
+        )
+
+    def _compact(self) -> None:
+        """By `quadlog compact`, a process that dies with this one; what it says goes to this one's log.
+
+        Raises:
+            QuadlogError: there is no bundle.
+
+        """
+        settings = self._settings
+        options = {
+            "--kafka": settings.kafka,
+            "--dc": settings.dc,
+            "--repository": settings.repository,
+            "--applied": self._store.applied.encode(),
+            "--spark": settings.spark_master,
+            "--memory": str(settings.spark_memory),
+        }
+        words = [word for option in options.items() for word in option]
+        command = leashed([sys.executable, "-m", "quadlog", "compact", str(self._bundle), *words])
+        done = subprocess.run(command, check=False)  # noqa: S603 - our own program
+        if done.returncode:
+            raise QuadlogError(f"quadlog compact ended with {done.returncode}; what it said stands above")

@@ -1,0 +1,146 @@
+"""Copying: a worker takes the whole store of another one of its data centre, the one that is furthest in the log.
+
+What comes is one stream, whose files are written as it comes: whoever was cut off, or died, goes on where it was.
+Offsets in topics mean the same for all workers of a data centre, so the copy hears on where its donor was.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import httpx
+import structlog
+
+from consumers import status
+from quadlog.broker import last_records
+from quadlog.clock import wall
+from quadlog.core.records import WorkerState
+from quadlog.errors import ForeignRecord, QuadlogError, Unavailable
+from quadlog.quadstore.applied import Applied
+from quadlog.worker.catchup.coming import COMING, Announced
+from quadlog.worker.catchup.stream import CopyStream, size_at
+
+if TYPE_CHECKING:
+    from quadlog.core.records import Heartbeat
+    from quadlog.settings import WorkerSettings
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+RECENT_MS: Final = 10_000
+"""A worker that was heard since then lives."""
+HEARTBEATS: Final = 500
+"""At the end of the status topic, among which the newest of each worker is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a worker would give, or a backup."""
+
+    donor: str
+    """Its URL, or where the backup is."""
+    index: int
+    """What it has applied."""
+    size: int | None
+    """Bytes; None: it does not say."""
+    is_backup: bool = False
+
+
+class Copied(NamedTuple):
+    """What came."""
+
+    applied: Applied
+    size: int
+    """Bytes of it."""
+    came: int
+    """Bytes of it that were not here before: what the time that it took was taken for."""
+
+
+class Copying:
+    """At a worker's start, by its main thread."""
+
+    def __init__(self, settings: WorkerSettings, topics: Topics) -> None:
+        """Nothing is asked yet."""
+        self._settings, self._topics = settings, topics
+        self._directory: Final = settings.data_dir / COMING
+        self._stream: Final = CopyStream(
+            self._directory, compression=settings.copy_compression, window=settings.copy_window
+        )
+
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """Percent of what is coming, and seconds to go; None: nobody knows."""
+        return self._stream.progress
+
+    def offer(self, index: int) -> Offer | None:
+        """Of the worker that is furthest in the log, if any is further than this."""
+        for beat in self._living(index + 1):
+            size = None
+            try:
+                size = size_at(beat.url)
+            except QuadlogError as error:
+                log.warning("donor_size_unknown", donor=beat.url, reason=str(error))
+            return Offer(donor=beat.url, index=beat.applied.index, size=size)
+        return None
+
+    def donors(self, index: int) -> list[str]:
+        """URLs of workers that serve what they applied, and have applied no less than this, the furthest first."""
+        return [beat.url for beat in self._living(index)]
+
+    def _living(self, index: int) -> list[Heartbeat]:
+        newest: dict[str, Heartbeat] = {}
+        for record in last_records(self._settings.kafka, self._topics.status, count=HEARTBEATS):
+            with suppress(ForeignRecord):
+                if (beat := status.hear(record)) is not None:
+                    newest[beat.worker] = beat
+        since = wall() - RECENT_MS
+        living = [
+            beat
+            for beat in newest.values()
+            if beat.worker != self._settings.node_id
+            and beat.state is WorkerState.SERVING
+            and (beat.scrub is None or beat.scrub.found == beat.scrub.expected)
+            and beat.sent >= since
+            and beat.applied.index >= index
+        ]
+        return sorted(living, key=lambda beat: -beat.applied.index)
+
+    def fetch(self, index: int) -> Copied:
+        """Have a store in the place of the one that is here, which nobody has open; each donor is tried.
+
+        Where none gives all of it, what is here of the last one's stays: tried again, it goes on there.
+
+        Raises:
+            Unavailable: nobody gives one that is at `index` or further.
+
+        """
+        begun = Announced.load(self._directory)
+        first = [begun.donor] if begun is not None and Applied.decode(begun.applied).index >= index else []
+        reasons: list[str] = []
+        self._stream.came = 0
+        for donor in dict.fromkeys(first + self.donors(index)):
+            if donor not in first:
+                self.forget()
+            try:
+                return self._whole(donor)
+            except (QuadlogError, httpx.HTTPError, OSError) as error:
+                reasons.append(f"{donor}: {error}")
+                log.warning("copy_failed", donor=donor, reason=str(error))
+        raise Unavailable(
+            "no worker of this data centre gives a copy: " + ("; ".join(reasons) or "none is there")
+        )
+
+    def _whole(self, donor: str) -> Copied:
+        coming = self._stream.take(donor)
+        try:
+            applied = coming.put_into(self._settings.data_dir)
+        except (QuadlogError, OSError):
+            self.forget()  # nobody knows what of it is wrong
+            raise
+        return Copied(applied, coming.size, self._stream.came)
+
+    def forget(self) -> None:
+        """What is here of a copy is not needed any more."""
+        self._stream.forget()

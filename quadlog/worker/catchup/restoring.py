@@ -1,0 +1,181 @@
+"""Restoring: a worker takes its store from a backup, the newest one that the log goes on behind.
+
+Nothing of a backup is opened where it lies: its files come as those of another worker do, are compared with the digest
+that it has, and are opened and compared with what it says that is applied.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.errors import QuadlogError, StateError, Unavailable, UserError
+from quadlog.snapshots.backups import backups_in, log_of, looked_through
+from quadlog.snapshots.parcel import pieces_of
+from quadlog.worker.catchup.coming import Announced, Coming
+from quadlog.worker.catchup.copying import Copied, Offer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from quadlog.quadstore.applied import Applied
+    from quadlog.settings import WorkerSettings
+    from quadlog.snapshots.backups import Backup, Log
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+COMING: Final = "backup.coming"
+"""In a worker's data-dir."""
+SAY_S: Final = 5.0
+TOLD: Final = 3
+"""Reasons that are told where no backup is of use; the log has all."""
+
+
+class Restoring:
+    """At a worker's start, by its main thread."""
+
+    def __init__(self, settings: WorkerSettings, topics: Topics) -> None:
+        """Nothing is looked at yet."""
+        self._settings, self._topics = settings, topics
+        self._directory: Final = settings.data_dir / COMING
+        self._damaged: dict[Path, str] = {}
+        """Those that were read, and why they are not read again."""
+        self.progress: tuple[int, int | None] = 0, None
+        """Percent of what is coming, and seconds to go; None: nobody knows."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there may be backups."""
+        return self._settings.backups is not None
+
+    def offer(self, applied: Applied) -> Offer | None:
+        """What the newest one that is of use would be, if there is any."""
+        if not self.is_set:
+            return None
+        try:
+            usable, _ = self._look(applied)
+        except QuadlogError as error:
+            log.warning("backup_search_failed", reason=str(error))
+            return None
+        for backup in usable[:1]:
+            path, size = str(backup.path), backup.label.size
+            return Offer(donor=path, index=backup.applied.index, size=size, is_backup=True)
+        return None
+
+    def take(self, applied: Applied, make_room: Callable[[], None]) -> Copied:
+        """Have a store in the place of the one that is here, which nobody has open.
+
+        Args:
+            applied: in that one.
+            make_room: is called before anything comes.
+
+        Raises:
+            Unavailable: no backup is of use.
+
+        """
+        usable, reasons = self._look(applied)
+        if usable:
+            make_room()
+        for backup in usable:
+            try:
+                return self._whole(backup)
+            except (QuadlogError, OSError) as error:
+                reasons.append(_refused(backup.path, str(error)))
+        self.progress = 0, None
+        raise Unavailable(f"no backup is of use: {_told(reasons, self._settings.backups)}")
+
+    def _look(self, applied: Applied) -> tuple[list[Backup], list[str]]:
+        """Those of use, the newest first, and why others are not."""
+        directory = self._settings.backups
+        assert directory is not None, "backups are set"
+        try:
+            paths = backups_in(directory)
+        except OSError as error:
+            raise Unavailable(f"{directory} cannot be read, where backups are to be: {error}") from error
+        usable, refused = looked_through(paths, self._log())
+        here = applied.effects_offset, applied.agreed_offset
+        refused |= {
+            backup.path: self._damaged[backup.path] for backup in usable if backup.path in self._damaged
+        }
+        refused |= {
+            backup.path: f"it is no newer than the store here, with entry {backup.applied.index}"
+            for backup in usable
+            if backup.place <= here
+        }
+        reasons = [_refused(path, reason) for path, reason in sorted(refused.items())]
+        return [backup for backup in usable if backup.path not in refused], reasons
+
+    def _log(self) -> Log:
+        return log_of(self._settings.kafka, self._topics)
+
+    def forget(self) -> None:
+        """What is here of a backup is not needed any more."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    # --- its files ----------------------------------------------------------------------------------
+
+    def _whole(self, backup: Backup) -> Copied:
+        coming = self._begun(backup)
+        came = backup.label.size - coming.size
+        try:
+            self._feed(coming, backup)
+            applied = coming.put_into(self._settings.data_dir)
+        except QuadlogError as error:
+            self.forget()
+            what = "its files are not those that were counted" if isinstance(error, UserError) else error
+            self._damaged[backup.path] = why = f"it is damaged: {what}"
+            raise StateError(why) from error
+        finally:
+            coming.close()
+        log.info("store_replaced", backup=str(backup.path), made=backup.made)
+        return Copied(applied, backup.label.size, came)
+
+    def _begun(self, backup: Backup) -> Coming:
+        """Where it was, if it was begun."""
+        announced = Announced(
+            donor=str(backup.path),
+            label=backup.label,
+            applied=backup.applied.encode(),
+            reserved=backup.reserved,
+            fed_from=backup.fed_from.encode(),
+        )
+        try:
+            if Announced.load(self._directory) == announced:
+                return Coming(self._directory, announced)
+        except (QuadlogError, OSError) as error:
+            log.warning("partial_copy_discarded", reason=str(error))
+        self.forget()
+        return Coming.begin(self._directory, announced)
+
+    def _feed(self, coming: Coming, backup: Backup) -> None:
+        """And say how far it is, now and then."""
+        size, first = backup.label.size, coming.size
+        self.progress = 0, None
+        began = said = time.monotonic()
+        for piece in pieces_of(backup.files, start=first):
+            coming.feed(piece)
+            elapsed = (now := time.monotonic()) - began
+            rate = (coming.size - first) / elapsed if elapsed else 0.0
+            left = max(0, round((size - coming.size) / rate)) if rate else None
+            self.progress = percent, _ = min(100, 100 * coming.size // size), left
+            if now >= said + SAY_S:
+                said = now
+                log.info(
+                    "restore_progress", backup=str(backup.path), percent=percent, rate=round(rate), eta_s=left
+                )
+
+
+def _refused(path: Path, reason: str) -> str:
+    log.warning("backup_refused", backup=str(path), reason=reason)
+    return f"{path.name}: {reason}"
+
+
+def _told(reasons: Sequence[str], directory: Path | None) -> str:
+    more = len(reasons) - TOLD
+    told = [*reasons[-TOLD:], *([f"and {more} more, see this worker's log"] if more > 0 else [])]
+    return "; ".join(told) or f"there is none in {directory}"

@@ -1,0 +1,188 @@
+"""The stream of a copy: what a worker gives of its store, taken as it comes, from where it was cut off on."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import structlog
+
+from quadlog.errors import QuadlogError, Unavailable
+from quadlog.quadstore.quaddir import STORE_HERE
+from quadlog.snapshots.packing import DamagedChunk, Unpacked
+from quadlog.snapshots.parcel import SLOW, Label
+from quadlog.web.http_client import trust
+from quadlog.worker.catchup.coming import Announced, Coming, refuse_without_room
+from quadlog.worker.catchup.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW, NoSuchCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+log = structlog.get_logger()
+
+OFFER_S: Final = 5.0
+"""How long a worker has to say what it would give."""
+SILENCE_S: Final = 30.0
+"""After which a donor that says nothing more is asked again."""
+UNKNOWN_S: Final = 600.0
+"""How long a donor may read its files before it says what a copy is, where it does not say how large it is."""
+TRIES: Final = 5
+"""In a row without a byte, of one donor."""
+PAUSE_S: Final = 1.0
+SAY_S: Final = 5.0
+
+
+class CopyStream:
+    """Into one directory; used by one thread, and any may look how far it is."""
+
+    def __init__(self, directory: Path, *, compression: str, window: int) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            directory: for what comes.
+            compression: how it is to come, `copy-compression`.
+            window: bytes of memory that are lent for that.
+
+        """
+        self._directory, self._compression, self._window = directory, compression, window
+        self.came = 0
+        """Bytes that were not here before."""
+        self.progress: tuple[int, int | None] = 0, None
+        """Percent of what is coming, and seconds to go; None: nobody knows."""
+
+    def forget(self, coming: Coming | None = None) -> None:
+        """What is here of a copy is not needed any more."""
+        if coming is not None:
+            coming.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def take(self, donor: str) -> Coming:
+        """All of what this donor gives, from what is here of it on.
+
+        Raises:
+            QuadlogError: it does not give it, or there is no room for it.
+            httpx.HTTPError: it does not answer.
+            OSError: the disk.
+
+        """
+        failures, before, reason = 0, -1, ""
+        self.progress = 0, None
+        coming = self._begun()
+        try:
+            while failures < TRIES:
+                try:
+                    coming = coming or self._begin(donor)
+                    self._ask(donor, coming)
+                    if coming.is_whole:
+                        return coming
+                    reason = "the stream ended early"
+                except NoSuchCopy:
+                    self.forget(coming)
+                    coming, reason = None, "it keeps that copy no more"
+                except (httpx.TransportError, Unavailable, DamagedChunk) as error:
+                    reason = str(error)
+                at = coming.size if coming is not None else 0
+                failures, before = 1 if at > before else failures + 1, at
+                log.info("copy_resumed", donor=donor, at=at, reason=reason)
+                time.sleep(PAUSE_S)
+        finally:
+            if coming is not None:
+                coming.close()
+        raise Unavailable(f"{reason}, {TRIES} times")
+
+    def _begun(self) -> Coming | None:
+        announced = Announced.load(self._directory)
+        try:
+            return Coming(self._directory, announced) if announced is not None else None
+        except (QuadlogError, OSError) as error:
+            log.warning("partial_copy_discarded", reason=str(error))
+            self.forget()
+            return None
+
+    def _begin(self, donor: str) -> Coming:
+        """Have it make one: it reads all its files for that."""
+        patience = SILENCE_S + UNKNOWN_S
+        self.forget()
+        with suppress(Unavailable):
+            size = size_at(donor)
+            refuse_without_room(
+                self._directory.parent, size
+            )  # before the donor is kept from giving another one
+            patience = SILENCE_S + size / SLOW
+        answer = httpx.post(
+            f"{donor}/copy",
+            headers={STORE: STORE_HERE},
+            timeout=patience,
+            verify=trust(),
+            trust_env=False,
+        )
+        _check(answer)
+        announced = Announced(
+            donor=donor,
+            label=Label.of(answer.headers),
+            applied=answer.headers[APPLIED],
+            reserved=answer.headers[RESERVED],
+            fed_from=answer.headers.get(FED_FROM, ""),
+        )
+        return Coming.begin(self._directory, announced)
+
+    def _ask(self, donor: str, coming: Coming) -> None:
+        """All that comes of it, behind what is here."""
+        if coming.is_whole:
+            return
+        query = {"digest": coming.announced.label.digest, "from": str(coming.size)}
+        headers = {COMPRESSION: self._compression, WINDOW: str(self._window)}
+        with (
+            httpx.Client(timeout=SILENCE_S, verify=trust(), trust_env=False) as client,
+            client.stream("GET", f"{donor}/copy", params=query, headers=headers) as answer,
+        ):
+            if not answer.is_success:
+                answer.read()
+            _check(answer)
+            unpacked = Unpacked(window=self._window)
+            self._feed(coming, (piece for sent in answer.iter_raw() for piece in unpacked.feed(sent)))
+
+    def _feed(self, coming: Coming, pieces: Iterator[bytes]) -> None:
+        """And say how far it is, now and then."""
+        size, first = coming.announced.label.size, coming.size
+        began = said = time.monotonic()
+        for piece in pieces:
+            coming.feed(piece)
+            self.came += len(piece)
+            elapsed = (now := time.monotonic()) - began
+            rate = (coming.size - first) / elapsed if elapsed else 0.0
+            left = round((size - coming.size) / rate) if rate else None
+            self.progress = percent, _ = 100 * coming.size // size, left
+            if now >= said + SAY_S:
+                said = now
+                log.info(
+                    "copy_progress",
+                    donor=coming.announced.donor,
+                    percent=percent,
+                    rate=round(rate),
+                    eta_s=left,
+                )
+
+
+def _check(answer: httpx.Response) -> None:
+    if not answer.is_success:
+        kinds: dict[int, type[QuadlogError]] = {404: NoSuchCopy, 503: Unavailable}
+        raise kinds.get(answer.status_code, QuadlogError)(answer.text.strip())
+
+
+def size_at(donor: str) -> int:
+    """Bytes of a worker's store.
+
+    Raises:
+        Unavailable: it does not say.
+
+    """
+    try:
+        answer = httpx.get(f"{donor}/copy/offer", timeout=OFFER_S, verify=trust(), trust_env=False)
+        return int(answer.raise_for_status().json()["size"])
+    except (httpx.HTTPError, ValueError, TypeError, KeyError) as error:
+        raise Unavailable(str(error)) from error

@@ -1,0 +1,73 @@
+"""A bundle is taken: a store goes from the state before it to the state after it, or stays where it is."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.effects.lines import quads_of
+from quadlog.errors import StateError
+from quadlog.quadstore.commit import PIECE, Net, UpdateText
+from quadlog.replay.bundle import Manifest, Word, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pyoxigraph import Quad
+
+    from quadlog.quadstore.quadstore import QuadStore
+
+BULK: Final = 50_000
+"""Quads inserted at once: half a second, in which no other thread runs."""
+
+
+def take(store: QuadStore, directory: Path) -> Manifest:
+    """Apply a bundle to a store that nobody reads meanwhile.
+
+    Raises:
+        StateError: it is of another state than the store's, or not as it was proven; nothing was changed.
+
+    """
+    manifest, applied = Manifest.read(directory), store.applied
+    before = manifest.before
+    if (before.point, before.signature) != (applied.point, applied.signature):
+        raise StateError(
+            f"{directory} begins behind effect {before.index}, and the store is at {applied.index}, or of another"
+            " history: make a bundle from its state"
+        )
+    if store.half_undone or store.half_made > manifest.after.index:
+        raise StateError("a change is half made, or half undone, in the store: let it hear the log first")
+    manifest.verify(directory)
+    store.take(pieces_of(directory, manifest), manifest.after, manifest.controls)
+    return manifest
+
+
+def pieces_of(directory: Path, manifest: Manifest) -> Iterator[UpdateText | Iterable[Quad]]:
+    """What a store does, one after the other.
+
+    Graphs first: what is dropped here and has quads is made again by those.
+    """
+    graphs = {
+        line: word is Word.EMPTIED
+        for word in (Word.FILLED, Word.DROPPED, Word.EMPTIED)
+        for line in _lines(directory, manifest, word)
+    }
+    yield UpdateText.of(Net({}, graphs))
+    for lines in _some(_lines(directory, manifest, Word.DELETED), PIECE):
+        yield UpdateText.of(Net(dict.fromkeys(lines, False), {}))
+    for word in (Word.INSERTED, Word.KEPT):
+        for lines in _some(_lines(directory, manifest, word), BULK):
+            yield quads_of(lines)
+
+
+def _lines(directory: Path, manifest: Manifest, word: Word) -> Iterator[str]:
+    for file in manifest.files:
+        if file.word is word:
+            for some in lines_of(directory / file.name):
+                yield from (line.decode() for line in some)
+
+
+def _some(lines: Iterator[str], most: int) -> Iterator[list[str]]:
+    while some := list(islice(lines, most)):
+        yield some

@@ -1,0 +1,1 @@
+"""Evaluation: an agreed transaction becomes an effect, within limits, in one worker."""

@@ -1,0 +1,190 @@
+"""What the evaluating worker has decided and not yet heard back.
+
+It lies over the store in memory, where data operations find all they ask for.  A WHERE needs it in the
+store: then it is anticipated there, and reads wait outside the gate until it is heard back or undone.
+What lies in memory is always later in the log than what was anticipated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.effects.effect import Change, merged
+from quadlog.core.effects.lines import ChangeLines, lines_of
+from quadlog.core.effects.overlay import Overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyoxigraph import Quad
+
+    from quadlog.core.effects.effect import State
+    from quadlog.core.effects.lines import Lines
+    from quadlog.core.records import Effect
+    from quadlog.quadstore.quadstore import QuadStore
+
+_NOTHING: Final = Change()
+_NO_LINES: Final = ChangeLines()
+
+LARGE: Final = 10_000
+"""Changed quads, decided and not read back, above which the next entry waits for them: bounds the memory too,
+and a round trip through Kafka is cheaper than to bring so many into the store with their inverse."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Decided:
+    """The change of one entry, and where it stands."""
+
+    change: Change
+    chain: bytes
+    """The effects' chain after it: tells it from what another evaluator decided."""
+    rest: Change
+    """The part that lies in memory."""
+    lines: Lines
+    """Its text."""
+    records: list[Quad] = field(default_factory=list["Quad"])
+    """Of the parts that stand in the store."""
+    weight: int = field(init=False)
+    """How many quads it changes."""
+
+    def __post_init__(self) -> None:
+        """A large one is not kept: nothing is evaluated before it is read back, and its effect says it again."""
+        self.weight = _weight(self.change)
+        if self.weight > LARGE and self.rest is self.change:
+            self.change = self.rest = Change()
+            self.lines = _NO_LINES
+
+    def due(self, effect: Effect) -> Lines:
+        """What of its effect the store lacks."""
+        return effect if self.rest is self.change else self.lines
+
+
+class Ahead:
+    """The state after all that was decided."""
+
+    def __init__(self, store: QuadStore) -> None:
+        """Nothing yet."""
+        self.store: Final = store
+        self._overlay: Final = Overlay(store)
+        self._decided: dict[int, Decided] = {}
+        self._in_memory: dict[int, Decided] = {}
+        self._laid = 0
+        """Up to where what lies in memory was laid over the store: only when it is asked for."""
+        self.weight = 0
+        """Quads that are changed by what is decided and not heard back."""
+
+    def __len__(self) -> int:
+        """How many entries are decided and not heard back."""
+        return len(self._decided)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the store lacks any of it."""
+        return bool(self._in_memory)
+
+    @property
+    def state(self) -> State:
+        """To be asked, not kept: a WHERE changes where things lie."""
+        if not self._in_memory:
+            return self.store
+        for index in self._not_laid():
+            self._overlay.push(index, self._in_memory[index].rest)
+            self._laid = index
+        return self._overlay
+
+    def _not_laid(self) -> list[int]:
+        """The newest ones that lie in memory."""
+        return list(takewhile(lambda index: index > self._laid, reversed(self._in_memory)))[::-1]
+
+    def decide(self, index: int, decided: Decided) -> None:
+        """Take the change of the next entry."""
+        self._decided[index] = decided
+        self.weight += decided.weight
+        if decided.rest != _NOTHING:
+            self._in_memory[index] = decided
+
+    def decided(self, index: int, chain: bytes) -> Decided | None:
+        """What was decided of an entry, if that is what was heard."""
+        found = self._decided.get(index)
+        return found if found is not None and found.chain == chain else None
+
+    def applied(self, index: int) -> None:
+        """The store has it, and shows it."""
+        self.weight -= self._decided.pop(index).weight
+        if self._in_memory.pop(index, None) is not None and index <= self._laid:
+            self._overlay.drop(index)
+
+    def anticipate(self, more: Change) -> list[Quad]:
+        """Bring all that lies in memory, and `more`, into the store; the records of `more`."""
+        changes = [decided.rest for decided in self._in_memory.values()]
+        lines = [decided.lines for decided in self._in_memory.values()]
+        if more != _NOTHING:
+            changes.append(more)
+            lines.append(lines_of(more))
+        if not changes:
+            return []
+        records = self.store.anticipate(changes, lines)
+        for (index, decided), record in zip(self._in_memory.items(), records, strict=False):
+            if index <= self._laid:
+                self._overlay.drop(index)
+            decided.rest, decided.lines = _NOTHING, _NO_LINES
+            decided.records.append(record)
+        rest = records[len(self._in_memory) :]
+        self._in_memory.clear()
+        return rest
+
+
+class Steps:
+    """The operations of one entry, each on top of the one before."""
+
+    def __init__(self, ahead: Ahead) -> None:
+        """None yet."""
+        self._ahead = ahead
+        self._changes: list[Change] = []
+        self._in_memory: list[Change] = []
+        self._overlay: Overlay | None = None
+        self._laid = 0
+        self.records: list[Quad] = []
+
+    @property
+    def state(self) -> State:
+        """After the steps so far; to be asked, not kept."""
+        if not self._in_memory:
+            return self._ahead.state
+        if self._overlay is None:
+            self._overlay, self._laid = Overlay(self._ahead.state), 0
+        for number in range(self._laid, len(self._in_memory)):
+            self._overlay.push(number, self._in_memory[number])
+        self._laid = len(self._in_memory)
+        return self._overlay
+
+    def take(self, change: Change) -> None:
+        """One more step."""
+        self._changes.append(change)
+        self._in_memory.append(change)
+
+    def anticipate(self) -> None:
+        """Bring all so far into the store."""
+        self.records += self._ahead.anticipate(_net(self._in_memory))
+        self._in_memory.clear()
+        self._overlay = None
+
+    def take_back(self) -> None:
+        """All were in vain."""
+        if self.records:
+            self._ahead.store.take_back(self.records)
+
+    def net(self) -> tuple[Change, Change]:
+        """The net of all steps, and of those that lie in memory."""
+        net = _net(self._changes)
+        return net, net if len(self._in_memory) == len(self._changes) else _net(self._in_memory)
+
+
+def _net(changes: Sequence[Change]) -> Change:
+    return merged(changes) if changes else _NOTHING
+
+
+def _weight(change: Change) -> int:
+    return len(change.deleted) + len(change.inserted)

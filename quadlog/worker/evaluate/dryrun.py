@@ -1,0 +1,147 @@
+"""Dry runs: what an update would do now, without anything being logged.
+
+Evaluated as a suspect is (`trial.py`): in a process of its own on a copy of the store, within the limits of an
+update, by the same code that decides agreed entries.  The copy is of hard links, and waits until nothing is
+anticipated, so it shows exactly an index.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from quadlog.clock import wall
+from quadlog.core.agreement.pacing import LOGICAL_BITS
+from quadlog.core.model import GENESIS, Kind, hash_of
+from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
+from quadlog.errors import StateError, Unavailable
+from quadlog.worker.evaluate.limits import Limits
+from quadlog.worker.evaluate.loader import LoadLimits
+from quadlog.worker.evaluate.suspects import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from threading import Event
+
+    from quadlog.quadstore.quadstore import Applied, QuadStore
+    from quadlog.settings import WorkerSettings
+
+DIRECTORY: Final = "dry-run"
+"""In the worker's data directory: the copy that is under way."""
+
+LOOK_S: Final = 0.005
+"""Between two looks for the outcome: most are there within some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What an update would do."""
+
+    applied: Applied
+    """The state that it was evaluated against."""
+    effect: Effect | str
+    """Or why it would be rejected: its evaluation was ended by a limit, or ended its process."""
+    controls: Sequence[Mapping[str, Any]]
+    """What came out for each that was evaluated."""
+
+    def answer(self) -> dict[str, Any]:
+        """As JSON: quads are N-Quads lines, graphs N-Quads terms, as in the effects topic."""
+        effect = self.effect
+        found: dict[str, Any] = {
+            "index": self.applied.index,
+            "signature": f"{self.applied.signature:064x}",
+            "controls": list(self.controls),
+        }
+        if isinstance(effect, str):
+            return found | {"outcome": Outcome.REJECTED, "reason": effect}
+        return found | {
+            "outcome": effect.outcome,
+            "reason": effect.reason,
+            "deleted": list(effect.deleted),
+            "inserted": list(effect.inserted),
+            "emptied": list(effect.emptied),
+            "filled": list(effect.filled),
+            "dropped": list(effect.dropped),
+            "quads": effect.quads,
+            "signature_after": effect.signature_after.hex(),
+        }
+
+
+class DryRuns:
+    """One at a time: a copy and a process take what a worker has."""
+
+    def __init__(self, store: QuadStore, settings: WorkerSettings) -> None:
+        """`store`: what they are held on; `settings`: the limits of updates, and where the copy may be."""
+        self._store, self._worker = store, settings.node_id
+        self._directory: Path = settings.data_dir / DIRECTORY
+        self._limits: Final = Limits.of(settings)
+        self._load_limits: Final = LoadLimits.of(settings)
+        self._busy = threading.Lock()
+
+    def run(
+        self, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes, left: Event
+    ) -> Foreseen:
+        """Evaluate an update against what is applied now.  Takes as long as that takes: not for the event loop.
+
+        Args:
+            body: the update.
+            media_type: what it is, SPARQL text or a patch.
+            options: of its transaction.
+            transaction_id: what its blank nodes hang on.
+            left: set when nobody waits for it any more.
+
+        Raises:
+            Unavailable: another one is under way here, no copy could be made or opened, or who asked has left.
+
+        """
+        if not self._busy.acquire(blocking=False):
+            raise Unavailable("another dry run is under way at this worker", retry_after=1)
+        try:
+            return self._run(body, media_type, options, transaction_id, left)
+        except (OSError, RuntimeError, StateError) as error:
+            if isinstance(error, RuntimeError) and not self._store.damage.note(error):
+                raise
+            message = f"no dry run can be held here: {error}"
+            raise Unavailable(message, retry_after=5) from error
+        finally:
+            self._busy.release()
+
+    def _run(
+        self, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes, left: Event
+    ) -> Foreseen:
+        applied = self._store.applied
+        fence = Fence(term=applied.term, attempt=applied.attempt, worker=self._worker)
+        trial = Trial(self._store, fence, self._load_limits, self._directory, foretells=True)
+        try:
+            trial.hand_over([_entry(trial.applied, body, media_type, options, transaction_id)])
+            while (effect := trial.outcome(self._limits)) is None:
+                if left.wait(LOOK_S):
+                    raise Unavailable("nobody waits for this dry run any more")
+            return Foreseen(applied=trial.applied, effect=effect, controls=tuple(trial.verdicts))
+        finally:
+            trial.close()
+
+
+def _entry(
+    applied: Applied, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes
+) -> LoggedEntry:
+    """As if it were agreed now, behind what is applied."""
+    created = wall()
+    return LoggedEntry(
+        index=applied.index + 1,
+        kind=Kind.TX,
+        id=transaction_id,
+        timestamp=created << LOGICAL_BITS,
+        digest=hash_of(body),
+        options=options,
+        previous=applied.chain,
+        chain=GENESIS,
+        epoch=1,
+        lineage=GENESIS,
+        origin="dry-run",
+        created=created,
+        media_type=media_type,
+        body=body,
+    )

@@ -1,0 +1,356 @@
+"""Deciding once: the evaluating worker's part.
+
+It computes effect i against state i-1 and publishes it, and goes on at once: the next one is computed
+against what is published but not yet read back (`ahead.py`).  Nothing of that is ever shown: the worker
+shows its own effects like everybody else's, when it hears them (publish, then show).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.effects import control, signature
+from quadlog.core.effects.effect import Change, effect_of, effect_of_load, effect_on_graphs
+from quadlog.core.effects.lines import change_of, lines_of
+from quadlog.core.effects.patch import MEDIA_TYPE, parse_patch
+from quadlog.core.effects.template import filled_in
+from quadlog.core.model import Kind, Point, effects_chain
+from quadlog.core.records import Effect, Outcome
+from quadlog.core.sparql.operations import DataOperation, DeleteData, InsertData, Load, Modify
+from quadlog.core.sparql.text.volatile import settled
+from quadlog.core.sparql.update import parse_update
+from quadlog.core.sparql.using import Using
+from quadlog.errors import StateError, UserError
+from quadlog.ports import apart
+from quadlog.worker.evaluate.ahead import LARGE, Ahead, Decided, Steps
+from quadlog.worker.evaluate.answers import NOTHING
+from quadlog.worker.evaluate.controls import Controls
+from quadlog.worker.evaluate.loader import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyoxigraph import Quad
+
+    from quadlog.core.records import Fence, LoggedEntry
+    from quadlog.core.sparql.operations import Operation, Where
+    from quadlog.ports import Together
+    from quadlog.quadstore.quadstore import Applied, QuadStore
+    from quadlog.worker.evaluate.controls import Verdict
+    from quadlog.worker.evaluate.limits import Watching
+    from quadlog.worker.evaluate.loader import Loaded, Loader, Wanted
+
+AHEAD: Final = 2000
+"""Effects published and not yet read back, at most: bounds the memory for them."""
+
+TURN: Final = 64
+"""Entries with a WHERE in one turn, some 50 ms: then the worker hears, applies and answers again."""
+
+GATE_S: Final = 0.02
+"""How long to wait for reads that are about to start; then the worker does something else first."""
+
+TOGETHER: Final = 64
+"""Effects of data alone that leave in one request, at most: some 10 ms of evaluating."""
+
+QUICK: Final = 16 * 1024
+"""Bytes of an update of data alone that is evaluated within a millisecond or two."""
+
+LONG_REASON: Final = 2_000
+"""Characters of a reason, at most: it may quote an IRI of megabytes, and stands in one record."""
+
+
+class Evaluator:
+    """Evaluates from a given state on, until it is fenced off."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        fence: Fence,
+        say: Callable[[Effect, LoggedEntry], None],
+        loader: Loader,
+        watch: Watching | None = None,
+        *,
+        together: Together = apart,
+        foresee: Callable[[Verdict], None] | None = None,
+    ) -> None:
+        """Begin behind what `store` has applied: all effects that stand before `fence`; `foresee`: see `Controls`."""
+        self._together = together
+        self._watch = watch
+        applied: Applied = store.applied
+        self._fence, self._say = fence, say
+        self._store: Final = store
+        self._ahead: Final = Ahead(store)
+        self._controls: Final = Controls(store, watch, foresee)
+        self._loader: Final = loader
+        self._loaded: Mapping[Wanted, Loaded] = {}
+        """What the entry that is evaluated needs of others."""
+        self._parsed: tuple[bytes, Sequence[Operation] | str] = (b"", ())
+        """Of the next entry, by its chain: a cut may put another one in its place."""
+        self.point = applied.point
+        """Of the last entry evaluated."""
+        self._signature, self._quads = applied.signature, applied.quads
+        self._chain = applied.effects_chain
+
+    @property
+    def index(self) -> int:
+        """Of the last entry evaluated."""
+        return self.point.index
+
+    def evaluate(self, entries: Iterable[LoggedEntry]) -> bool:
+        """Publish the effects of the next entries; those evaluated already are passed over.
+
+        Returns whether there is more to do soon, without anything being heard first.
+        """
+        more = self._evaluate_all(entries)
+        if not more and not self._store.gate.is_open and not self._store.is_ahead:
+            self._store.gate.open()  # asked for, or closed, in vain
+        return more
+
+    def _evaluate_all(self, entries: Iterable[LoggedEntry]) -> bool:
+        with self._together() as let_go:
+            return self._evaluate_each(entries, let_go)
+
+    def _evaluate_each(self, entries: Iterable[LoggedEntry], let_go: Callable[[], None]) -> bool:
+        left, held = TURN, 0
+        for entry in entries:
+            if entry.index <= self.index:
+                continue
+            if self.is_full:
+                return False
+            operations = self._operations(entry)
+            controlled = self._controls.concern(entry, operations)
+            held = held + 1 if not controlled and _is_quick(entry, operations) else TOGETHER
+            if held >= TOGETHER:
+                let_go()  # nobody is to wait for somebody else's update for long
+                held = 0
+            if not self._has_loaded(entry, operations):
+                return False  # it makes itself heard when it is done
+            if controlled or _has_where(operations):
+                ahead = self._goes_ahead(operations, controlled=controlled)
+                if not left or (ahead and not self._store.gate.close(GATE_S)):
+                    return True
+                left -= 1
+            self._evaluate(entry, operations)
+            self._parsed, operations = (b"", ()), ()
+            self._loaded = {}
+            self._loader.forget()
+        return False
+
+    @property
+    def is_full(self) -> bool:
+        """Has more to be read back before more is decided?"""
+        return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
+
+    def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+        """Whether all is there that an entry needs of others."""
+        wanted = [one for operation in operations for one in _wanted_by(operation)]
+        if not wanted:
+            return True
+        loaded = self._loader.loaded(entry.id, wanted)
+        self._loaded = loaded or {}
+        return loaded is not None
+
+    def _goes_ahead(self, operations: Sequence[Operation] | str, *, controlled: bool) -> bool:
+        """Whether a WHERE among them, or controls after them, need more in the store than what is shown."""
+        return self._ahead.in_memory or _has_where(operations[1:]) or (controlled and bool(operations))
+
+    def _operations(self, entry: LoggedEntry) -> Sequence[Operation] | str:
+        """What an entry asks for, or why that is not to be had.  What is wrong with it is an outcome."""
+        if self._parsed[0] != entry.chain:
+            self._parsed = entry.chain, _operations_of(entry)
+        return self._parsed[1]
+
+    def _evaluate(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> None:
+        if self._watch is not None:
+            self._watch.begin(entry.index)
+        steps, reason = self._decide(entry, operations)
+        if self._watch is not None:
+            self._watch.end()
+        change, rest = steps.net()
+        self._conclude(entry, change, rest, reason, steps.records)
+
+    def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
+        """Publish what a trial computed of the next entry.
+
+        Raises:
+            StateError: it was computed against another state.
+
+        """
+        change = change_of(effect)
+        self._conclude(entry, change, change, effect.reason, [])
+        if (self.index, self._chain, self._quads) != (effect.index, effect.chain, effect.quads):
+            message = f"the trial of entry {entry.index} began from another state than this worker is in"
+            raise StateError(message)
+
+    def reject(self, entry: LoggedEntry, reason: str) -> None:
+        """Publish that the next entry does nothing, and why."""
+        self._conclude(entry, Change(), Change(), reason, [])
+
+    def _conclude(
+        self, entry: LoggedEntry, change: Change, rest: Change, reason: str | None, records: list[Quad]
+    ) -> None:
+        before, lines = self._signature, lines_of(change)
+        after = signature.after(before, lines)
+        outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
+        self.point, self._signature = Point(entry.index, entry.chain), after
+        self._quads += change.growth
+        if reason is None and control.concerns(entry):
+            self._controls.decided(entry)
+        self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
+        decided = Decided(
+            change=change,
+            chain=self._chain,
+            rest=rest,
+            lines=lines if rest is change else lines_of(rest),
+            records=records,
+        )
+        self._ahead.decide(entry.index, decided)
+        effect = Effect(
+            index=entry.index,
+            id=entry.id,
+            entry_chain=entry.chain,
+            term=self._fence.term,
+            attempt=self._fence.attempt,
+            outcome=outcome,
+            reason=reason,
+            quads=self._quads,
+            signature_before=before.to_bytes(32, "big"),
+            signature_after=after.to_bytes(32, "big"),
+            chain=self._chain,
+            deleted=lines.deleted,
+            inserted=lines.inserted,
+            emptied=lines.emptied,
+            filled=lines.filled,
+            dropped=lines.dropped,
+        )
+        self._say(effect, entry)
+
+    def _decide(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> tuple[Steps, str | None]:
+        """Its steps; or none, and the reason why not."""
+        steps = Steps(self._ahead)
+        if isinstance(operations, str):
+            return steps, operations[:LONG_REASON]
+        try:
+            for is_data, run in groupby(operations, _is_data):
+                if is_data:
+                    steps.take(effect_of(_data(run), steps.state))
+                    continue
+                for operation in run:
+                    self._step(entry, operation, steps)
+            reason = self._broken(entry, operations, steps)
+        except UserError as error:
+            reason = str(error)[:LONG_REASON]
+        if reason is None:
+            return steps, None
+        steps.take_back()
+        return Steps(self._ahead), reason
+
+    def _broken(self, entry: LoggedEntry, operations: Sequence[Operation], steps: Steps) -> str | None:
+        """Which control does not hold after these steps, and how.  The store has them then."""
+        if not self._controls.concern(entry, operations):
+            return None  # the usual case: there are none
+        if entry.kind is Kind.CONFIG:
+            steps.anticipate()
+            return self._controls.broken_with(entry)
+        if steps.net()[0] == Change() and not self._controls.concern_unchanged():
+            return None
+        steps.anticipate()
+        return self._controls.broken_by(entry)
+
+    def _step(self, entry: LoggedEntry, operation: Operation, steps: Steps) -> None:
+        """One operation that is more than data."""
+        if isinstance(operation, Load):
+            self._load(operation, steps)
+            return
+        if not isinstance(operation, Modify):
+            assert not isinstance(operation, DataOperation), "data are taken in runs"
+            steps.take(effect_on_graphs(operation, steps.state))
+            return
+        steps.anticipate()
+        seed = entry.id + operation.number.to_bytes(4, "big")
+        where = self._answered(operation.where)
+        text, functions = settled(where.text, seed=seed, created=entry.created)
+        where = where if text is where.text else replace(where, text=text)
+        solutions = self._store.solutions(where, functions)
+        steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
+
+    def _answered(self, where: Where) -> Where:
+        """With what others answered."""
+        if not where.services:
+            return where
+        answers: list[str] = []
+        for service in where.services:
+            answer = self._loaded[service]
+            if isinstance(answer, Failed):
+                if not service.silent:
+                    raise UserError(f"SERVICE {service.endpoint}: {answer.why}")
+                answer = NOTHING
+            assert isinstance(answer, str), "an endpoint's answer is text"
+            answers.append(answer)
+        return where.answered(answers)
+
+    def _load(self, load: Load, steps: Steps) -> None:
+        loaded = self._loaded[load]
+        if isinstance(loaded, tuple):
+            steps.take(effect_of_load(load.graph, loaded, steps.state))
+        elif not load.silent:
+            assert isinstance(loaded, Failed), "a document's quads, or why there are none"
+            raise UserError(f"LOAD {load.source}: {loaded.why}")
+
+    def decided(self, effect: Effect) -> Decided | None:
+        """What is known of an effect that was read back, if it is the own one."""
+        mine = (effect.term, effect.attempt) == (self._fence.term, self._fence.attempt)
+        return self._ahead.decided(effect.index, effect.chain) if mine else None
+
+    def applied(self, index: int) -> None:
+        """The store shows the effect of this index now."""
+        self._ahead.applied(index)
+
+    def retire(self) -> None:
+        """What was decided is void, or comes back as everybody else's: the store forgets it."""
+        self._store.take_back()
+
+
+def _is_quick(entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
+    """Is its evaluation too short for others to be held up by it?"""
+    return isinstance(operations, str) or (
+        len(entry.body) <= QUICK and all(isinstance(o, InsertData | DeleteData) for o in operations)
+    )
+
+
+def _wanted_by(operation: Operation | str) -> Sequence[Wanted]:
+    """What an operation needs of others."""
+    if isinstance(operation, Load):
+        return (operation,)
+    return operation.where.services if isinstance(operation, Modify) else ()
+
+
+def _has_where(operations: Sequence[Operation] | str) -> bool:
+    return not isinstance(operations, str) and any(isinstance(o, Modify) for o in operations)
+
+
+def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
+    if entry.kind is Kind.EVALUATOR:
+        return ()
+    if entry.kind not in {Kind.TX, Kind.CONFIG}:
+        return f"{entry.kind} entries are not known to this version"
+    try:
+        if entry.kind is Kind.CONFIG:
+            if control.concerns(entry):
+                control.change_of(entry)
+            return ()  # who is a peer is for the masters to know
+        if entry.media_type == MEDIA_TYPE:
+            return tuple(parse_patch(entry.body, tx_id=entry.id))
+        return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))
+    except (UserError, UnicodeDecodeError) as error:
+        return str(error)
+
+
+def _is_data(operation: Operation) -> bool:
+    return isinstance(operation, DataOperation)
+
+
+def _data(run: Iterable[Operation]) -> list[DataOperation]:
+    return [operation for operation in run if isinstance(operation, DataOperation)]

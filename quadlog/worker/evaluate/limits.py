@@ -1,0 +1,166 @@
+"""Limits of one evaluation, and the watch over it where no process of its own can be ended."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+import structlog
+
+from quadlog.settings.units import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from quadlog.settings import WorkerSettings
+
+log = structlog.get_logger()
+
+LOOK_S: Final = 0.05
+"""Between two looks: what is filled meanwhile at a gigabyte a second is 50 MB."""
+
+_PAGE: Final = os.sysconf("SC_PAGESIZE")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of the evaluation of one update."""
+
+    seconds: float
+    memory: int
+    """Bytes by which a process may grow."""
+    control_seconds: float = inf
+    """For all controls of one update; they come after it, and have their own time."""
+
+    @classmethod
+    def of(cls, settings: WorkerSettings) -> Self:
+        """Those that a worker was given."""
+        return cls(
+            seconds=settings.update_timeout,
+            memory=settings.update_memory,
+            control_seconds=settings.control_timeout,
+        )
+
+    def exceeded(self, seconds: float, pid: int, *, before: int = 0, control: str = "") -> str | None:
+        """Which limit an evaluation is above.
+
+        Args:
+            seconds: since it began, or since the controls did.
+            pid: of its process.
+            before: bytes that the process had when it began.
+            control: the one under way, if they have begun.
+
+        """
+        at = reason_at(control)
+        if control and seconds > self.control_seconds:
+            limit = f"control-timeout ({self.control_seconds:g} s)"
+            return f"{at}control-timeout: the controls of its transaction were not evaluated within {limit}"
+        if not control and seconds > self.seconds:
+            return f"evaluator-timeout: it was not evaluated within update-timeout ({self.seconds:g} s)"
+        if memory_of(pid) - before > self.memory:
+            limit = f"update-memory ({self.memory / MIB:g} MiB)"
+            return f"{at}evaluator-memory: its evaluation took more than {limit}"
+        return None
+
+
+def reason_at(control: str) -> str:
+    """How a reason begins.
+
+    >>> reason_at("a"), reason_at("")
+    ('control a: ', '')
+    """
+    return f"control {control}: " if control else ""
+
+
+class Watching(Protocol):
+    """Who has to know where an evaluation is."""
+
+    def begin(self, index: int) -> None:
+        """An entry's evaluation begins."""
+        ...
+
+    def control(self, name: str) -> None:
+        """It goes on with a control; with the first one their time begins."""
+        ...
+
+    def end(self) -> None:
+        """It is over."""
+        ...
+
+
+class Watch:
+    """Ends this process when an evaluation is above its limits: pyoxigraph's cannot be ended otherwise."""
+
+    def __init__(self, limits: Limits, end: Callable[[], None]) -> None:
+        """`end`: does not return."""
+        self._limits, self._end = limits, end
+        self._under_way: tuple[int, float, str] | None = None
+        """Index, since when, and the control."""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def begin(self, index: int) -> None:
+        """An entry's evaluation begins."""
+        self._under_way = index, time.monotonic(), ""
+
+    def control(self, name: str) -> None:
+        """It goes on with a control; with the first one their time begins."""
+        assert self._under_way is not None, "controls are part of an evaluation"
+        index, since, before = self._under_way
+        self._under_way = index, since if before else time.monotonic(), name
+
+    def end(self) -> None:
+        """It is over."""
+        self._under_way = None
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._closing.set()
+
+    def _look(self) -> None:
+        pid = os.getpid()
+        index, before = 0, 0
+        while not self._closing.wait(LOOK_S):
+            under_way = self._under_way
+            if under_way is None:
+                continue
+            if under_way[0] != index:
+                index, before = under_way[0], memory_of(pid)
+                continue
+            seconds = time.monotonic() - under_way[1]
+            exceeded = self._limits.exceeded(seconds, pid, before=before, control=under_way[2])
+            if exceeded and self._under_way is under_way:
+                log.error(
+                    "evaluation_aborted",
+                    index=index,
+                    reason=exceeded,
+                )
+                self._end()
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process has; 0 where the system does not tell."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * _PAGE
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has had; 0 where the system does not tell."""
+    try:
+        user, system = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    except (OSError, ValueError):
+        return 0.0
+    return (int(user) + int(system)) / _TICKS

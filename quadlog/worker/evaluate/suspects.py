@@ -1,0 +1,291 @@
+"""Suspects: entries that may have ended the evaluating worker before this one.
+
+What was agreed when this worker took over, and has no effect, is evaluated in a process of its own
+(`trial.py`), on a copy of the store, within limits of time and memory.  What ends that process as well is
+rejected.  So an entry ends one worker at most, and no count of attempts has to be kept anywhere: whoever
+takes over learns from the log who is suspected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from itertools import dropwhile, islice
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+
+import structlog
+
+from quadlog import codec
+from quadlog.clock import now
+from quadlog.core.records import Effect
+from quadlog.errors import StateError, StoreDamaged
+from quadlog.quadstore.quaddir import FILES
+from quadlog.worker.evaluate.limits import cpu_of, memory_of, reason_at
+from quadlog.worker.evaluate.trial import DAMAGED, READY, UNDER_WAY, VERDICT, Asked, receive, send
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from quadlog.core.records import Fence, LoggedEntry
+    from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.worker.evaluate.fetch import LoadLimits
+    from quadlog.worker.evaluate.limits import Limits
+
+log = structlog.get_logger()
+
+HANDED: Final = 64
+"""Suspects that a trial has at once."""
+
+START_S: Final = 20.0
+"""How long a trial may stand still before its store is open, and how much CPU time it has until then: on a machine
+that is too busy it takes longer, and goes on."""
+
+
+class Judge(Protocol):
+    """What the evaluator does with what came out."""
+
+    @property
+    def index(self) -> int:
+        """The last entry that is decided."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Has more to be heard back before more is decided?"""
+        ...
+
+    def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
+        """Take an effect that was computed elsewhere, and publish it."""
+        ...
+
+    def reject(self, entry: LoggedEntry, reason: str) -> None:
+        """Publish that an entry does nothing, and why."""
+        ...
+
+
+class Suspects:
+    """Owned by the replica's thread."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        fence: Fence,
+        *,
+        until: int,
+        limits: Limits,
+        load_limits: LoadLimits,
+        directory: Path,
+    ) -> None:
+        """Suspect all entries up to an index.
+
+        Args:
+            store: shows the effects of all entries before.
+            fence: of the worker that took over.
+            until: index of the last suspect.
+            limits: for the evaluation of one of them.
+            load_limits: of what one of them LOADs.
+            directory: where a copy of the store may be; on the store's own file system.
+
+        """
+        self._store, self._fence, self._until = store, fence, until
+        self._limits, self._load_limits, self._directory = limits, load_limits, directory
+        self._trial: Trial | None = None
+
+    def turn(self, judge: Judge, entries: Iterable[LoggedEntry]) -> bool:
+        """Go on with the trial.  Returns whether any suspect is left; then nothing else may be evaluated."""
+        if judge.index >= self._until:
+            self.close()
+            return False
+        if self._trial is None:
+            if self._store.applied.index == judge.index and not self._store.is_ahead:
+                self._trial = Trial(self._store, self._fence, self._load_limits, self._directory)
+            return True
+        new = dropwhile(lambda entry: entry.index <= judge.index, entries)
+        suspects = [entry for entry in islice(new, HANDED) if entry.index <= self._until]
+        self._trial.hand_over(suspects)
+        for entry in suspects:
+            if judge.is_full or not self._try(self._trial, judge, entry):
+                break
+        return True
+
+    def _try(self, trial: Trial, judge: Judge, entry: LoggedEntry) -> bool:
+        """Take what came out for the next suspect; False if nothing did, or nothing more will."""
+        match trial.outcome(self._limits):
+            case None:
+                return False
+            case Effect() as effect:
+                judge.adopt(effect, entry)
+                return True
+            case reason:
+                self._store.examine()  # a damaged store is not the update's fault
+                log.error("update_rejected", index=entry.index, reason=reason)
+                judge.reject(entry, reason)
+                self.close()
+                return False
+
+    def close(self) -> None:
+        """End the trial, if there is one."""
+        if self._trial is not None:
+            self._trial.close()
+            self._trial = None
+
+
+class Trial:
+    """One process, as its worker sees it."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        fence: Fence,
+        load: LoadLimits,
+        directory: Path,
+        *,
+        foretells: bool = False,
+    ) -> None:
+        """Start it on a copy of the store as it is now.  With `foretells` all controls are evaluated, always."""
+        self._directory, self._store = directory, store
+        shutil.rmtree(directory, ignore_errors=True)
+        self.applied: Final = store.copy(directory)
+        """What the copy has applied."""
+        asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid(), foretells=foretells)
+        self.verdicts: Final[list[dict[str, Any]]] = []
+        """What came out for controls, as JSON; only where it foretells."""
+        self._process = subprocess.Popen(  # noqa: S603  our own command
+            (sys.executable, "-m", "quadlog.worker.evaluate.trial", asked.encode()),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._handed = 0
+        self._under_way: tuple[float, str] | None = now().steady, ""
+        """Since when, and the control."""
+        self._is_ready = False
+        self._went_on = 0.0, now().steady
+        """CPU time that it had before it was ready, and when that was last seen to grow."""
+        self._memory = 0
+        self._entries: queue.SimpleQueue[LoggedEntry | None] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Effect | StateError | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="trial", daemon=True)
+        self._thread.start()
+
+    def hand_over(self, entries: Iterable[LoggedEntry]) -> None:
+        """Have entries evaluated, those that are not handed over already."""
+        for entry in entries:
+            if entry.index > self._handed:
+                self._handed = entry.index
+                self._entries.put(entry)
+
+    def outcome(self, limits: Limits) -> Effect | str | None:
+        """What the next entry did, or why that cannot be found out; None as long as it is not known.
+
+        Raises:
+            StateError: no trial can be held: that is this worker's fault, not the update's.
+            StoreDamaged: its store is.
+
+        """
+        try:
+            effect = self._outcomes.get_nowait()
+        except queue.Empty:
+            return self._exceeded(limits)
+        if isinstance(effect, StateError):
+            raise effect
+        if effect is None and not self._is_ready:
+            message = "the process for a trial ended before it began; its own words are in this worker's log"
+            raise StateError(message)
+        if effect is None:
+            control = self._under_way[1] if self._under_way else ""
+            return self._end(
+                f"{reason_at(control)}evaluator-crash: its evaluation ended the process that was at it"
+            )
+        return effect
+
+    def _exceeded(self, limits: Limits) -> str | None:
+        began, control = self._under_way or (now().steady, "")
+        seconds = (now().steady - began) / 1000
+        if self._is_ready:
+            exceeded = limits.exceeded(seconds, self._process.pid, before=self._memory, control=control)
+            return exceeded and self._end(exceeded)
+        if seconds > START_S and self._hangs():
+            message = f"no process for a trial could be begun within {START_S:g} s"
+            raise StateError(message)
+        return None
+
+    def _hangs(self) -> bool:
+        """It does nothing, or has done enough to be ready."""
+        (before, since), used = self._went_on, cpu_of(self._process.pid)
+        if used > before:
+            self._went_on = used, now().steady
+            return used > START_S
+        return (now().steady - since) / 1000 > START_S
+
+    def _end(self, reason: str) -> str:
+        self._process.kill()
+        return reason
+
+    def close(self) -> None:
+        """End it, and remove its copy of the store."""
+        self._process.kill()
+        self._entries.put(None)
+        self._thread.join()
+        self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _run(self) -> None:
+        source, out = self._process.stdout, self._process.stdin
+        assert source is not None, "a pipe"
+        assert out is not None, "a pipe"
+        try:
+            with source, out:
+                self._converse(source, out)
+        except StateError as error:
+            self._outcomes.put(error)
+        except (OSError, EOFError):  # it ended
+            self._outcomes.put(None)
+
+    def _converse(self, source: IO[bytes], out: IO[bytes]) -> None:
+        first = receive(source)
+        self._refuse_damage(first)
+        if first != READY:
+            raise EOFError("it ended before it began")
+        self._memory = memory_of(self._process.pid)
+        self._is_ready = True
+        while (entry := self._next()) is not None:
+            send(out, codec.encode_entry(entry))
+            self._outcomes.put(self._effect_from(source))
+
+    def _next(self) -> LoggedEntry | None:
+        self._under_way = None
+        entry = self._entries.get()
+        self._under_way = now().steady, ""
+        return entry
+
+    def _effect_from(self, source: IO[bytes]) -> Effect:
+        chunks = codec.Chunks()
+        while (value := receive(source)) is not None:
+            self._refuse_damage(value)
+            if value.startswith(UNDER_WAY):
+                self._goes_on_with(value.removeprefix(UNDER_WAY).decode())
+            elif value.startswith(VERDICT):
+                self.verdicts.append(json.loads(value.removeprefix(VERDICT)))
+            elif isinstance(effect := chunks.join(value), Effect):
+                return effect
+        raise EOFError("the trial ended")
+
+    def _refuse_damage(self, value: bytes | None) -> None:
+        if value is None or not value.startswith(DAMAGED):
+            return
+        message = value.removeprefix(DAMAGED).decode()
+        if self._store.damage.note(message, self._directory / FILES):
+            raise StoreDamaged(message)
+        raise StateError(f"a trial's copy of the store is damaged, and the store is not: {message}")
+
+    def _goes_on_with(self, control: str) -> None:
+        """With the first one their time begins."""
+        assert self._under_way is not None, "controls are part of an evaluation"
+        began, before = self._under_way
+        self._under_way = began if before else now().steady, control

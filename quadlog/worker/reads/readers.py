@@ -1,0 +1,309 @@
+"""The reading processes of a worker: how many there are, and that their copies are as new as its store.
+
+pyoxigraph cannot stop a query, and two processes cannot share a store that is written.  So each process has a
+copy, made of hard links, is told of every effect that the worker commits, and is killed where a query has to
+end.  `Scheduler` says which of them is asked what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.clock import now
+from quadlog.errors import Unavailable
+from quadlog.worker.reads.fate import bury
+from quadlog.worker.reads.lanes import HELD_MS, LONG_MS, Lanes
+from quadlog.worker.reads.reader import Died, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from pathlib import Path
+
+    from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.worker.reads.call import Call
+    from quadlog.worker.reads.feed import Feed
+
+log = structlog.get_logger()
+
+QUICK: Final = (os.cpu_count() or 1) + 1
+"""Processes that short questions share.  One may wait for the disk, or for its client, while the others compute; with
+more of them, each is woken up for fewer questions at once."""
+
+AT_ONCE: Final = max(1, (os.cpu_count() or 1) // 2)
+"""Processes that are started at once: each takes a core for 0.3 s, and the first one answers most of what waits."""
+
+TELL_S: Final = 0.2
+"""Between two looks at the idle ones: told of effects so often, they have next to nothing to do when asked."""
+
+IDLE_MS: Final = 30_000.0
+"""A process that nobody asked for so long ends, but for one that is ready for the next read.  That one is not
+told of effects any more: where there are writes and no reads it ends too, because to follow takes a twentieth
+of the CPU of all that a cluster does for an update, in each worker."""
+
+AGAIN_S: Final = 2.0
+"""After a process that could not be started (a full disk, say) the next one is tried."""
+
+HURRY: Final = 500
+"""Effects between two looks (2,500 a second) from which on a worker is catching up.  Until the first read no process
+follows it then: to apply all once more would take a third of the time that the worker has for it."""
+
+STOPPING: Final = "this worker stops: ask another one"
+ENDED: Final = "the process that read was replaced: ask another worker"
+
+
+class Readers:
+    """At most so many processes, one of them idle as long as there may be one more."""
+
+    def __init__(
+        self,
+        store: QuadStore,
+        feed: Feed,
+        directory: Path,
+        *,
+        most: int,
+        quick: int = QUICK,
+    ) -> None:
+        """Copies lie in `directory`; what an earlier run left there goes.
+
+        At most so many processes; `quick` of them are shared by short questions.
+        """
+        shutil.rmtree(directory, ignore_errors=True)
+        self._store, self._feed, self._directory = store, feed, directory
+        self.most, self._quick = most, quick
+        self.most_long = most - min(quick, most // 4)
+        """Processes that long questions may hold."""
+        self.idle: list[Reader] = []
+        self.busy: dict[Reader, None] = {}
+        """In the order in which they came to work."""
+        self.starting = 0
+        self.lanes: Final = Lanes()
+        """What waits for a process."""
+        self.on_free: Callable[[float], object] = float
+        """Called with the time when a process has become free, or what it was asked waits again."""
+        self.is_ending = False
+        """Whether all processes are ended because the worker stops, not because of what they were asked."""
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._unready: set[Reader] = set()
+        """Processes that were started and cannot be asked yet."""
+        self._numbers = count(1)
+        self._failed, self._again_at = "", float("-inf")
+        self._asked_at = now().steady
+        self._are_used = self._is_behind = False
+        """Whether anybody has ever asked; else, whether the worker is catching up."""
+        self._seen = feed.index
+
+    async def run(self) -> None:
+        """Keep the processes in order until this is cancelled; then none is left."""
+        try:
+            while True:
+                self._tend()
+                await asyncio.sleep(TELL_S)
+        finally:
+            await self._end_all()
+
+    def _tend(self) -> None:
+        moment = now().steady
+        self._look_whether_behind(moment)
+        for reader in list(self.idle):
+            reader.weigh()
+            is_last = len(self.idle) == 1
+            if self._are_asked(moment):
+                followed = not reader.is_taking or self.is_up_to_date(reader)
+            else:
+                followed = reader.history == self._feed.history and reader.index >= self._feed.index
+            if not followed or (not is_last and moment - reader.used_at > IDLE_MS):
+                self.discard(reader)
+        self.fill(moment)
+        if not (self.idle or self.busy or self.starting):
+            self._feed.follow(anybody=False)
+
+    def _look_whether_behind(self, moment: float) -> None:
+        index = self._feed.index
+        self._is_behind = not self._are_used and index - self._seen > HURRY
+        self._seen = index
+        if self._is_behind:
+            self._asked_at = moment  # one is to be ready when the worker has caught up
+
+    def _are_asked(self, moment: float) -> bool:
+        return moment - self._asked_at <= IDLE_MS and not self._is_behind
+
+    def is_up_to_date(self, reader: Reader) -> bool:
+        """Tell it of what it lacks; whether it then shows what the worker has."""
+        return reader.follow(self._feed, self._store.applied.index)
+
+    async def _end_all(self) -> None:
+        self.is_ending, self._failed = True, STOPPING
+        for reader in (*self.idle, *self.busy):
+            self.discard(reader)
+        self._fail_hopeless()
+        while self._tasks:
+            for reader in self._unready:
+                reader.kill()
+            await asyncio.wait(self._tasks, timeout=TELL_S)
+
+    # --- what becomes of one ----------------------------------------------------------------------------
+
+    def work(self, reader: Reader) -> None:
+        """It is asked something."""
+        if reader not in self.busy:
+            self.idle.remove(reader)
+            self.busy[reader] = None
+
+    def rest(self, reader: Reader) -> None:
+        """It has answered all that it was asked."""
+        del self.busy[reader]
+        reader.is_long = reader.is_slow = False
+        self.idle.append(reader)
+        if reader.is_retiring:
+            self.discard(reader)
+
+    def on_answered(self, reader: Reader, call: Call) -> None:
+        """It may be asked the next question."""
+        if call.is_long and reader.used_at - call.began < HELD_MS and reader.cpu_ms_for(call) < LONG_MS:
+            self.lanes.learn(call.question.text, is_long=False)
+        if not reader.calls:
+            self.rest(reader)
+        elif reader.calls[0].is_given_up:
+            self.discard(reader)
+        self.on_free(reader.used_at)
+
+    def on_slow_client(self, calls: Iterable[Call]) -> None:
+        """They stood behind an answer that is not taken."""
+        self.lanes.put_back(calls)
+        self.on_free(now().steady)
+
+    def doubt(self) -> None:
+        """A read did not come to its end in time: pyoxigraph meets a damaged block for ever."""
+        self._store.damage.doubt()
+
+    def note_damage(self, reader: Reader, message: str) -> None:
+        """It says that its copy is damaged."""
+        reader.note_damage(self._store, message)
+
+    def on_damaged(self, reader: Reader, message: str) -> None:
+        """What else it would say is as doubtful."""
+        self.note_damage(reader, message)
+        call = reader.calls.popleft()
+        call.take_back()
+        call.fail(Unavailable(f"{message}: ask another worker", retry_after=2))
+        self.discard(reader)
+        self.on_free(now().steady)
+
+    def on_lost(self, reader: Reader) -> None:
+        """It ended by itself, or somebody else ended it: what it had begun fails, the rest is asked at another one."""
+        if not self._forget(reader):
+            return
+        self.lanes.put_back(reader.take_back())
+        self._begin(bury(reader, list(reader.calls)))
+        for call in reader.calls:
+            call.take_back()
+        reader.calls.clear()
+        self.on_free(now().steady)
+
+    def retire(self, reader: Reader) -> None:
+        """End it when it has answered what it was asked."""
+        reader.is_retiring = True
+        if not reader.calls:
+            self.discard(reader)
+
+    def discard(self, reader: Reader) -> None:
+        """End it, whatever it does; what it was asked is asked at another one, unless it has begun to answer."""
+        if not self._forget(reader):
+            return
+        reader.kill()
+        calls = [*reader.calls]
+        reader.take_back()
+        reader.calls.clear()
+        for call in calls:
+            call.take_back()
+            if call.is_answered:
+                call.fail(Unavailable(STOPPING if self.is_ending else ENDED, retry_after=2))
+        self.lanes.put_back(call for call in calls if not (call.is_answered or call.is_given_up))
+        self._begin(reader.end())
+
+    def _forget(self, reader: Reader) -> bool:
+        """Whether it still was one of them."""
+        if reader in self.idle:
+            self.idle.remove(reader)
+            return True
+        return self.busy.pop(reader, self) is None
+
+    # --- how many there are -----------------------------------------------------------------------------
+
+    def note_use(self, moment: float) -> None:
+        """Somebody asks."""
+        self._asked_at, self._are_used = moment, True
+
+    def described(self) -> str:
+        """What they do."""
+        long = f"{self.longs} of {self.most_long} with long queries"
+        return f"{len(self.busy)} of {self.most} are busy, {long}, {self.starting} are being started"
+
+    @property
+    def longs(self) -> int:
+        """Processes that work on long questions."""
+        return sum(reader.is_long for reader in self.busy)
+
+    def fill(self, moment: float, *, more: int = 0) -> None:
+        """One is ready for whatever waits, and where anybody asks one for what comes next.
+
+        `more` than those that short questions share usually.
+        """
+        if self._feed.is_going_back:
+            return
+        there, longs = len(self.idle) + len(self.busy) + self.starting, self.longs
+        more_long = max(min(len(self.lanes.long), self.most_long - longs), 0)
+        room = min(self.most, self._quick + longs + more_long + more) - there
+        if room > 0 and not self.is_ending and moment >= self._again_at:
+            ready = len(self.idle) + self.starting
+            wanted = len(self.lanes.short) + more_long + self._are_asked(moment) - ready
+            for _ in range(min(wanted, room, AT_ONCE - self.starting)):
+                self._feed.follow(anybody=True)
+                self.starting += 1
+                self._begin(self._start())
+        self._fail_hopeless()
+
+    async def _start(self) -> None:
+        history = self._feed.history  # as of before the copy: it may be undone while that is made
+        try:
+            reader = await Reader.start(
+                self._store, self._directory / f"{next(self._numbers)}", self, self._unready
+            )
+        except (Died, OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError):
+                self._store.damage.note(error)
+            if not self.is_ending:
+                self._fail_to_start(str(error) or "it ended at once, see the log")
+            reader = None
+        finally:
+            self.starting -= 1
+        if reader is None:
+            self._fail_hopeless()
+            return
+        reader.history = history
+        self.idle.append(reader)
+        if self.is_ending or reader.is_lost:
+            self.discard(reader)
+        self.on_free(now().steady)
+
+    def _fail_to_start(self, why: str) -> None:
+        self._failed = f"no reading process could be started: {why}"
+        self._again_at = now().steady + AGAIN_S * 1000
+        log.warning("reading_process_failed", reason=self._failed)
+
+    def _fail_hopeless(self) -> None:
+        """Whatever waits for a process, with none that could get free, fails at once."""
+        if self.is_ending or not (self.idle or self.busy or self.starting):
+            for call in self.lanes.take_all():
+                call.fail(Unavailable(self._failed, retry_after=2))
+
+    def _begin(self, work: Coroutine[object, object, object]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,1 @@
+"""How a worker is: stores that are counted anew, found wrong, and emptied to be fed again."""

@@ -1,0 +1,87 @@
+"""The scrub's own process: recounts the signature of a copy of a store, slowly.
+
+    python -m quadlog.worker.repair.recount COPY SHARE
+
+Says one line of JSON.  It is a process, because counting holds the GIL, which the serving one needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.effects import signature
+from quadlog.quadstore.stored import Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK: Final = 2_000
+"""Lines between two pauses: some 15 ms of work."""
+
+NICENESS: Final = 10
+"""Whatever else wants the core goes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """What was counted."""
+
+    signature: int
+    quads: int
+    unreadable: str = ""
+    """Why the count ended early: what is stored cannot be read on."""
+
+
+def recount(store: Stored, pause: Callable[[], None]) -> Count:
+    """Count all that is stored, with a pause after each chunk."""
+    total = quads = 0
+    unreadable = ""
+    try:
+        for number, line in enumerate(store.lines(), 1):
+            total += signature.digest(line)
+            quads += not line.startswith("#")
+            if number % CHUNK == 0:
+                pause()
+    except (OSError, RuntimeError) as error:  # pyoxigraph's words for a block whose checksum is wrong
+        unreadable = str(error)
+    return Count(signature=total % (1 << 256), quads=quads, unreadable=unreadable)
+
+
+class Pace:
+    """Sleeps so much that the process takes no more than a share of a core."""
+
+    def __init__(self, share: float) -> None:
+        """`share`: above 0, up to 1."""
+        self._rest = (1 - share) / share
+        self._used = time.process_time()
+
+    def pause(self) -> None:
+        """Rest for what was worked since the last pause."""
+        used = time.process_time()
+        time.sleep((used - self._used) * self._rest)
+        self._used = used
+
+
+def main(copy: str, share: str) -> None:
+    """Count, say what was found and what it cost."""
+    os.nice(NICENESS)
+    began = time.monotonic()
+    count = recount(Stored.read_copy(Path(copy)), Pace(float(share)).pause)
+    said = {
+        "signature": signature.render(count.signature),
+        "quads": count.quads,
+        "unreadable": count.unreadable,
+        "cpu_s": round(time.process_time(), 3),
+        "wall_s": round(time.monotonic() - began, 3),
+    }
+    sys.stdout.write(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

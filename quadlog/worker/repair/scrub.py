@@ -1,0 +1,180 @@
+"""The scrub: now and then all that is stored is counted again, at a slow pace.
+
+Signatures follow the effects; what changes the files behind the store's back they cannot see.  So a copy of the
+store is made (hard links: milliseconds), another process counts it (`recount.py`), and the result is
+held against the signature that was applied when the copy was made.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from quadlog.clock import wall
+from quadlog.core.effects.signature import as_bytes
+from quadlog.core.records import Scrub
+from quadlog.errors import QuadlogError, StoreDamaged
+from quadlog.leash import leashed
+from quadlog.quadstore.quaddir import FILES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quadlog.quadstore.applied import Applied
+    from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.worker.repair.health import Health
+
+log = structlog.get_logger()
+
+FIRST_S: Final = 60.0
+"""The first scrub comes this soon after a start, or after a period if that is shorter: what changed while the worker
+was stopped is to be found soon, but not while a whole cluster starts."""
+
+AGAIN_S: Final = 60.0
+"""After a scrub that came to nothing, unless the period is shorter."""
+
+
+class Scrubber:
+    """A thread that mostly sleeps, and its process."""
+
+    def __init__(
+        self, store: QuadStore, directory: Path, health: Health, *, period: float, share: float
+    ) -> None:
+        """Nothing is counted before `start`.
+
+        Args:
+            store: what to count.
+            directory: for the copy, on the same file system; what is there is removed.
+            health: where to say what was found.
+            period: seconds from one scrub to the next; 0: there are none.
+            share: of a core, that counting may take.
+
+        """
+        self._store, self._directory, self._health = store, directory, health
+        self._period, self._share = period, share
+        self._stopping, self._woken = threading.Event(), threading.Event()
+        self._ended = float("-inf")
+        self._process: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
+
+    def start(self) -> None:
+        """Scrub from now on; a copy that a killed process left is removed."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._period:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and its process."""
+        self._stopping.set()
+        self._woken.set()
+        if (process := self._process) is not None:
+            process.kill()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def soon(self) -> None:
+        """Scrub now, unless one is under way, or ended not long ago.  From any thread."""
+        if time.monotonic() - self._ended > AGAIN_S:
+            self._woken.set()
+
+    def _run(self) -> None:
+        # Workers that started together must not all count at once.
+        pause = min(self._period, FIRST_S) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        while not self._is_stopped_within(pause):
+            try:
+                self._health.scrub = self.scrub()
+                self._health.scrub_failure = ""
+                pause = self._period
+            except (OSError, RuntimeError, ValueError, QuadlogError) as error:
+                if self._store.damage.note(error):
+                    return
+                pause = min(self._period, AGAIN_S)
+                if self._stopping.is_set():
+                    return
+                self._health.scrub_failure = f"what is stored could not be recounted: {error}"
+                log.warning("scrub_failed", reason=str(error), again_in_s=pause)
+            self._ended = time.monotonic()
+            self._woken.clear()  # what was doubted meanwhile was counted
+
+    def _is_stopped_within(self, pause: float) -> bool:
+        if not self._stopping.is_set():  # the scrub before may have taken the wake of its end for a doubt
+            self._woken.wait(pause)
+        self._woken.clear()
+        return self._stopping.is_set()
+
+    def scrub(self) -> Scrub:
+        """Copy, count, compare.
+
+        Raises:
+            OSError: no copy could be made; is the disk full?
+            RuntimeError: what is stored cannot be copied.
+            Unavailable: the store had no moment at which nothing was anticipated.
+            ValueError: the counting process did not come to its end.
+            StoreDamaged: files of the store are.
+
+        """
+        try:
+            applied = self._copy()
+            counted = self._count()
+            self._refuse_unread(counted["unreadable"])
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        found = Scrub(
+            index=applied.index,
+            at=wall(),
+            expected=as_bytes(applied.signature),
+            found=bytes.fromhex(counted["signature"]),
+            quads=counted["quads"],
+            rewound=applied.rewound,
+        )
+        if found.found == found.expected:
+            log.info("scrub_passed", index=found.index, **counted)
+        else:
+            log.error("scrub_mismatch_found", index=found.index, **counted)
+        return found
+
+    def _copy(self) -> Applied:
+        """Damage may be met here: a compaction in the background met it before, and no copy is made any more."""
+        try:
+            return self._store.copy(self._directory)
+        except RuntimeError as error:
+            if self._store.damage.note(error):
+                raise StoreDamaged(str(error)) from error
+            raise
+
+    def _refuse_unread(self, why: str) -> None:
+        if why and self._store.damage.note(why, self._directory / FILES):
+            raise StoreDamaged(why)
+        if why:
+            message = f"the copy could not be read to its end: {why}"
+            raise ValueError(message)
+
+    def _count(self) -> dict[str, Any]:
+        command = [
+            sys.executable,
+            "-m",
+            "quadlog.worker.repair.recount",
+            str(self._directory),
+            str(self._share),
+        ]
+        # This thread outlives the process, so the leash holds it as long as this process lives.
+        with subprocess.Popen(  # noqa: S603 - our own module
+            leashed(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            self._process = process
+            said, complaint = process.communicate()
+            self._process = None
+        if process.returncode:
+            why = "".join(complaint.strip().splitlines()[-1:]) or "it said nothing"
+            message = f"the counting process ended with {process.returncode}: {why}"
+            raise ValueError(message)
+        counted: dict[str, Any] = json.loads(said)
+        return counted

@@ -1,0 +1,244 @@
+"""The way back: a store undoes what it applied of a branch, by exact inverses of its effects.
+
+What it applied stands in the worker's own topics.  They are read backwards, from where the store was fed, and of all
+records only those are taken that the applied state leads to: an effect by the chain of the effects, an entry by that
+of the log.  The inverses are made in batches, newest first, each in one commit with the earlier state that it leaves.
+A worker that dies on the way hears of the rewind again, and goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import dropwhile
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from quadlog import codec
+from quadlog.core.effects import signature
+from quadlog.core.effects.control import ControlChange, changes_of
+from quadlog.core.effects.effect import named_graphs
+from quadlog.core.effects.lines import ChangeLines, inverse, quads_of
+from quadlog.core.model import GENESIS, Point, effects_chain
+from quadlog.core.records import Effect, LoggedEntry
+from quadlog.errors import StateError, Unavailable
+from quadlog.quadstore.commit import net_of
+from quadlog.worker.replica.backlog import BATCH, BATCH_LINES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from quadlog.core.effects.effect import NamedGraph
+    from quadlog.core.records import Rewind
+    from quadlog.ports import Backwards, Record
+    from quadlog.quadstore.applied import Applied, InAgreed
+    from quadlog.quadstore.commit import Net
+    from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.topics import Topics
+
+log = structlog.get_logger()
+
+
+class Step(NamedTuple):
+    """What one entry did, and the state that it did it to."""
+
+    entry: LoggedEntry
+    effect: Effect
+    before: Applied
+
+
+class Past:
+    """What led to a state, newest first, as the worker's own topics tell."""
+
+    def __init__(self, topics: Topics, backwards: Backwards) -> None:
+        """`backwards` reads them."""
+        self._topics, self._backwards = topics, backwards
+
+    def _read(self, topic: str, end: int) -> Iterator[Record]:
+        """Backwards, however long the broker says nothing: half of the way back is no state to end in."""
+        while True:
+            try:
+                for record in self._backwards(topic, end):
+                    end = record.offset
+                    yield record
+            except Unavailable as error:
+                log.warning("rewind_waits", topic=topic, reason=str(error))
+            else:
+                return
+
+    def entries(self, place: InAgreed) -> Iterator[LoggedEntry]:
+        """The entries that lead to a place in the agreed topic, down to the first one.
+
+        Raises:
+            StateError: the topic does not hold them any more.
+
+        """
+        wanted, chunks = place.last, codec.Chunks()
+        if not wanted.index:
+            return
+        for record in self._read(self._topics.agreed, place.offset):
+            if record.key != b"%d" % wanted.index:
+                continue
+            said = chunks.join(record.value)
+            if isinstance(said, LoggedEntry) and said.chain == wanted.chain:
+                yield said
+                wanted = Point(said.index - 1, said.previous)
+                if not wanted.index:
+                    return
+        raise StateError(
+            f"{self._topics.agreed} does not hold entry {wanted.index}, or not before its successor"
+        )
+
+    def effects(self, applied: Applied) -> Iterator[tuple[Effect, bytes]]:
+        """The effects that lead to a state, down to the first one, each with the effects' chain before it.
+
+        Raises:
+            StateError: the topic does not hold them any more.
+
+        """
+        newer: Effect | None = None
+        wanted, chunks = applied.index, codec.Chunks()
+        if not wanted:
+            return
+        for record in self._read(self._topics.effects, applied.effects_offset):
+            if record.key != b"%d" % wanted:
+                continue
+            effect = chunks.join(record.value)
+            if not isinstance(effect, Effect):
+                continue
+            if newer is None:
+                if effect.chain != applied.effects_chain:
+                    continue
+            elif _follows(newer, effect.chain) and effect.signature_after == newer.signature_before:
+                yield newer, effect.chain
+            else:
+                continue
+            newer, wanted = effect, wanted - 1
+            if not wanted and _follows(newer, GENESIS):
+                yield newer, GENESIS
+                return
+        raise StateError(f"{self._topics.effects} does not hold effect {wanted}, or not before its successor")
+
+    def steps(self, applied: Applied) -> Iterator[Step]:
+        """The entries that lead to a state with what they did, down to the first one.
+
+        Raises:
+            StateError: the topics do not hold them any more, or contradict each other.
+
+        """
+        entries = dropwhile(lambda entry: entry.index > applied.index, self.entries(applied.in_agreed))
+        state = applied
+        for entry, (effect, chain) in zip(entries, self.effects(applied), strict=False):
+            if (entry.chain, effect.entry_chain) != (state.chain, state.chain):
+                raise StateError(f"what the topics hold of entry {entry.index} is not what was applied here")
+            state = _before(state, entry, effect, chain)
+            yield Step(entry, effect, state)
+
+    def control(self, name: str, applied: Applied) -> ControlChange:
+        """What has this name in a state: as the newest entry says that set or deleted it."""
+        for entry, effect, _ in self.steps(applied):
+            for change in changes_of([(entry, effect)]):
+                if change.name == name:
+                    return change
+        return ControlChange(name=name, control=None)
+
+
+def _follows(effect: Effect, chain: bytes) -> bool:
+    """Whether the effects' chain before this one was that."""
+    return effects_chain(chain, effect.entry_chain, effect.outcome, effect.signature_after) == effect.chain
+
+
+def _before(state: Applied, entry: LoggedEntry, effect: Effect, chain: bytes) -> Applied:
+    """The state that an effect led from to this one.  Topics are heard on from where they were heard up to."""
+    before = signature.after(state.signature, inverse(effect))
+    if before.to_bytes(32, "big") != effect.signature_before:
+        raise StateError(f"effect {effect.index} does not lead to the signature that it says")
+    return replace(
+        state,
+        index=entry.index - 1,
+        chain=entry.previous,
+        effects_chain=chain,
+        signature=before,
+        quads=effect.quads - len(effect.inserted) + len(effect.deleted),
+        heard=state.in_agreed.last,
+    )
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Effects that are undone in one commit, newest first."""
+
+    store: QuadStore
+    effects: list[Effect] = field(default_factory=list[Effect])
+    controls: list[ControlChange] = field(default_factory=list[ControlChange])
+    lines: int = 0
+
+    def take(self, effect: Effect) -> None:
+        """The next older one."""
+        self.effects.append(effect)
+        self.lines += len(effect.deleted) + len(effect.inserted)
+
+    @property
+    def is_full(self) -> bool:
+        return self.lines >= BATCH_LINES or len(self.effects) >= BATCH
+
+    def commit(self, applied: Applied) -> None:
+        """Undo them."""
+        changes = list(map(inverse, self.effects))
+        made = self._graphs_made(net_of(changes))
+        self.store.apply([*changes, ChangeLines(dropped=made)], applied, controls=self.controls)
+        self.effects, self.controls, self.lines = [], [], 0
+
+    def _graphs_made(self, net: Net) -> tuple[str, ...]:
+        """Graphs that came with their first quads, and were not there before: no effect says so.
+
+        One that was there and empty was filled; one that had quads keeps some, or they come back and bring it.
+        """
+        touched = named_graphs(quads_of(line for effect in self.effects for line in effect.inserted))
+        made = (graph for graph in touched if not net.graphs.get(str(graph)))
+        return tuple(sorted(str(graph) for graph in made if not self._keeps_any(graph, net)))
+
+    def _keeps_any(self, graph: NamedGraph, net: Net) -> bool:
+        return any(net.quads.get(signature.quad_line(quad), True) for quad in self.store.quads_in(graph))
+
+
+def go_back(store: QuadStore, past: Past, rewind: Rewind, *, behind: int, half: Sequence[Effect]) -> None:
+    """Undo what stands behind the effect that a rewind names.
+
+    Args:
+        store: with nothing anticipated.
+        past: of what it has applied.
+        rewind: where to.
+        behind: offset in the effects topic behind the rewind.
+        half: effects that are not applied, and of which parts may be there, oldest first.
+
+    Raises:
+        StateError: the topics do not hold all that is to be undone.
+
+    """
+    applied, batch = store.applied, _Batch(store)
+    for effect in reversed(half):
+        batch.take(effect)
+    if applied.index <= rewind.index:
+        batch.commit(applied)
+        return
+    for entry, effect, before in past.steps(applied):
+        batch.take(effect)
+        batch.controls += [past.control(change.name, before) for change in changes_of([(entry, effect)])]
+        if before.index == rewind.index:
+            batch.commit(
+                replace(
+                    before,
+                    effects_offset=behind,
+                    term=rewind.term,
+                    attempt=rewind.attempt,
+                    handover=0,
+                    handover_epoch=0,
+                    rewound=rewind.epoch,
+                    cut=rewind.epoch if rewind.cut is None else rewind.cut,
+                )
+            )
+            return
+        if batch.is_full:
+            batch.commit(before)
+    raise AssertionError("the steps lead down to the first entry, or say that they are not there")

@@ -1,0 +1,248 @@
+"""Following: a worker hears its two topics, and applies each effect that stands with its entry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+
+from quadlog.clock import now
+from quadlog.core.effects import control, signature
+from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Rewind, Seed
+from quadlog.errors import ForeignRecord, StateError, Unavailable
+from quadlog.quadstore.applied import Applied, InAgreed, InEffects
+from quadlog.quadstore.commit import Updates, net_of
+from quadlog.worker.replica.commits import Commits
+from quadlog.worker.replica.out_of_log import Gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from quadlog import codec
+    from quadlog.ports import Record
+    from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.topics import Topics
+    from quadlog.worker.reads.feed import Feed
+    from quadlog.worker.replica.backlog import Hearing
+    from quadlog.worker.replica.host import Host
+    from quadlog.worker.replica.returning import Returning
+    from quadlog.worker.replica.tenure import Tenure
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+FED_MS: Final = 1_000.0
+"""How long after an entry more of them are counted on."""
+
+
+class Following:
+    """Owned by the replica's thread."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        store: QuadStore,
+        feed: Feed,
+        hearing: Hearing,
+        tenure: Tenure,
+        returning: Returning,
+        host: Host,
+    ) -> None:
+        """Go on.
+
+        Args:
+            topics: of the worker's data centre.
+            store: what is applied.
+            feed: is told what is applied.
+            hearing: what was heard and not applied.
+            tenure: is told what begins and ends it, and knows what of an own effect is in the store.
+            returning: goes back.
+            host: takes the seed.
+
+        """
+        self._topics, self._store, self._feed, self._hearing = topics, store, feed, hearing
+        self.commits: Final = Commits(store)
+        self._tenure, self._returning, self._host = tenure, returning, host
+        self._lacking: Seed | None = None
+        """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
+        self._stranger = 0
+        """The effect that waits for a cut or a rewind."""
+        self._gaps: Final = Gaps(hearing, topics, store.applied, host.lacks_records)
+        self._is_fed, self._fed_at = False, float("-inf")
+        """Whether an entry was heard since it was looked last, and when one was heard last, in steady milliseconds."""
+        self.has_more = False
+        """Whether there may be another batch to apply, though nothing more is heard."""
+        self.full: frozenset[str] = frozenset()
+        """Topics to hear no more of for now; any thread may look."""
+
+    @property
+    def is_seedless(self) -> bool:
+        """Whether the store is not what the log begins with."""
+        return self._lacking is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next process has to take over, with another store."""
+        return self.is_seedless or self._returning.is_lost or self._gaps.is_hole
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything may be applied or evaluated on top of what the store has."""
+        return not self.is_idle and not self._store.half_undone
+
+    def _look_whether_full(self) -> None:
+        """Entries wait for effects, and effects to be applied, or for entries that come.
+
+        What waits before a cut is of the branch, maybe, and has no effects any more: that has to be heard.  And where
+        nothing is applied that may be for want of a rewind: of a store that is half undone, of entries that the
+        effects are not of, and where no more entries come.
+        """
+        if self.is_idle:
+            self.full = frozenset({self._topics.agreed, self._topics.effects})
+            return
+        backlog, full = self._hearing.backlog, set[str]()
+        if self._is_fed:
+            self._is_fed, self._fed_at = False, now().steady
+        if self._hearing.is_cut and backlog.is_full:
+            full.add(self._topics.agreed)
+        is_fed = self.has_more or now().steady < self._fed_at + FED_MS
+        if backlog.is_rich and is_fed and self.goes_on and not backlog.stranger:
+            full.add(self._topics.effects)
+        self.full = frozenset(full)
+
+    def refuse_unless_seeded(self) -> None:
+        """Before a read.
+
+        Raises:
+            Unavailable: the store is not what the log begins with.
+
+        """
+        if self.is_seedless:
+            raise Unavailable(
+                "this worker lacks the seed that the log begins with; ask another one", retry_after=2
+            )
+
+    # --- hearing ------------------------------------------------------------------------------------
+
+    def hear(self, record: Record, part: codec.Part | None = None) -> None:
+        """The next record of either topic; `part`: what `codec.decode_ahead` made of its value."""
+        if self.is_idle:
+            return  # the next process hears it again
+        self._gaps.note(record)
+        if record.topic == self._topics.agreed:
+            self._hear_agreed(record, part)
+        else:
+            self._hear_effects(record, part)
+
+    def _hear_agreed(self, record: Record, part: codec.Part | None) -> None:
+        agreed, backlog = self._hearing.agreed, self._hearing.backlog
+        self._hearing.agreed_offset = record.offset + 1
+        said = _understood(record, part, agreed.hear)
+        self._gaps.heard(record, counts=said is not None)
+        match said:
+            case LoggedEntry() as entry:
+                self._is_fed = True
+                backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
+            case Cut() as cut:
+                self.commits.settle()
+                log.info("log_cut", behind=cut.index, epoch=cut.epoch)
+                backlog.cut(cut.index)
+                self._tenure.meet_cut(cut.epoch)
+            case None:
+                pass
+
+    def _hear_effects(self, record: Record, part: codec.Part | None) -> None:
+        effects = self._hearing.effects
+        try:
+            said = _understood(record, part, effects.hear)
+        except StateError:
+            if self._gaps.explains(record.topic):
+                return
+            raise
+        self._gaps.heard(record, counts=said is not None)
+        if said is None:
+            return
+        if isinstance(said, Effect):
+            behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
+            self._hearing.backlog.add_effect(said, behind)
+            return
+        self.commits.settle()
+        match said:
+            case Fence() as fence:
+                self._tenure.meet(fence)
+            case Handover() as handover:
+                self._tenure.hand_over(handover)
+            case Rewind() as rewind:
+                self._returning.go_back(rewind, record.offset + 1)
+            case Seed() as seed:
+                if self._host.lacks(seed):
+                    self._lacking = seed
+                    self._tenure.retire()
+
+    # --- applying -----------------------------------------------------------------------------------
+
+    def apply(self) -> None:
+        """Apply a batch of the effects whose entries are here, in one commit.
+
+        It may be under way when this returns, where there is another batch and no duty.
+        """
+        self._apply()
+        if self._host.stretch is not None:
+            self._host.stretch.note(self._store.applied.index, now().steady)
+        self._look_whether_full()
+
+    def _apply(self) -> None:
+        commits, backlog = self.commits, self._hearing.backlog
+        self._returning.take_up()
+        pairs = backlog.batch(commits.last.point)
+        self.has_more = False
+        if not pairs:
+            commits.settle()
+            self._tell_of(backlog.stranger)
+        if not pairs or not self.goes_on:
+            return
+        effects = [pair.effect for pair in pairs]
+        lines, anticipated = self._tenure.due(effects)
+        self._check_signatures(effects)
+        last = pairs[-1]
+        applied = Applied.after(last.effect, last.in_agreed, last.in_effects)
+        controls = control.changes_of((pair.entry, pair.effect) for pair in pairs)
+        updates = Updates.of(net_of(lines))
+        commits.settle()
+        self._feed.add(effects, applied)
+        backlog.drop(applied.index)
+        self.has_more = backlog.has_effects and backlog.first_entry is not None
+        aside = self.has_more and not self._tenure.has_duty and not self._returning.owes
+        commits.commit(updates, applied, anticipated=anticipated, controls=controls, aside=aside)
+        self._tenure.applied(effects)
+
+    def _tell_of(self, stranger: int) -> None:
+        """Where that lasts somebody will wonder why nothing is applied."""
+        if stranger and stranger != self._stranger:
+            log.info("effect_deferred", index=stranger)
+        self._stranger = stranger
+
+    def _check_signatures(self, effects: Sequence[Effect]) -> None:
+        """Does each lead from the state that the one before left to the one that it says?"""
+        after = self.commits.last.signature
+        for effect in effects:
+            after = signature.after(after, effect)
+            if after.to_bytes(32, "big") != effect.signature_after:
+                message = (
+                    f"the signature after entry {effect.index} ({effect.id.hex()}) is {after:064x} here and"
+                    f" {effect.signature_after.hex()} in its effect: this worker has to be rebuilt"
+                )
+                raise StateError(message)
+
+
+def _understood(
+    record: Record, part: codec.Part | None, hear: Callable[[Record, codec.Part | None], T]
+) -> T | None:
+    """What a record comes to mean; what another program wrote is passed over: it would be heard at each start."""
+    try:
+        return hear(record, part)
+    except ForeignRecord as error:
+        log.warning("record_skipped", topic=record.topic, offset=record.offset, error=str(error))
+        return None

@@ -1,0 +1,163 @@
+"""Out of the log: a worker needs records that its topics do not have any more, so it cannot go on from its store.
+
+The beginning of a topic was deleted (retention), or records in its middle were (compaction).  Kafka tells where a topic
+begins; a hole is found by hearing it, and noted for the next start.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from consumers.effects import epoch_of, term_of
+from quadlog.broker import Hole, beginning_of
+from quadlog.codec.envelope import ATTEMPT, INDEX
+from quadlog.errors import ForeignRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from quadlog.ports import Record
+    from quadlog.quadstore.applied import Applied
+    from quadlog.topics import Topics
+    from quadlog.worker.replica.backlog import Hearing
+
+log = structlog.get_logger()
+
+_FILE: Final = "missing-records.json"
+WAY_OUT: Final = (
+    "start another worker of this data centre that has a store, or have a backup in `backups` (quadlog backup); where"
+    " there is neither, stop all masters and workers of this data centre and run `quadlog dc rebuild --config"
+    " MASTER.toml`"
+)
+
+
+class KnownHoles:
+    """Those that this worker has met, in its data-dir."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Nothing is read yet."""
+        self._path: Final = data_dir / _FILE
+
+    def note(self, hole: Hole) -> None:
+        """For the next start."""
+        making = self._path.with_suffix(".new")
+        making.write_text(json.dumps([*self._read(), [hole.topic, hole.first, hole.end]]))
+        making.replace(self._path)
+
+    def forget(self) -> None:
+        """The topics are others now."""
+        self._path.unlink(missing_ok=True)
+
+    def ahead(self, topic: str, at: int) -> Hole | None:
+        """The first one that a worker meets that reads on at this offset."""
+        holes = [
+            Hole(topic=topic, first=first, end=end) for name, first, end in self._read() if name == topic
+        ]
+        return min((hole for hole in holes if hole.end > at), key=lambda hole: hole.first, default=None)
+
+    def _read(self) -> list[tuple[str, int, int]]:
+        with suppress(OSError, ValueError, TypeError):
+            said: Any = json.loads(self._path.read_text())
+            return [(str(topic), int(first), int(end)) for topic, first, end in said]
+        return []
+
+
+def missing(kafka: str, places: Mapping[str, int], holes: KnownHoles, *, timeout: float) -> str:
+    """Which records are gone that a worker needs; empty: none that is known.
+
+    Args:
+        kafka: bootstrap servers.
+        places: topics, each with the offset at which it is read on.
+        holes: that are known.
+        timeout: seconds for the broker's answer.
+
+    Raises:
+        Unavailable: no broker answers.
+
+    """
+    found: list[str] = []
+    for topic, at in places.items():
+        first = beginning_of(kafka, topic, timeout=timeout)
+        if first > at:
+            found.append(f"{topic} begins at offset {first}, and this worker needs it from offset {at} on")
+        elif hole := holes.ahead(topic, at):
+            found.append(f"{hole}, and this worker needs {topic} from offset {at} on")
+    return "; ".join(found)
+
+
+class Gaps:
+    """Offsets at which nothing came, as a worker hears its topics.  Owned by the replica's thread.
+
+    One alone proves nothing: another program's transaction leaves one behind.  A record behind it proves that something
+    is missing, if it stands on what was not heard.
+    """
+
+    def __init__(
+        self, hearing: Hearing, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
+    ) -> None:
+        """Go on.
+
+        Args:
+            hearing: what was heard.
+            topics: of the data centre.
+            applied: says where its topics are read on.
+            lacks: is told of records that are needed and are not there.
+
+        """
+        self._hearing, self._agreed, self._lacks = hearing, topics.agreed, lacks
+        self._next: Final = {topics.agreed: applied.agreed_offset, topics.effects: applied.effects_offset}
+        self._voids = 0
+        self._terms: Final = {hearing.effects.term}
+        """Of effects, that were heard."""
+        self._open: Final[dict[str, Hole]] = {}
+        self.is_hole = False
+        """Whether anything was found missing that is needed: nothing behind it may be applied."""
+
+    def note(self, record: Record) -> None:
+        """Before a record is heard."""
+        topic, expected = record.topic, self._next.get(record.topic)
+        self._next[topic] = record.offset + 1
+        if expected is not None and record.offset > expected:
+            before = self._open.get(topic)
+            first = expected if before is None else before.first
+            self._open[topic] = hole = Hole(topic=topic, first=first, end=record.offset)
+            log.warning("records_missing", topic=topic, first=hole.first, next=hole.end)
+        if self._open:
+            self._voids = self._hearing.agreed.void.total()
+
+    def heard(self, record: Record, *, counts: bool) -> None:
+        """After a record was heard; whether it counts."""
+        self._terms.add(self._hearing.effects.term)
+        if record.topic not in self._open:
+            return
+        if counts:
+            del self._open[record.topic]
+        elif self._stands_on_missing(record):
+            self.explains(record.topic)
+
+    def explains(self, topic: str) -> bool:
+        """Whether records are missing there that may have been what is not understood: then they are."""
+        hole = self._open.get(topic)
+        if hole is not None and not self.is_hole:
+            self.is_hole = True
+            self._lacks(hole)
+        return hole is not None
+
+    def _stands_on_missing(self, record: Record) -> bool:
+        agreed, effects = self._hearing.agreed, self._hearing.effects
+        if record.topic == self._agreed:
+            is_void = agreed.void.total() > self._voids
+            return is_void and record.key.isdigit() and int(record.key) > agreed.last.index + 1
+        try:
+            index, attempt, term = record.number(INDEX) or 0, record.number(ATTEMPT) or 0, term_of(record)
+            is_ahead = index > effects.index + 1 or (index > effects.index and attempt > effects.highest)
+            # An evaluator that was superseded wakes up: what it said proves nothing.
+            is_late = attempt < effects.attempt if term == effects.term else term in self._terms
+            return is_ahead and not is_late and epoch_of(record) >= max(effects.rewound, effects.floor[0])
+        except ForeignRecord:
+            return False

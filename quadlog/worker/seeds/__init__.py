@@ -1,0 +1,1 @@
+"""Seeds at a worker: received, kept, imported."""

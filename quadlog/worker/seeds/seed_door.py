@@ -1,0 +1,97 @@
+"""A worker's door for seeds: one comes in, or goes out to another worker that lacks it."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import iterate_in_threadpool
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from quadlog.errors import Unavailable, UserError
+from quadlog.snapshots.parcel import Label, gathered, pieces_of
+from quadlog.worker.seeds.near import files_near, is_seen, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from quadlog.worker.seeds.seedbed import Draft, Seedbed
+
+
+class SeedDoor:
+    """`PUT /seed`, `PUT /seed?near=…`, `GET /seed?signature=…`, `GET /seed/near?…`."""
+
+    def __init__(self, bed: Seedbed) -> None:
+        """`bed`: where they are kept."""
+        self._bed = bed
+
+    def status(self) -> dict[str, Any]:
+        """Signatures of the seeds that are here, and where that is."""
+        return {"seeds": self._bed.kept(), "place": place_of(self._bed.data_dir)}
+
+    async def near(self, request: Request) -> Response:
+        """Whether the place of another worker is to be seen from here."""
+        found = await asyncio.to_thread(is_seen, dict(request.query_params))
+        return JSONResponse({"near": found})
+
+    async def put(self, request: Request) -> Response:
+        """Keep a seed, from the body or from a neighbour's place; it is taken up when the log begins with it.
+
+        Raises:
+            UserError: it did not come whole.
+            NotEmpty: this log does not begin with it.
+            Unavailable: it cannot be written.
+
+        """
+        label, near = Label.of(request.headers), request.query_params.get("near")
+        draft = await asyncio.to_thread(self._bed.begin, label)
+        if draft is None:
+            async for _ in request.stream():
+                pass
+        else:
+            # Piece by piece in both ways: this process may have to end in the middle.
+            try:
+                if near is None:
+                    await self._take(request.stream(), draft)
+                else:
+                    async for _ in iterate_in_threadpool(draft.copy(files_near(Path(near), label.signature))):
+                        pass
+            except OSError as error:
+                raise Unavailable(f"the seed cannot be read or written: {error}") from error
+            finally:
+                await asyncio.to_thread(draft.close)
+        return JSONResponse({"seeds": self._bed.kept()}, HTTPStatus.CREATED)
+
+    async def _take(self, stream: AsyncIterator[bytes], draft: Draft) -> None:
+        try:
+            async for piece in gathered(stream):
+                await asyncio.to_thread(draft.feed, piece)
+        except ClientDisconnect as error:
+            raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
+        await asyncio.to_thread(draft.end)
+
+    async def get(self, request: Request) -> Response:
+        """Give a seed that is kept here.
+
+        Raises:
+            NoSuchSeed: there is none of this signature.
+
+        """
+        signature = request.query_params.get("signature", "")
+        found = await asyncio.to_thread(self._bed.find, signature)
+        if found is None:
+            raise NoSuchSeed(f"no seed with the signature {signature[:16]}… is kept here")
+        label, files = found
+        headers = label.headers() | {"Content-Length": str(label.size)}
+        return StreamingResponse(iterate_in_threadpool(pieces_of(files)), headers=headers)
+
+
+class NoSuchSeed(UserError):
+    """No seed of this signature is kept here."""
+
+    status = 404

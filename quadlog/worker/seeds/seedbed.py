@@ -1,0 +1,255 @@
+"""The seedbed: what a worker keeps of the seed that its log begins with, and how it takes it up.
+
+A seed comes in before it is agreed on, and lies beside the store, each in a directory of its own.  When the effects
+say that the log begins with it, the process ends in order and becomes a new one, whose store was made of the seed's
+files by hard links.  The seed stays: a worker that is rebuilt begins with it again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from quadlog.core.effects.signature import EMPTY
+from quadlog.errors import NotEmpty, SetupError, Unavailable
+from quadlog.quadstore.applied import Applied
+from quadlog.quadstore.quaddir import FILES as STORE_FILES
+from quadlog.quadstore.quadstore import QuadStore
+from quadlog.snapshots.parcel import FILES, Label, Unpacker, copied, label_of
+from quadlog.worker.repair.mend import QUADS, put_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from quadlog.core.records import Seed
+    from quadlog.worker.repair.health import Health
+
+log = structlog.get_logger()
+
+_SEEDS: Final = "seeds"
+_PART: Final = ".part"
+_SOWN: Final = "quads.sown"
+_TAKEN: Final = "taken"
+"""In the directory of a seed that the store was made of."""
+
+KEPT: Final = 2
+"""Seeds that wait for being agreed on: two imports may be at it at once; the loser's goes when the other is heard."""
+
+SPARE: Final = 1.1
+"""Of a seed's size, that has to be free on the disk."""
+
+
+class Seedbed:
+    """Used by the replica's thread, by the server's, and at the end of the process."""
+
+    def __init__(self, data_dir: Path, store: QuadStore, health: Health, leave: Callable[[], None]) -> None:
+        """`leave` ends the process in order, from any thread."""
+        self.data_dir, self._store, self._health, self._leave = data_dir, store, health, leave
+        self._directory = data_dir / _SEEDS
+        self._lock = threading.Lock()
+        self._lacking: Seed | None = None
+        self._received: set[str] = set()
+        """Signatures of what came to this process, and was checked then."""
+        self._numbers = count(1)
+        self.wanted: Label | None = None
+        """The seed that the next process is to begin with."""
+
+    def tidy(self) -> None:
+        """Remove what nobody will ask for, at the start."""
+        shutil.rmtree(self.data_dir / _SOWN, ignore_errors=True)
+        for place in self._places():
+            is_late = self._store.applied.index and not (place / _TAKEN).exists()
+            if place.suffix == _PART or Label.load(place) is None or is_late:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _places(self) -> list[Path]:
+        return list(self._directory.iterdir()) if self._directory.exists() else []
+
+    def _place(self, signature: str) -> Path:
+        return place_in(self.data_dir, signature)
+
+    def kept(self) -> list[str]:
+        """Signatures of the seeds that are here, whole."""
+        labels = [Label.load(place) for place in self._places() if place.suffix != _PART]
+        return sorted(label.signature for label in labels if label)
+
+    def find(self, signature: str) -> tuple[Label, Path] | None:
+        """A seed that is here, and where its files are."""
+        place = self._place(signature)
+        label = Label.load(place)
+        return (label, place / FILES) if label and label.signature == signature else None
+
+    # --- what the log says ------------------------------------------------------------------------------
+
+    def hear(self, seed: Seed) -> bool:
+        """The log begins with this; whether the store lacks it, and must not be served nor go on.
+
+        It is taken up if it is here, else when it comes.
+        """
+        signature, applied = seed.signature.hex(), self._store.applied
+        for place in self._places():
+            if place != self._place(signature) and place.suffix != _PART:
+                shutil.rmtree(place, ignore_errors=True)
+        if applied.index or applied.signature == int(signature, 16):
+            return False
+        with self._lock:
+            self._lacking = seed
+            if not self._take_up():
+                self._health.mend = (
+                    f"it lacks the seed {signature[:16]}… that the log begins with, and waits for it"
+                )
+                log.warning("seed_missing", signature=signature)
+        return True
+
+    def _take_up(self) -> bool:
+        """Whether what is lacking is here: then the process ends."""
+        found = self.find(self._lacking.signature.hex()) if self._lacking else None
+        if found is None:
+            return False
+        if self.wanted is None:
+            self.wanted = found[0]
+            log.info("seed_accepted", signature=found[0].signature)
+            self._leave()
+        return True
+
+    # --- what comes in ----------------------------------------------------------------------------------
+
+    def begin(self, label: Label) -> Draft | None:
+        """Make room for a seed that comes in; None: it is here already.
+
+        Raises:
+            NotEmpty: this log does not begin with it.
+            Unavailable: there is no space for it.
+
+        """
+        if self.find(label.signature):
+            return None
+        applied, lacking = self._store.applied, self._lacking
+        if lacking and lacking.signature.hex() != label.signature:
+            raise NotEmpty(
+                f"the log begins with the seed {lacking.signature.hex()[:16]}…, not with {label.signature[:16]}…"
+            )
+        if applied.index or applied.signature not in {EMPTY, int(label.signature, 16)}:
+            raise NotEmpty(
+                f"this worker's store is at index {applied.index} with {applied.quads} quads: no seed is taken"
+            )
+        self._directory.mkdir(exist_ok=True)
+        free = shutil.disk_usage(self._directory).free
+        if free < label.size * SPARE:
+            raise Unavailable(
+                f"{free} bytes are free on the disk of {self._directory}, the seed has {label.size}"
+            )
+        return Draft(self, label, self._directory / f"{next(self._numbers)}{_PART}")
+
+    def keep(self, label: Label, draft: Path) -> None:
+        """It is whole: put it in its place, and take it up if the log begins with it."""
+        place = self._place(label.signature)
+        with self._lock:
+            if not place.exists():  # else it came twice at once
+                others = sorted(
+                    (p for p in self._places() if p.suffix != _PART), key=lambda p: p.stat().st_mtime
+                )
+                for old in others[: max(0, len(others) - KEPT + 1)]:
+                    shutil.rmtree(old, ignore_errors=True)
+                draft.rename(place)
+            self._received.add(label.signature)
+            self._take_up()
+
+    # --- the end of the process -------------------------------------------------------------------------
+
+    def sow(self) -> None:
+        """Put a store made of the seed in the place of the empty one; nobody has that open any more.
+
+        A death between any two steps leaves the empty store or none: the next process hears of the seed again.
+
+        Raises:
+            SetupError: it cannot; no space, say.
+
+        """
+        try:
+            self._sow()
+        except OSError as error:
+            raise SetupError(
+                f"the seed cannot be taken up: {error}; mend that, and start this worker again"
+            ) from error
+
+    def _sow(self) -> None:
+        assert self.wanted is not None, "a seed is wanted"
+        label, place = self.wanted, self._place(self.wanted.signature)
+        if label.signature not in self._received and not _is_intact(place, label):
+            log.error("seed_damaged", signature=label.signature)
+            shutil.rmtree(place)
+            return
+        sown = self.data_dir / _SOWN
+        shutil.rmtree(sown, ignore_errors=True)
+        _link(place / FILES, sown / STORE_FILES)
+        QuadStore.adopt(sown, Applied(signature=int(label.signature, 16), quads=label.quads))
+        (place / _TAKEN).touch()
+        put_aside(self.data_dir)
+        sown.rename(self.data_dir / QUADS)
+
+
+def place_in(data_dir: Path, signature: str) -> Path:
+    """Where a worker of this directory keeps a seed."""
+    return data_dir / _SEEDS / signature[:32]
+
+
+class Draft:
+    """A seed that comes in."""
+
+    def __init__(self, bed: Seedbed, label: Label, directory: Path) -> None:
+        """Nothing of it is here yet."""
+        self._bed, self._label, self._directory = bed, label, directory
+        shutil.rmtree(directory, ignore_errors=True)
+        (directory / FILES).mkdir(parents=True)
+        self._unpacker = Unpacker(directory / FILES, hashed_by=label.hashed_by)
+
+    def feed(self, piece: bytes) -> None:
+        """The next piece; raises as `Unpacker.feed`."""
+        self._unpacker.feed(piece)
+
+    def copy(self, source: Path) -> Iterator[None]:
+        """Take all from a directory instead, some of it at a time; raises as `parcel.copied`."""
+        yield from copied(source, self._directory / FILES, self._label)
+        self._keep()
+
+    def end(self) -> None:
+        """It was all; raises as `Unpacker.end`."""
+        self._unpacker.end(self._label)
+        self._keep()
+
+    def _keep(self) -> None:
+        self._label.save(self._directory)
+        self._bed.keep(self._label, self._directory)
+
+    def close(self) -> None:
+        """However it ended: nothing is left beside what was kept."""
+        self._unpacker.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _is_intact(place: Path, label: Label) -> bool:
+    """Whether the bytes are those that came; the store shares them, and a disk may have turned a bit since."""
+    try:
+        found = label_of(
+            place / FILES, signature=label.signature, quads=label.quads, hashed_by=label.hashed_by
+        )
+    except OSError:
+        return False
+    return found == label
+
+
+def _link(source: Path, target: Path) -> None:
+    """A copy of RocksDB's files: tables are never written again, and are shared; the rest is small."""
+    target.mkdir(parents=True)
+    for file in source.iterdir():
+        if file.suffix == ".sst":
+            os.link(file, target / file.name)
+        else:
+            shutil.copyfile(file, target / file.name)
