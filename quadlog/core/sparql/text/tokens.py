@@ -8,7 +8,7 @@ the two disagree ends in an unexpected token, which callers refuse.
 [('word', 'GRAPH'), ('var', '?g'), ('mark', '{'), ('iri', '<urn:s>'), ('word', 'a'),
  ('string', "'it\\'s'"), ('mark', '}'), ('end', '')]
 
-Why not tree-sitter-sparql: see `docs/decisions/0001-read-updates-without-tree-sitter.md`.
+Why not tree-sitter-sparql: see `docs/decisions/0001`.
 """
 
 from __future__ import annotations
