@@ -25,18 +25,15 @@ setup: .venv/ready  ## Everything that the other commands need: packages, Kafka'
 demo: setup  ## Three data centres load the Brick ontology at once
 	$(BIN)/quadlog demo
 
-# How a process of pytest ended that runs beside others.
-END = echo $$code >$(RESULTS)/$@.status; exit $$code
-# What it says comes at its end.
-QUIETLY = >$(RESULTS)/$@.log 2>&1; code=$$?; cat $(RESULTS)/$@.log; $(END)
+# What a process of pytest says that runs beside another one comes at its end.
+QUIETLY = >$(RESULTS)/$@.log 2>&1; code=$$?; cat $(RESULTS)/$@.log; exit $$code
 CLAIMS := $(RESULTS)/claims
 
 test: setup  ## Every test, on real brokers and processes: what is alone, then one or two processes with what waits, and one with what computes
-	@rm -rf $(CLAIMS) $(RESULTS)/*.failed $(RESULTS)/*.status && mkdir -p $(CLAIMS)
+	@rm -rf $(CLAIMS) && mkdir -p $(CLAIMS)
 	@$(MAKE) --no-print-directory alone; code=$$?; \
-	  $(BIN)/python -m tests.support.speed && follows=follows; lanes="begins $$follows computes"; \
-	  { $(MAKE) --no-print-directory --keep-going --jobs 3 CLAIM=--claims=$(CLAIMS) $$lanes \
-	    || $(BIN)/python -m tests.support.again $(RESULTS) $$lanes; } && exit $$code
+	  $(BIN)/python -m tests.support.speed && follows=follows; \
+	  $(MAKE) --no-print-directory --keep-going --jobs 3 CLAIM=--claims=$(CLAIMS) begins $$follows computes && exit $$code
 
 ALONE = $(shell grep -rl --include 'test_*.py' 'mark\.alone' tests | sort)
 
@@ -46,12 +43,9 @@ alone: setup  ## What promises seconds to clients or operators: nothing else run
 
 # The two that begin with what waits, the second one on a fast machine; the first one says what it runs while it runs it.
 begins: setup
-	@mkdir -p $(RESULTS)
-	@TEST_LANE=0/3 $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml; \
-	  code=$$?; $(END)
+	@TEST_LANE=0/3 $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml
 
 follows: setup
-	@mkdir -p $(RESULTS)
 	@TEST_LANE=1/3 $(PYTEST) --durations=10 -m "not alone and not soak" $(CLAIM) --junitxml $(RESULTS)/$@.xml $(QUIETLY)
 
 waits: setup  ## Whole clusters, and what measures time: one test at a time

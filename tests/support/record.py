@@ -1,7 +1,7 @@
 """What a run took: seconds of each test, labs, brokers and JVMs that were started, seconds slept.
 
-With `--junitxml FILE.xml` a table of it is left in `FILE.txt`, and what failed in `FILE.failed`.  A test that takes
-more than `BUDGET_S` has to say why (`pytest.mark.long("reason")`), or the run fails; those of `make soak` need not.
+With `--junitxml FILE.xml` a table of it is left in `FILE.txt`.  A test that takes more than `BUDGET_S` has to say why
+(`pytest.mark.long("reason")`), or the run fails; those of `make soak` need not.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class Record:
         """Seconds, by test."""
         self.over_budget: Final = dict[str, float]()
         """Tests that took more than they may, and do not say why; with what they took on cores of their own."""
-        self.failed: Final = dict[str, None]()
-        """Tests that failed, in their order; those above the budget among them."""
         self._slept = 0.0
         self._sleep: Final = time.sleep
         time.sleep = self._slept_by_tests
@@ -54,13 +52,10 @@ class Record:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up set-up, call and teardown."""
         self.took[report.nodeid] += report.duration
-        if report.failed:
-            self.failed[report.nodeid] = None
         if report.when == "teardown" and not {"long", "soak"}.intersection(report.keywords):
             took = self.took[report.nodeid] / busyness()
             if took > BUDGET_S:
                 self.over_budget[report.nodeid] = took
-                self.failed[report.nodeid] = None
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """A test above the budget fails the run."""
@@ -77,7 +72,6 @@ class Record:
         if xml := terminalreporter.config.getoption("xmlpath", None):
             table = Path(xml).with_suffix(".txt")
             table.write_text("".join([text, *lines[:SLOWEST]]))
-            table.with_suffix(".failed").write_text("".join(f"{test}\n" for test in self.failed))
             terminalreporter.write_line(f"the slowest tests: {table}")
         for test, seconds in self.over_budget.items():
             terminalreporter.write_line(
