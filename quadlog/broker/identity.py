@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from quadlog.broker.connection import COMMON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 EVERY_S: Final = 2.0
 """Between two looks at the ids: for so long a topic that was made anew may be taken for the old one."""
@@ -23,9 +24,6 @@ PATIENCE_S: Final = 3.0
 """How long a broker has to answer."""
 ANSWER_S: Final = 15.0
 """How long an answer is waited for at the most; then it is lost."""
-
-REFRESH_MS: Final = 1_000
-"""Between two looks at which brokers there are: the one to be asked may have been stopped, see `Identities._renew`."""
 
 log = structlog.get_logger()
 
@@ -64,6 +62,44 @@ def id_in(future: Any) -> str | None:  # noqa: ANN401 - their futures have no ty
         raise
 
 
+class _Look:
+    """One look at topics, on a thread of its own: two requests, one behind the other."""
+
+    def __init__(self, client: AdminClient, topics: Collection[str]) -> None:
+        self._client: Final = client
+        self._futures: dict[str, Any] = {}
+        self.topics: Final = tuple(topics)
+        self.answers: dict[str, str | KafkaException | None] | None = None
+        """The id of each topic, None where there is none, or why that is not known; None: it goes on."""
+        threading.Thread(target=self._run, name="identities", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            # A client asks the broker that its metadata name as the controller.  If that one was stopped, librdkafka
+            # connects to it without a pause as long as the request waits, a whole core (decision 41): what a broker
+            # that is there names now is alive.
+            self._client.list_topics(self.topics[0], timeout=PATIENCE_S)
+            self._futures = ask_ids(self._client, self.topics)
+            wait(self._futures.values(), timeout=ANSWER_S)
+            self.answers = {topic: _answered(future) for topic, future in self._futures.items()}
+        except KafkaException as error:
+            self.answers = dict.fromkeys(self.topics, error)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether an answer did not come, and may yet: a client has to live for as long."""
+        return not all(future.done() for future in self._futures.values())
+
+
+def _answered(future: Any) -> str | KafkaException | None:  # noqa: ANN401 - their futures have no type
+    if not future.done():
+        return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
+    try:
+        return id_in(future)
+    except KafkaException as error:
+        return error
+
+
 class Identities:
     """The topics of one cluster, looked at now and then; nobody waits for an answer.  Owned by one thread."""
 
@@ -80,16 +116,13 @@ class Identities:
             **COMMON,
             "bootstrap.servers": bootstrap,
             "log_level": 0,
-            "topic.metadata.refresh.interval.ms": REFRESH_MS,
+            "allow.auto.create.topics": False,
         }
         self._client = AdminClient(self._settings)
-        self._lost: list[tuple[AdminClient, Mapping[str, Any]]] = []
-        """Who never answered: a client has to live as long as it may."""
+        self._look: _Look | None = None
+        self._lost: list[_Look] = []
         self._known: Final = dict(known)
-        self._asked: dict[str, Any] = {}
-        self._asked_at = float("-inf")
-        self._is_unanswered = False
-        """Whether of what was asked last something was not answered."""
+        self._due_at = float("-inf")
         self._missing_since: dict[str, float] = {}
 
     def look(self) -> dict[str, tuple[str | None, bool]]:
@@ -100,59 +133,48 @@ class Identities:
 
         """
         found: dict[str, tuple[str | None, bool]] = {}
-        if self._asked and all(future.done() for future in self._asked.values()):
-            asked, self._asked = self._asked, {}
-            self._is_unanswered = False
-            for topic, future in asked.items():
-                found |= self._take(topic, future)
-            if self._is_unanswered:
-                self._renew()
-        elif self._asked and time.monotonic() - self._asked_at > ANSWER_S:
-            self._give_up()
-        if not self._asked and time.monotonic() - self._asked_at >= EVERY_S:
+        if self._look is not None and self._look.answers is not None:
+            look, answers, self._look = self._look, self._look.answers, None
+            for topic, answer in answers.items():
+                # Out of reach: the tail waits for it, too.
+                if not isinstance(answer, KafkaException):
+                    found |= self._take(topic, answer)
+            if any(isinstance(answer, KafkaException) for answer in answers.values()):
+                self._renew(look)
+        if self._look is None and time.monotonic() >= self._due_at:
             self.ask()
         return found
 
     def ask(self) -> None:
         """Do not wait until it is due."""
-        self._asked, self._asked_at = ask_ids(self._client, self._known), time.monotonic()
+        self._due_at = time.monotonic() + EVERY_S
+        if self._known:
+            self._look = _Look(self._client, self._known)
 
-    def _give_up(self) -> None:
-        """The answer is lost: another client is asked."""
-        log.warning("describe_topics_unanswered", topics=sorted(self._asked))
-        waiting = [one for one in self._lost if not all(future.done() for future in one[1].values())]
-        self._lost = [*waiting, (self._client, self._asked)]
-        self._client, self._asked = AdminClient(self._settings), {}
-        self._asked_at = float("-inf")
-
-    def _renew(self) -> None:
-        """Another client asks, which learns anew which brokers there are.
-
-        The old one asks the broker that its metadata name as the controller, with KRaft any that lived then.  If that
-        one is stopped, librdkafka connects to it again and again without a pause, as long as a request waits for it:
-        a whole core (decision 41).
-        """
-        ended, self._client = self._client, AdminClient(self._settings)
-        # To end one takes as long as its threads need.
-        threading.Thread(target=_forget, args=([ended],), name="ended", daemon=True).start()
+    def _renew(self, look: _Look) -> None:
+        """Another client asks, which learns anew which brokers there are."""
+        self._lost = [one for one in (*self._lost, look) if one.is_lost]
+        if look.is_lost:
+            log.warning("describe_topics_unanswered", topics=sorted(look.topics))
+        ended, self._client = [look, self._client], AdminClient(self._settings)
+        del look
+        # To end a client takes as long as its threads need.
+        threading.Thread(target=ended.clear, name="ended", daemon=True).start()
         del ended
+        # Until a broker that was killed is known to be gone, each look may take a core.
+        self._due_at = time.monotonic() + EVERY_S
 
     @property
     def is_asking(self) -> bool:
         """Whether an answer is to come."""
-        return bool(self._asked)
+        return self._look is not None
 
     def knows(self, topics: Iterable[str]) -> bool:
         """Whether all of them were seen that are looked at."""
         return all(self._known[topic] is not None for topic in topics if topic in self._known)
 
-    def _take(self, topic: str, future: Any) -> dict[str, tuple[str | None, bool]]:  # noqa: ANN401
+    def _take(self, topic: str, answer: str | None) -> dict[str, tuple[str | None, bool]]:
         known = self._known[topic]
-        try:
-            answer = id_in(future)
-        except KafkaException:
-            self._is_unanswered = True  # out of reach: the tail waits for it, too
-            return {}
         if answer is None:
             since = self._missing_since.setdefault(topic, time.monotonic())
             is_gone = known is not None and time.monotonic() - since > GONE_S
@@ -162,7 +184,3 @@ class Identities:
             return {}
         self._known[topic] = answer
         return {topic: (answer, known is not None)}
-
-
-def _forget(clients: list[AdminClient]) -> None:
-    clients.clear()

@@ -2,65 +2,131 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from quadlog.broker.identity import ANSWER_S, EVERY_S, Identities
+from quadlog.broker import identity
+from quadlog.broker.identity import Identities
+from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:
     import pytest
 
+UNKNOWN, LATE = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), KafkaError(KafkaError.REQUEST_TIMED_OUT)
 
-def asking(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], list[tuple[object, Future[Any]]]]:
-    """The moment, and who asked with what is to be the answer."""
-    moment, asked = [100.0], list[tuple[object, Future[Any]]]()
 
-    def ask(client: object, topics: object) -> dict[str, Future[Any]]:
-        del topics
+class Client:
+    """What a client was asked, in its order; the broker that answers is looked for before each other request."""
+
+    made: ClassVar[list[Client]] = []
+    metadata: KafkaException | None = None
+
+    def __init__(self, settings: object) -> None:
+        del settings
+        self.asked = list[Future[Any] | str]()
+        self.made.append(self)
+
+    def list_topics(self, topic: str, *, timeout: float) -> None:
+        del timeout
+        self.asked.append(topic)
+        if self.metadata is not None:
+            raise self.metadata
+
+
+def asking(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Client, Future[Any]]]:
+    """Who asked, with what is to be the answer."""
+    asked = list[tuple[Client, Future[Any]]]()
+
+    def ask(client: Client, topics: object) -> dict[str, Future[Any]]:
+        assert topics == ("t",)
         asked.append((client, Future()))
+        client.asked.append(asked[-1][1])
         return {"t": asked[-1][1]}
 
-    monkeypatch.setattr("quadlog.broker.identity.ask_ids", ask)
-    monkeypatch.setattr("quadlog.broker.identity.time.monotonic", lambda: moment[0])
-    return moment, asked
+    monkeypatch.setattr(Client, "made", [])
+    monkeypatch.setattr(identity, "AdminClient", Client)
+    monkeypatch.setattr(identity, "ask_ids", ask)
+    monkeypatch.setattr(identity, "EVERY_S", 0.0)
+    return asked
+
+
+def begun() -> int:
+    """How many looks."""
+    return sum(client.asked.count("t") for client in Client.made)
+
+
+def looked(identities: Identities) -> dict[str, tuple[str | None, bool]]:
+    """One look more, to its end; the next one has begun."""
+    before, found = begun(), list[dict[str, tuple[str | None, bool]]]()
+
+    def is_next() -> bool:
+        found.append(identities.look())
+        return begun() > before
+
+    until(is_next)
+    return {topic: news for one in found for topic, news in one.items()}
+
+
+def answer(future: Future[Any], error: KafkaError | None = None) -> None:
+    future.set_exception(KafkaException(error)) if error else future.set_result(
+        SimpleNamespace(topic_id="id")
+    )
 
 
 def test_a_lost_answer_is_asked_for_again_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    moment, asked = asking(monkeypatch)
+    asked = asking(monkeypatch)
+    monkeypatch.setattr(identity, "ANSWER_S", 0.5)
     identities = Identities("127.0.0.1:1", {"t": None})
-    assert identities.look() == {}
-    moment[0] += ANSWER_S - 1
-    assert identities.look() == {}
-    assert (len(asked), identities.is_asking) == (1, True), "a slow answer is waited for"
-    moment[0] += 2
-    assert identities.look() == {}
+    began = time.monotonic()
+    assert looked(identities) == {}
+    assert identities.is_asking
+    assert looked(identities) == {}
+    assert time.monotonic() - began >= 0.5, "a slow answer is waited for"
+    until(lambda: len(asked) == 2)
     [(first, lost), (second, future)] = asked
     assert first is not second
-    future.set_result(SimpleNamespace(topic_id="id"))
-    assert identities.look() == {"t": ("id", False)}
+    answer(future)
+    assert looked(identities) == {"t": ("id", False)}
     assert identities.knows(["t"])
     lost.set_result(SimpleNamespace(topic_id="late"))
-    moment[0] += EVERY_S
-    assert identities.look() == {}, "what comes late is not heard"
+    until(lambda: len(asked) == 3)
+    answer(asked[-1][1])
+    assert looked(identities) == {}, "what comes late is not heard"
 
 
 def test_who_was_not_answered_asks_by_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whom it asks stands in the client's metadata, and may be a broker that is stopped."""
-    moment, asked = asking(monkeypatch)
+    asked = asking(monkeypatch)
     identities = Identities("127.0.0.1:1", {"t": None})
-    unknown, late = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), KafkaError(KafkaError.REQUEST_TIMED_OUT)
-    for error in (unknown, late, None):
-        identities.look()
-        future = asked[-1][1]
-        future.set_exception(KafkaException(error)) if error else future.set_result(
-            SimpleNamespace(topic_id="id")
-        )
-        moment[0] += EVERY_S
-    assert identities.look() == {"t": ("id", False)}
+    found = looked(identities)
+    for number, error in enumerate((UNKNOWN, LATE, None), 1):
+        until(lambda number=number: len(asked) == number)  # type: ignore[misc]  # mypy knows no defaults of lambdas
+        answer(asked[-1][1], error)
+        found = looked(identities)
+    assert found == {"t": ("id", False)}
+    until(lambda: len(asked) == 4)
     [first, second, third, fourth] = [client for client, _ in asked]
     assert first is second, "there is no such topic: that is an answer"
     assert second is not third
     assert third is fourth
+
+
+def test_whom_to_ask_is_learned_before_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client asks whom its metadata name, and takes a core while that one does not answer (decision 41)."""
+    asked = asking(monkeypatch)
+    identities = Identities("127.0.0.1:1", {"t": None})
+    looked(identities)
+    until(lambda: len(asked) == 1)
+    answer(asked[0][1])
+    looked(identities)
+    until(lambda: len(asked) == 2)
+    assert Client.made[0].asked == ["t", asked[0][1], "t", asked[1][1]]
+    monkeypatch.setattr(Client, "metadata", KafkaException(LATE))
+    answer(asked[1][1])
+    looked(identities)
+    looked(identities)
+    assert len(asked) == 2, "where no broker tells, none is asked"
