@@ -187,18 +187,21 @@ class Scribe:
         self._again()
         return keys
 
-    def goes_along(self, other: Callable[[int], bytes | None], kept: int) -> int:
-        """Index up to which the topic holds another log that takes the place of the own one.
+    def goes_along(self, other: Callable[[int], bytes | None], *, kept: int, last: int) -> int:
+        """Return the index up to which the topic holds another log that replaces the own one.
 
-        Whoever joins late finds that the other masters of its data centre have said the most of it.
+        A master that joins late finds that the other masters of its data centre have published most of it.
 
         Args:
-            other: chain hash of its entry at an index; None: it does not go so far.
+            other: chain hash of its entry at an index; None: it was not read so far.
             kept: index of the last entry of the own log that is in it.
+            last: index of its last entry that the new view starts with.  More may have been read, and published.
 
         """
         end = self._end
-        return end.index if end.index > kept and other(end.index) == end.chain else min(self.held, kept)
+        if end.index > kept and other(end.index) == end.chain:
+            return min(end.index, last)
+        return min(self.held, kept)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -296,7 +299,9 @@ class Scribe:
             return
         if self._cut is not None and not self._is_cut_said:
             self._is_cut_said = True
-            cut = replace(self._cut, index=self.held, chain=self._chain_at(self.held) or b"")
+            chain = self._chain_at(self.held)
+            assert chain is not None, "the topic holds no more than the own log"
+            cut = replace(self._cut, index=self.held, chain=chain)
             self._sent += 1
             self._mouth.cut(cut, lambda offset: self._written(cut, offset), at=wall())
             visit(Failpoint.CUT_SAID, self._settle)

@@ -110,9 +110,12 @@ class Saving:
         unpublished = {entry.pair.key for entry in save.entries}
         unneeded = [key for key in save.released if key not in unpublished]
         if save.adopted is not None:
-            held = self._scribe.goes_along(save.adopted.branch.chain_at, save.adopted.kept)
+            adopted = save.adopted
+            held = self._scribe.goes_along(
+                adopted.branch.chain_at, kept=adopted.kept, last=adopted.last.index
+            )
             reached = replace(reached, held=held)
-            self._retained.cut(save.adopted.kept)
+            self._retained.cut(adopted.kept)
         else:
             unneeded += self._retained.settle(self._agreement.settled)
         self._store.save(

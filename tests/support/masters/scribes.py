@@ -185,18 +185,29 @@ class Writer:
         self.saved = self.scribe.reached
         self.scribe.write(line.entry(view_of(self.epoch)))
 
-    def give_way(self, other: Sequence[Line], epoch: int, *, dies: bool = False) -> None:
-        """Take another log for the own one; `dies` before anybody is told."""
-        kept = common(self.log, other)
+    def give_way(
+        self, other: Sequence[Line], epoch: int, *, dies: bool = False, last: int | None = None
+    ) -> None:
+        """Take another log for the own one; `dies` before anybody is told.
+
+        Args:
+            other: all that was read of it.
+            epoch: of the view that is installed with it.
+            dies: whether it does before anybody is told.
+            last: index up to which the view begins with it; None: up to its end.
+
+        """
+        last = len(other) if last is None else last
+        kept = min(common(self.log, other), last)
         held = self.scribe.goes_along(
-            lambda i: other[i - 1].point.chain if 0 < i <= len(other) else None, kept
+            lambda i: other[i - 1].point.chain if 0 < i <= len(other) else None, kept=kept, last=last
         )
-        self.log, self.epoch = list(other), epoch
+        self.log, self.epoch = list(other[:last]), epoch
         chain = other[held - 1].point.chain if held else START.chain
         self.newest = Cut(epoch=epoch, lineage=view_of(epoch).id, index=held, chain=chain)
         self.saved = replace(self.scribe.reached, held=held)
         if not dies:
-            self.scribe.cut(self.newest, len(other))
+            self.scribe.cut(self.newest, last)
 
     def arrive(self) -> None:
         """The first of what it has sent is in the topic."""

@@ -92,6 +92,25 @@ def test_who_joins_late_does_not_say_again_what_the_other_master_has_said() -> N
     assert topic.read().log == [line.point for line in longer]
 
 
+@pytest.mark.parametrize("stays", [8, 6], ids=["the own log is in it", "it goes on behind a fork"])
+def test_a_log_that_is_taken_over_up_to_before_the_end_of_the_topic_is_cut_there(stays: int) -> None:
+    """Of the stronger side that one leads the new view which has the fewest entries: the topic has more of that log."""
+    one = writer(stays)
+    longer = grown(OWN[:stays], "on", 4)
+    for line in longer[stays : stays + 2]:
+        one.append(line)
+    one.settle()
+    one.give_way(longer, 4, last=stays + 1)
+    assert sent(one) == [f"cut {stays + 1}"]
+    one.settle()
+    assert one.topic.read().log == [line.point for line in longer[: stays + 1]]
+    one.restart()
+    one.scribe.lead(mine=True)
+    one.append(longer[stays + 1])
+    one.settle()
+    assert one.topic.read().log == [line.point for line in longer[: stays + 2]]
+
+
 def test_who_says_the_log_from_a_cut_on_when_its_writer_died() -> None:
     """A master that came late has cut further back than the other one, which has to say that part, too."""
     one, two = two_writers(8, 4)
