@@ -1,1 +1,1 @@
-"""Where it is heard: what a topic's records come to mean, one module per topic."""
+"""Consumers: one module per topic, which interprets the topic's records."""

@@ -1,4 +1,4 @@
-"""The synchronised queue as a worker hears it."""
+"""Consumer of the agreed topic: the synchronised queue as a worker reads it."""
 
 from __future__ import annotations
 
@@ -19,64 +19,64 @@ CUT_KEY: Final = b"cut"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedRun:
-    """Consecutive records, each a whole entry that follows the one before it, all written under one epoch."""
+    """Consecutive records, each a complete entry that follows the one before it, all written under one epoch."""
 
     offset: int
-    """Of the first record."""
+    """Offset of the first record."""
     first: int
-    """Index of its entry."""
+    """Index of the first entry."""
     last: int
-    """Of the last one."""
+    """Index of the last entry."""
     epoch: int
     previous: bytes
-    """Chain before the first one."""
+    """Chain hash before the first entry."""
     chain: bytes
-    """Of the last one."""
+    """Chain hash of the last entry."""
 
     def __contains__(self, index: int) -> bool:
-        """Whether the entry of an index is in it."""
+        """Return whether the run contains the entry with an index."""
         return self.first <= index <= self.last
 
     @property
     def end(self) -> int:
-        """Offset behind the last record."""
+        """Offset after the last record."""
         return self.offset + self.last - self.first + 1
 
 
 class AgreedConsumer:
-    """Entries in the order of their indexes, each once, each chained to the one before.
+    """Reader of entries in the order of their indexes, each once, each chained to the one before.
 
-    A cut of a greater epoch than any before goes back to the entry that it names.  Behind it entries of smaller
-    epochs are void: a writer that woke up late still stands on the branch that was cut.
+    A cut of a greater epoch than any before goes back to the entry that it names.  After it, entries of smaller
+    epochs are void: a writer that resumed late still writes the branch that was cut.
 
-    So is what does not follow: two masters that lead for a moment may write it, and it stays.  Who leads follows the
-    topic by the same rules, and says again what is missing.
+    An entry that does not follow is void, too: two masters that lead for a moment may write one, and it stays in the
+    topic.  The leading master follows the topic by the same rules, and writes the missing entries again.
     """
 
     def __init__(self, last: Point, *, cut: int = 1) -> None:
-        """Go on behind an entry.
+        """Continue after an entry.
 
         Args:
-            last: the entry before the first one to be heard.
-            cut: epoch of the newest cut before it, or that entry's own: whoever writes under an epoch cuts first.
+            last: the entry before the first one to receive.
+            cut: epoch of the newest cut before that entry, or its own epoch: under each epoch, a cut is written first.
 
         """
         self._last, self._cut = last, cut
         self.epoch = cut
-        """The greatest one heard."""
+        """The greatest epoch received."""
         self.void: Counter[str] = Counter()
-        """What did not count and was not heard before, by reason."""
+        """Number of entries and cuts that did not count and were not received before, by reason."""
         self._chunks = codec.Chunks()
 
     @property
     def last(self) -> Point:
-        """The newest entry heard, or the one that was cut behind since."""
+        """The newest entry received, or the entry to which a later cut went back."""
         return self._last
 
     def hear(self, record: Record, part: codec.Part | None = None) -> LoggedEntry | Cut | None:
-        """The entry that is whole with this record, or a cut; None for what is void, part of one, or heard already.
+        """Return the entry that is complete with this record, or a cut; None for a void record, a part or a repetition.
 
-        `part`: what `codec.decode_ahead` made of its value.
+        `part`: result of `codec.decode_ahead` for its value.
         """
         match self._chunks.join(record.value, part=part):
             case LoggedEntry() as entry:
@@ -87,10 +87,10 @@ class AgreedConsumer:
                 return None
 
     def hear_run(self, run: AgreedRun) -> bool | None:
-        """Whether all entries of a run count, or none does; None: they have to be heard one by one.
+        """Return True if all entries of a run count, False if none does, None if each must be passed to `hear`.
 
-        Each follows the one before it: if the first one counts, all do; and if it is the next one and does not, none
-        can.
+        Each entry follows the one before it: if the first one counts, all do; if it is the next one and does not count,
+        none can.
         """
         last = self._last
         if run.epoch < self._cut or run.last <= last.index:
@@ -107,7 +107,7 @@ class AgreedConsumer:
     def _follow(self, entry: LoggedEntry) -> LoggedEntry | None:
         last = self._last
         if entry.epoch < self._cut or entry.index <= last.index:
-            return None  # a master that was killed writes again what it cannot know to be there
+            return None  # a restarted master repeats entries that it cannot know to be in the topic
         if (entry.index, entry.previous) != (last.index + 1, last.chain):
             self.void["does not follow"] += 1
             return None
@@ -128,14 +128,14 @@ class AgreedConsumer:
 
 
 def place_of(record: Record, *, most: int | None = None) -> Place | Cut | None:
-    """Which entry is whole with this record, or what it cuts; for one who only follows how far the topic is.
+    """Return the entry that is complete with this record, or the cut; for readers that only follow positions.
 
     Args:
-        record: of an agreed topic.
-        most: entries beyond this index are not looked at; None: all are.
+        record: a record of an agreed topic.
+        most: index beyond which entries are not decoded; None: no limit.
 
     Raises:
-        ForeignRecord: another program wrote it.
+        ForeignRecord: another program wrote the record.
 
     """
     if most is not None and record.key != CUT_KEY and _index_in(record) > most:

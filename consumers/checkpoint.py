@@ -1,4 +1,4 @@
-"""Checkpoints: where a master without a disk goes on, behind what its data centre's topics lack."""
+"""Consumer of checkpoints: where a master without a disk continues, after the records that its topics lack."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def hear(record: Record) -> Checkpoint | None:
-    """The checkpoint in a record; what else may stand on the topic some day is passed over.
+    """Return the checkpoint in a record; None for any other record, which the topic may contain in future.
 
     Raises:
-        ForeignRecord: another program wrote it.
+        ForeignRecord: another program wrote the record.
 
     """
     said = codec.decode(record.value)
@@ -25,6 +25,6 @@ def hear(record: Record) -> Checkpoint | None:
 
 
 def furthest(said: Iterable[Checkpoint | None]) -> Checkpoint | None:
-    """The one that counts.  A master that leads no more may have said an older one last."""
+    """Return the checkpoint that counts.  A master that no longer leads may have written an older one last."""
     found = [checkpoint for checkpoint in said if checkpoint is not None]
     return max(found, key=lambda checkpoint: (checkpoint.last.index, checkpoint.effects.offset), default=None)

@@ -1,4 +1,4 @@
-"""Effects as a worker hears them: which one counts, and what their headers say of where they come from."""
+"""Consumer of the effects topic for workers: which effects count, and the origin that their headers state."""
 
 from __future__ import annotations
 
@@ -19,51 +19,54 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
 FIRST_VIEW: Final = (1, 0)
-"""Order of the handover that the first view does not need to say."""
+"""Order of the first view's handover, which is not written."""
 NO_FLOOR: Final = (0, 0)
-"""All count."""
+"""The floor at which all effects count."""
 REWOUND: Final = (0, 0)
-"""Behind a rewind any handover is newer: the other data centre's follow, from its first one on."""
+"""Order after a rewind.
+
+Any handover is newer: the other data centre's handovers follow, from its first one on.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Consecutive records, each a whole effect that stands on the one before it, all of one writer."""
+    """Consecutive records of one writer, each a complete effect that continues the one before it."""
 
     offset: int
-    """Of the first record."""
+    """Offset of the first record."""
     first: int
-    """Index of its effect."""
+    """Index of the first effect."""
     last: int
-    """Of the last one."""
+    """Index of the last effect."""
     epoch: int
     term: bytes
     attempt: int
     before: bytes
-    """Signature before the first one."""
+    """Signature before the first effect."""
     after: bytes
-    """After the last one."""
+    """Signature after the last effect."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of effects."""
         return self.last - self.first + 1
 
     @property
     def end(self) -> int:
-        """Offset behind the last record."""
+        """Offset after the last record."""
         return self.offset + len(self)
 
 
 class EffectsConsumer:
-    """The seed, rewinds, handovers and fences in order, and of the effects those that count.
+    """Reader of the seed, rewinds, handovers and fences in order, and of those effects that count.
 
-    The log begins with the first seed, if that stands before all effects and handovers; else with nothing.
+    The log begins with the first seed, if it precedes all effects and handovers; otherwise with the empty state.
 
-    The first complete effect of the next index wins, if it is of the newest handover's term and the
-    newest attempt in it, and stands on the effects before it.  Attempts are counted in each term anew.
-    All else is void: an old evaluator that woke up, here or in another data centre, a copy, a branch.
+    The first complete effect of the next index counts if it has the newest handover's term and the newest attempt in
+    that term, and continues the effects before it.  Attempts are counted separately in each term.  All other effects
+    are void: from an old evaluator that resumed, here or in another data centre, from a copy, or from a branch.
 
-    A rewind of a greater epoch than any before goes back to an index.  Behind it records of smaller epochs are void.
+    A rewind of a greater epoch than any before goes back to an index.  After it, records of smaller epochs are void.
     """
 
     def __init__(
@@ -78,46 +81,49 @@ class EffectsConsumer:
         cut: int = 1,
         chunks: codec.Chunks | None = None,
     ) -> None:
-        """Go on behind what is applied.
+        """Continue after the effects that are applied.
 
         Args:
-            index: of the last effect taken.
+            index: index of the last effect applied.
             signature: signature after it.
-            term: of the newest fence heard.
-            attempt: of the newest fence heard in that term; 0: there was none.
-            order: of the newest handover heard: epoch and index.
-            rewound: epoch of the newest rewind heard; 1: there was none.
-            cut: epoch of the cut that belongs to it.
-            chunks: what puts effects together; `codec.Heads` for one who does without their lines.
+            term: term of the newest fence received.
+            attempt: attempt of the newest fence received in that term; 0: there was none.
+            order: order of the newest handover received: epoch and index.
+            rewound: epoch of the newest rewind received; 1: there was none.
+            cut: epoch of the cut that belongs to that rewind.
+            chunks: assembler of effects; `codec.Heads` for a reader that does not need their lines.
 
         """
         self.index = index
         self.signature: bytes | None = signature
-        """After that effect; None behind a rewind, until `stand` tells: no effect counts then."""
+        """Signature after that effect; None after a rewind until `stand` is called: no effect counts meanwhile."""
         self.term: bytes = term
         self.attempt: int = attempt
         self.highest: int = attempt
-        """Attempt that was heard in any term.  Who takes over says the next one: numbers that rise from term to term
-        tell a late record also to whoever did not hear of its term."""
+        """The greatest attempt received in any term.
+
+        A worker that takes over uses the next number: attempts that rise from term to term identify a late record also
+        to a reader that did not receive its term.
+        """
         self.order, self.rewound = order, rewound
         self.cut = cut
-        """Epoch of the cut behind which no entry is of the branch that the newest rewind left."""
+        """Epoch of the cut after which no entry is of the branch that the newest rewind left."""
         self.floor: tuple[int, int] = NO_FLOOR
-        """What earlier views than this one's epoch say of effects behind this index is void, until a rewind."""
+        """Epoch and index: effects after the index, of views before the epoch, are void until a rewind."""
         self._is_seeded = False
         self.void: Counter[str] = Counter()
-        """What did not count, by reason; of an old epoch each record."""
+        """Number of values that did not count, by reason; for an old epoch, the number of records."""
         self._chunks = chunks or codec.Chunks()
 
     def hear(
         self, record: Record, part: codec.Part | None = None
     ) -> Effect | Fence | Handover | Rewind | Seed | None:
-        """What this record completes, if it counts.
+        """Return the value that is complete with this record, if it counts.
 
-        `part`: what `codec.decode_ahead` made of its value.
+        `part`: result of `codec.decode_ahead` for its value.
 
         Raises:
-            StateError: a rewind names an effect that was not heard.
+            StateError: a rewind names an effect that was not received.
 
         """
         epoch = epoch_of(record)
@@ -141,10 +147,10 @@ class EffectsConsumer:
         return said if counts else None
 
     def hear_run(self, run: Run) -> bool | None:
-        """Whether all effects of a run count, or none does; None: they have to be heard one by one.
+        """Return True if all effects of a run count, False if none does, None if each must be passed to `hear`.
 
-        Each stands on the one before it: if the first one counts, all do; and if it is the next one and does not,
-        none can.
+        Each effect continues the one before it: if the first one counts, all do; if it is the next one and does not
+        count, none can.
         """
         is_new = run.first > self.index
         reason = (
@@ -171,18 +177,18 @@ class EffectsConsumer:
         return True
 
     def stand(self, signature: bytes) -> None:
-        """Who rewound has gone back: this is the signature after the effect at `index`."""
+        """Set the signature after the effect at `index`, once the store has gone back for a rewind."""
         self.signature = signature
 
     def _hands_over(self, handover: Handover) -> bool:
-        """Two masters may say one, and either may say it twice."""
+        """Apply a handover if it is new.  Two masters may write the same one, and each may write it twice."""
         if handover.order <= self.order:
             return False
         self.term, self.order, self.attempt = handover.term, handover.order, 0
         return True
 
     def _goes_back(self, rewind: Rewind, record: Record) -> bool:
-        """Two masters may say one, and either may say it twice."""
+        """Apply a rewind if it is new.  Two masters may write the same one, and each may write it twice."""
         if rewind.epoch <= self.rewound:
             return False
         if rewind.index > self.index:
@@ -200,9 +206,10 @@ class EffectsConsumer:
         return True
 
     def _sows(self, seed: Seed) -> bool:
-        """Two may be imported at once, or one while the first entry is agreed: what comes first on the topic counts.
+        """Apply a seed if it counts.
 
-        Behind a handover by an entry this topic is not the one that others copy.
+        Two may be imported at once, or one while the first entry is agreed: the first record on the topic counts.
+        After a handover by an entry, this topic is not the one that others copy.
         """
         if self.index or self._is_seeded or self.order[1]:
             self.void["late seed"] += 1
@@ -211,7 +218,10 @@ class EffectsConsumer:
         return True
 
     def _begins(self, fence: Fence) -> bool:
-        """Attempts rise within a term; the first view's term is that of its first fence."""
+        """Apply a fence if it counts.
+
+        Attempts rise within a term; the first view's term is that of its first fence.
+        """
         is_first = self.term == GENESIS
         if fence.attempt <= self.attempt or not (is_first or fence.term == self.term):
             self.void["old fence"] += 1
@@ -242,20 +252,20 @@ class EffectsConsumer:
 
 
 def epoch_of(record: Record) -> int:
-    """Of the view that the writer of this record stood in.
+    """Return the epoch of the view of this record's writer.
 
     Raises:
-        ForeignRecord: it is none of ours.
+        ForeignRecord: the record is not quadlog's.
 
     """
     return record.number(EPOCH) or 1
 
 
 def term_of(record: Record) -> bytes | None:
-    """Whose effects these are; None: the record does not say.
+    """Return the term of an effect, fence or handover; None if the record does not state it.
 
     Raises:
-        ForeignRecord: it is none of ours.
+        ForeignRecord: the record is not quadlog's.
 
     """
     value = record.header(TERM)
@@ -266,13 +276,13 @@ def term_of(record: Record) -> bytes | None:
 
 
 def mirrored_in(records: Sequence[Record], *, origin: str, epoch: int, evaluated_in: str) -> int:
-    """Offset of the record that the last copy among these is a copy of; -1 if there is none.
+    """Return the greatest offset of the originals of these copies; -1 if no record is such a copy.
 
     Args:
-        records: of an effects topic.
-        origin: only copies of what stands in this data centre's topic.
-        epoch: only what was copied in this view.
-        evaluated_in: only copies of what a worker of this data centre said.
+        records: records of an effects topic.
+        origin: data centre in whose topic the originals are stored.
+        epoch: epoch of the view in which they were copied.
+        evaluated_in: data centre of the worker that wrote the originals.
 
     """
     return max(
@@ -286,11 +296,11 @@ def mirrored_in(records: Sequence[Record], *, origin: str, epoch: int, evaluated
 
 
 def newest_copy(records: Sequence[Record], *, epoch: int) -> tuple[str, int] | None:
-    """What the last copy among these is a copy of, data centre and offset, if it was made in this view.
+    """Return data centre and offset of the original of the last copy, if the copy was made in this view.
 
     Args:
-        records: of an effects topic.
-        epoch: of the view.
+        records: records of an effects topic.
+        epoch: epoch of the view.
 
     """
     for copy in _copies(reversed(records)):
@@ -300,20 +310,20 @@ def newest_copy(records: Sequence[Record], *, epoch: int) -> tuple[str, int] | N
 
 
 class _Copy(NamedTuple):
-    """What a record is a copy of."""
+    """The original of a copied record."""
 
     origin: str | None
-    """The data centre in whose topic it was read; None: an earlier version did not say."""
+    """The data centre in whose topic the original was read; None: an earlier version did not state it."""
     offset: int
-    """Of the record there."""
+    """Offset of the original."""
     epoch: int
-    """Of the view in which it was copied."""
+    """Epoch of the view in which it was copied."""
     evaluated_in: str
-    """The data centre of the worker that said it."""
+    """The data centre of the worker that wrote the original."""
 
 
 def _copies(records: Iterable[Record]) -> Iterator[_Copy]:
-    """What another program wrote is none."""
+    """Yield the originals of the copies among these records; records of other programs are skipped."""
     for record in records:
         with suppress(ForeignRecord):
             if (offset := record.number(MIRRORED)) is not None:

@@ -1,4 +1,4 @@
-"""Effects as a master follows them: how far they are, and what state each left."""
+"""Consumer of the effects topic for masters: how far the effects are complete, and the state after each."""
 
 from __future__ import annotations
 
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
 REMEMBERED: Final = 2_000
-"""States after an entry that a master can still compare a worker's with: seconds of the fastest load."""
+"""Number of states after an entry that a master can still compare with a worker's: seconds of the fastest load."""
 
 KEPT_RAW: Final = 4_096
-"""Bytes of a record that is kept as it came until somebody asks: most are never asked for, and to decode
-each of them would cost a master as much as all else that it does with effects."""
+"""Maximum bytes of a record that is not decoded before its state is requested.
+
+Most never are requested, and decoding each would cost a master as much as all its other work on effects.
+"""
 
 
 EMPTY: Final = StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=bytes(32))
-"""What a log without a seed begins with."""
+"""The state with which a log without a seed begins."""
 
 NO_HANDOVER: Final = Handover(index=0, term=GENESIS, dc="")
-"""Before the first one any term counts: there is only that of the view."""
+"""The duty before the first handover: any term counts, because there is only the view's."""
 
 
 class EffectsLedger:
-    """Effects as a master follows them, by their headers: how far they are whole, what was rejected, whose count."""
+    """State of the effects by their headers: how far they are complete, which were rejections, and which count."""
 
     def __init__(
         self,
@@ -46,15 +48,15 @@ class EffectsLedger:
         seed: Seed | None = None,
         is_whole: bool = True,
     ) -> None:
-        """Go on behind what the own data centre's topic holds.
+        """Continue after the records in the local data centre's topic.
 
         Args:
-            index: of its last effect.
-            attempt: of its newest record in the newest term.
-            duty: the newest handover heard; the first view's before that.
-            rewound: epoch of the newest rewind heard; 0: none.
-            seed: what the log begins with, if it was heard.
-            is_whole: whether all is heard from the topic's beginning on; else nobody knows what the log begins with.
+            index: index of the topic's last effect.
+            attempt: attempt of its newest record in the newest term.
+            duty: the newest handover received; the first view's before that.
+            rewound: epoch of the newest rewind received; 0: none.
+            seed: the seed of the log, if one was received.
+            is_whole: whether the topic is received from its beginning; otherwise the state at index 0 is unknown.
 
         """
         self.index, self.attempt, self.duty, self.seed = index, attempt, duty, seed
@@ -62,18 +64,18 @@ class EffectsLedger:
         self.stays = 0
         """Index of the last effect that the newest rewind left; 0 after a start."""
         self._judged, self._void = -1, False
-        """The last attempt that said something new, and whether it stands on another state than the log's."""
+        """The last attempt that had a new effect, and whether it continues another state than the log's."""
         self.duty_at = -1
-        """Offset of the newest handover, if it was heard since the start."""
+        """Offset of the newest handover, if one was received since the start."""
         self._after: dict[int, bytes | StateAfter | None] = (
             {0: seed.state if seed else EMPTY} if is_whole else {}
         )
 
     def hear(self, record: Record) -> tuple[int, str] | None:
-        """Index and reason of a rejection, if this record is one that counts.
+        """Process a record; return index and reason if it is a rejection that counts.
 
         Raises:
-            ForeignRecord: another program wrote it.
+            ForeignRecord: another program wrote the record.
 
         """
         if not codec.is_ours(record.value):
@@ -93,12 +95,12 @@ class EffectsLedger:
         return None
 
     def _counts(self, record: Record) -> bool:
-        """Is an effect whole with this record, the next one of this term and attempt?"""
+        """Return whether the next effect, of the current term and attempt, is complete with this record."""
         attempt, index = record.number(ATTEMPT), record.number(INDEX)
         if self.duty.order != FIRST_VIEW:
             term = term_of(record)
             if index is None and term and self.duty.term == GENESIS:
-                # Behind a rewind to the beginning the first fence tells the term.
+                # After a rewind to the beginning, the first fence determines the term.
                 self.duty = replace(self.duty, term=term)
             if term != self.duty.term:
                 return False
@@ -122,11 +124,14 @@ class EffectsLedger:
             self._begin(attempt=0)
 
     def _begin(self, attempt: int) -> None:
-        """Attempts of another term follow: the first one that says something new is judged."""
+        """Prepare for attempts of another term: the first one that has a new effect is checked."""
         self.attempt, self._judged, self._void = attempt, -1, False
 
     def _rewind(self, record: Record) -> None:
-        """What was decided behind that index is of another history; what follows comes from another data centre."""
+        """Forget the effects after the rewind's index: they are of another history.
+
+        The effects that follow come from another data centre.
+        """
         said = codec.decode(record.value)
         if not isinstance(said, Rewind) or said.epoch <= self.rewound:
             return
@@ -146,9 +151,9 @@ class EffectsLedger:
             self.seed, self._after[0] = said, said.state
 
     def _stands(self, attempt: int, index: int, value: bytes) -> bool:
-        """Whether an attempt went on from the state that the effects before it left; its first new effect tells.
+        """Return whether an attempt continues the state that the effects before it left, by its first new effect.
 
-        Workers void the effects of one that did not, so nothing of it may count here either.
+        Workers void the effects of an attempt that does not, so none of them may count here.
         """
         if attempt != self._judged:
             before, effect = self.state_after(index - 1), _effect_in(value)
@@ -157,26 +162,26 @@ class EffectsLedger:
         return not self._void
 
     def _remember(self, value: bytes) -> None:
-        """The state after the effect of `index`, of which this record is the last chunk."""
+        """Remember the state after the effect at `index`, of which this record is the last chunk."""
         self._after[self.index] = value if len(value) <= KEPT_RAW else _state_after(value)
         if len(self._after) > REMEMBERED:
             del self._after[next(iter(self._after))]
 
     def remember_apart(self) -> None:
-        """A copy that hears something else from here on."""
+        """Detach the remembered states, in a copy of a ledger that receives other records from now on."""
         self._after = dict(self._after)
 
     def recall(self, records: Sequence[Record]) -> None:
-        """What the last records of the own topic say of states up to `index`, after a start."""
+        """Remember, after a start, the states up to `index` from the last records of the local topic."""
         earlier = EffectsLedger(attempt=self.attempt, duty=self.duty, rewound=self.rewound, is_whole=False)
         for record in records:
-            with suppress(ForeignRecord):  # another program writes there
+            with suppress(ForeignRecord):  # written by another program
                 earlier.hear(record)
         known = {index: after for index, after in earlier._after.items() if 0 < index <= self.index}
         self._after = known | self._after
 
     def state_after(self, index: int) -> StateAfter | None:
-        """What the effect of this index says of the state after it, if it is remembered."""
+        """Return the state after the effect at an index, as the effect states it; None if it is not remembered."""
         after = self._after.get(index)
         if isinstance(after, bytes):
             after = self._after[index] = _state_after(after)
@@ -193,7 +198,7 @@ def _state_after(value: bytes) -> StateAfter | None:
 
 
 def _effect_in(value: bytes) -> Effect | None:
-    """An effect, or the chunk of one; None: another program wrote that record."""
+    """Return the effect, or the chunk of one, in a record; None if the record holds none."""
     try:
         said, _, _ = codec.decode_chunk(value)
     except ForeignRecord:

@@ -1,4 +1,4 @@
-"""Payloads: heard in the own data centre they are acquired, at a peer's they are to be mirrored."""
+"""Consumer of payloads: those in the local data centre are acquired, those in a peer's must be mirrored."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class PayloadsConsumer:
-    """Puts chunks together; passes over what somebody else is to bring."""
+    """Assembler of payloads from their chunks; skips payloads that are received in another way."""
 
     def __init__(self, *, told: tuple[str, int] | None = None, origins: Iterable[str] | None = None) -> None:
-        """Listen to one topic.
+        """Read one topic.
 
         Args:
-            told: a master whose records from this offset on are known from their acknowledgements.
-            origins: take what these data centres' clients gave; None: everything.
+            told: id of a master, and the offset from which on its records are skipped: acknowledgements report these.
+            origins: data centres whose clients' payloads are accepted; None: all.
 
         """
         self._chunks = codec.Chunks()
@@ -31,19 +31,19 @@ class PayloadsConsumer:
 
     @property
     def between(self) -> bool:
-        """Is no payload half heard?"""
+        """True if no payload is received in part."""
         return not self._chunks.unfinished
 
     def forget(self) -> None:
-        """Another topic is heard now: what was half heard does not go on."""
+        """Drop partly received payloads: another topic is read from now on."""
         self._chunks = codec.Chunks()
 
     def take_from(self, origins: Iterable[str]) -> None:
-        """Take from now on what these data centres' clients gave."""
+        """Accept from now on the payloads of these data centres' clients."""
         self._origins = _encoded(origins)
 
     def passes_over(self, record: Record) -> tuple[str, int] | None:
-        """Of a copy that is not taken, where the original stands: data centre and offset."""
+        """Return the data centre and offset of the original, if this record is a copy that is skipped."""
         origin = record.header(ORIGIN_DC)
         if self._origins is None or origin is None or origin in self._origins:
             return None
@@ -51,7 +51,7 @@ class PayloadsConsumer:
         return None if offset is None else (origin.decode(errors="replace"), offset)
 
     def hear(self, record: Record) -> Payload | None:
-        """The payload that is whole with this record, or None."""
+        """Return the payload that is complete with this record, or None."""
         if self._told and record.offset >= self._told[1] and record.header(WRITER) == self._told[0]:
             return None
         if self._origins is not None and record.header(ORIGIN_DC) not in self._origins:
@@ -61,10 +61,10 @@ class PayloadsConsumer:
 
 
 def origin_offset(record: Record, dc: str) -> int | None:
-    """Where the original of a payload stands, or its last chunk; None: a copy does not say it.
+    """Return the offset of the last record of a payload's original; None if a copy does not state it.
 
     Args:
-        record: its last one, in the topic of a data centre.
+        record: the last record of the payload in the topic of a data centre.
         dc: that data centre.
 
     """

@@ -1,4 +1,4 @@
-"""Posts of other masters."""
+"""Consumer of other masters' posts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def hear(record: Record) -> Post:
-    """The post in a record.
+    """Return the post in a record.
 
     Raises:
-        ForeignRecord: it is none, or contradicts itself.
+        ForeignRecord: the record holds no post, or a post that contradicts itself.
 
     """
     post = codec.decode(record.value)

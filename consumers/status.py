@@ -1,4 +1,4 @@
-"""Heartbeats: what the workers of this data centre say of themselves."""
+"""Consumer of the heartbeats of this data centre's workers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def hear(record: Record) -> Heartbeat | None:
-    """The heartbeat in a record; what else may stand on the topic some day is passed over."""
+    """Return the heartbeat in a record; None for any other record, which the topic may contain in future."""
     said = codec.decode(record.value)
     return said if isinstance(said, Heartbeat) else None

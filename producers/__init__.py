@@ -1,1 +1,1 @@
-"""Where it is said: one module per topic.  Each decides key, headers and bytes of its records."""
+"""Producers: one module per topic, which determines key, headers and bytes of the topic's records."""

@@ -1,4 +1,4 @@
-"""The synchronised queue, with its payloads."""
+"""Producer of the agreed topic: the synchronised queue, with its payloads."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class AgreedProducer:
-    """Says entries, in the order of their indexes, and cuts."""
+    """Producer of entries, in the order of their indexes, and of cuts."""
 
     def __init__(self, outlet: Outlet, topic: str, writer: str) -> None:
-        """`writer`: this master's id."""
+        """Write to `topic` as the master with the id `writer`."""
         self._outlet, self._topic, self._writer = outlet, topic, writer
 
     def say(self, entry: LoggedEntry, acked: Acked) -> None:
-        """Send one entry."""
+        """Write one entry."""
         envelope = headers(
             event=f"{entry.index}/{entry.chain.hex()[:16]}",
             source=self._writer,
@@ -37,7 +37,7 @@ class AgreedProducer:
         )
 
     def cut(self, cut: Cut, acked: Acked, *, at: int) -> None:
-        """Send a cut: what follows stands behind its entry.  `at`: milliseconds since 1970."""
+        """Write a cut: the entries that follow continue after its entry.  `at`: milliseconds since 1970."""
         envelope = headers(
             event=f"cut/{cut.epoch}/{cut.index}", source=self._writer, kind="quadlog.cut", at=at
         )

@@ -1,4 +1,4 @@
-"""Checkpoints: what the agreed and the effects topic lack once they are shortened."""
+"""Producer of checkpoints: the state that the agreed and the effects topic lack once they are shortened."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class CheckpointProducer:
-    """Says checkpoints: the topic keeps the last one of each master."""
+    """Producer of checkpoints; the topic keeps the last one of each master."""
 
     def __init__(self, outlet: Outlet, topic: str, writer: str) -> None:
-        """`topic`: the own data centre's checkpoints; `writer`: this master's id."""
+        """Write to `topic`, the local data centre's checkpoint topic, as the master with the id `writer`."""
         self._outlet, self._topic, self._writer = outlet, topic, writer
 
     def say(self, checkpoint: Checkpoint, acked: Acked, *, at: int) -> None:
-        """Send one.  Nothing goes before it is acknowledged.  `at`: milliseconds since 1970."""
+        """Write one checkpoint.  No record may be deleted before it is acknowledged.  `at`: milliseconds since 1970."""
         last = checkpoint.last
         envelope = headers(
             event=f"{last.index}/{last.chain.hex()[:16]}",

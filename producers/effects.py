@@ -1,4 +1,4 @@
-"""What each entry did, and who may say so."""
+"""Producers of the effects topic: effects, the records that decide which effects count, and copies."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class EffectsProducer:
-    """Says effects and fences: the evaluating worker's part."""
+    """Producer of effects and fences, for the evaluating worker."""
 
     def __init__(self, outlet: Outlet, topic: str, worker: str, dc: str) -> None:
-        """`worker`: who evaluates, in this data centre."""
+        """Write to `topic` as the evaluating worker `worker` of the data centre `dc`."""
         self._outlet, self._topic, self._worker = outlet, topic, worker
         self._dc = dc.encode()
 
     def say(self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "") -> None:
-        """Send one effect; it counts once it is read back.  `epoch`: of the view that its term is of."""
+        """Write one effect; it counts once it is read back.  `epoch`: epoch of the view of its term."""
         kind = "quadlog.effect" if effect.outcome is Outcome.APPLIED else "quadlog.effect.rejected"
         envelope = headers(
             event=f"{effect.index}/{effect.attempt}",
@@ -64,7 +64,7 @@ class EffectsProducer:
         )
 
     def fence(self, fence: Fence, *, at: int, epoch: int = 1) -> None:
-        """Announce a take-over; `epoch`: of the view that its term is of."""
+        """Write a fence, which announces a takeover.  `epoch`: epoch of the view of its term."""
         envelope = headers(event=f"fence/{fence.attempt}", source=self._worker, kind="quadlog.fence", at=at)
         self._outlet.produce(
             self._topic,
@@ -81,14 +81,17 @@ class EffectsProducer:
 
 
 class EffectsMirror:
-    """What a master writes to its own data centre's effects: copies, record by record, handovers, rewinds, a seed."""
+    """Producer of a master's records in its data centre's effects topic.
+
+    These are copies, record by record, handovers, rewinds and a seed.
+    """
 
     def __init__(self, outlet: Outlet, topic: str, master: str) -> None:
-        """`topic`: the own data centre's effects."""
+        """Write to `topic`, the local data centre's effects topic, as `master`."""
         self._outlet, self._topic, self._master = outlet, topic, master
 
     def hand_over(self, handover: Handover, *, at: int) -> None:
-        """Say whose effects count from here on."""
+        """Write a handover: after it, only effects of its term count."""
         envelope = headers(
             event=f"handover/{handover.epoch}/{handover.index}",
             source=self._master,
@@ -108,7 +111,7 @@ class EffectsMirror:
         )
 
     def rewind(self, rewind: Rewind, *, at: int) -> None:
-        """Say to which effect all go back, and what follows."""
+        """Write a rewind: all stores go back to its effect, and other effects follow."""
         envelope = headers(event=f"rewind/{rewind.epoch}", source=self._master, kind="quadlog.rewind", at=at)
         self._outlet.produce(
             self._topic,
@@ -122,7 +125,7 @@ class EffectsMirror:
         )
 
     def sow(self, seed: Seed, acked: Acked | None = None, *, epoch: int = 1) -> None:
-        """Say what the log begins with; `epoch`: of the view installed here."""
+        """Write the seed, with which the log begins.  `epoch`: epoch of the view installed here."""
         signature = seed.signature.hex()
         envelope = headers(
             event=f"seed/{signature[:16]}", source=self._master, kind="quadlog.seed", at=seed.at
@@ -136,12 +139,12 @@ class EffectsMirror:
         )
 
     def copy(self, record: Record, *, origin: str, epoch: int) -> None:
-        """Send a copy that says what it is a copy of, and in which view it was made.
+        """Write a copy of a record, with headers for the original and the view in which the copy was made.
 
         Args:
-            record: in another data centre's effects.
+            record: the original, in another data centre's effects topic.
             origin: that data centre.
-            epoch: of the view installed here.
+            epoch: epoch of the view installed here.
 
         """
         mirrored = [

@@ -1,4 +1,4 @@
-"""Transactions as they came in, into the own data centre's Kafka."""
+"""Producer of payloads: transactions as clients sent them, in the local data centre's Kafka."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class PayloadsProducer:
-    """Says payloads: those of this master's clients, and copies of the peers'."""
+    """Producer of the payloads of this master's clients, and of copies of the peers' payloads."""
 
     def __init__(self, outlet: Outlet, topic: str, writer: str) -> None:
-        """`writer`: this master's id."""
+        """Write to `topic` as the master with the id `writer`."""
         self._outlet, self._topic, self._writer = outlet, topic, writer
 
     def say(self, payload: Payload, acked: Acked, *, origin_offset: int | None = None) -> None:
-        """Make a payload durable here.
+        """Make a payload durable in this data centre.
 
         Args:
-            payload: a client's, or a peer's.
-            acked: called when it is, in all its chunks.
-            origin_offset: of a copy, where the original's last chunk stands.
+            payload: the payload of a client, or of a peer.
+            acked: callback for when all its chunks are durable.
+            origin_offset: for a copy, the offset of the original's last chunk.
 
         """
         name = text_id(payload.transaction.id)

@@ -1,4 +1,4 @@
-"""Posts: what this master says each round."""
+"""Producer of posts: this master writes one each round."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class RoundsProducer:
-    """Says posts."""
+    """Producer of posts."""
 
     def __init__(self, outlet: Outlet, topic: str, *, acked: Callable[[Anchor], None] | None = None) -> None:
-        """`topic`: the own data centre's rounds; `acked` is told where each record stands, on the outlet's thread."""
+        """Write to `topic`, the local rounds topic; `acked` receives each record's anchor, on the outlet's thread."""
         self._outlet, self._topic, self._acked = outlet, topic, acked
 
     def say(self, post: Post, *, at: int) -> bytes:
-        """Send one post; returns its bytes.  What it promises has to be durable before (see `Ready`)."""
+        """Write one post, and return its bytes.  Its promises must be durable before (see `Ready`)."""
         envelope = headers(
             event=f"{post.incarnation.hex()}/{post.sequence}", source=post.node, kind="quadlog.post", at=at
         )
@@ -33,7 +33,7 @@ class RoundsProducer:
         return value
 
     def pass_on(self, record: Record, dc: str) -> None:
-        """Say a post of another data centre's master as it was said there, for those who do not hear `dc`."""
+        """Write an unchanged post of a master of `dc`, for masters that do not receive the posts of `dc`."""
         self._produce(record.key, record.value, [*record.headers, (RELAYED, dc.encode())])
 
     def _produce(self, key: bytes, value: bytes, envelope: Headers) -> None:

@@ -1,4 +1,4 @@
-"""Heartbeats of workers."""
+"""Producer of workers' heartbeats."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class StatusProducer:
-    """Says heartbeats."""
+    """Producer of heartbeats."""
 
     def __init__(self, outlet: Outlet, topic: str, acked: Acked | None = None) -> None:
-        """`topic`: the own data centre's status; `acked`: called for each heartbeat that is there."""
+        """Write to `topic`, the local data centre's status topic; `acked` is called for each acknowledged heartbeat."""
         self._outlet, self._topic, self._acked = outlet, topic, acked
         self._count = 0
 
     def say(self, beat: Heartbeat) -> None:
-        """Send one heartbeat."""
+        """Write one heartbeat."""
         self._count += 1
         envelope = headers(
             event=f"{beat.sent}/{self._count}", source=beat.worker, kind="quadlog.heartbeat", at=beat.sent

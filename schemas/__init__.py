@@ -1,4 +1,4 @@
-"""What is said: the Avro schemas of every record on every topic.
+"""The Avro schemas of every record on every topic.
 
 A schema's id is part of the wire format for ever: ids are only ever added.
 Each master serves these schemas, read-only, under `/registry`.
@@ -38,18 +38,18 @@ IDS: Final = {
     24: "heartbeat_5",
     25: "heartbeat_6",
 }
-"""Schema id (Confluent wire format) to file name.  Two ids of one record are two versions of it."""
+"""File name by schema id (Confluent wire format).  Two ids of one record are two versions of it."""
 
 
 @cache
 def text(schema_id: int) -> str:
-    """The schema as JSON text, as it stands in its file."""
+    """Return the schema as JSON text, unchanged from its file."""
     return resources.files(__name__).joinpath(f"{IDS[schema_id]}.avsc").read_text(encoding="utf-8")
 
 
 @cache
 def record_name(schema_id: int) -> str:
-    """The record's full name, which is also its subject (RecordNameStrategy).
+    """Return the record's full name, which is also its subject (RecordNameStrategy).
 
     >>> record_name(1)
     'quadlog.Payload'
@@ -60,7 +60,7 @@ def record_name(schema_id: int) -> str:
 
 @cache
 def versions(subject: str) -> tuple[int, ...]:
-    """The ids of a subject's schemas, oldest first: version 1 and those after it.
+    """Return the ids of a subject's schemas, oldest first, from version 1 on.
 
     >>> versions("quadlog.Effect")
     (4, 7)
@@ -70,7 +70,7 @@ def versions(subject: str) -> tuple[int, ...]:
 
 @cache
 def part(schema_id: int, names: frozenset[str]) -> str:
-    """The schema with these fields only: what reads a record with it passes over the others.
+    """Return the schema with these fields only: a reader that uses it skips the other fields.
 
     >>> json.loads(part(4, frozenset({"term"})))["fields"][0]["type"]["size"]
     32
@@ -85,8 +85,8 @@ def part(schema_id: int, names: frozenset[str]) -> str:
                 defined[name] = kind
             case str(name):
                 pass
-            case _:  # a list of types
+            case _:  # a union
                 name = ""
-        if field["name"] in names:  # a type is defined where its name stands first
+        if field["name"] in names:  # a named type is defined at its first use
             fields.append(field | {"type": defined.pop(name, kind)})
     return json.dumps(schema | {"fields": fields})

@@ -1,6 +1,6 @@
-"""Kafka stops here: one outlet and any number of tails per Kafka cluster.
+"""Access to Kafka: one outlet and any number of tails per Kafka cluster.
 
-`acks=all` is replication, not fsync: what is acknowledged is in the page cache of all in-sync
+`acks=all` means replication, not fsync: an acknowledged record is in the page cache of all in-sync
 brokers.
 """
 

@@ -1,4 +1,4 @@
-"""Topics of one cluster: made when missing, looked at before they are trusted."""
+"""Administration of the topics of one Kafka cluster."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 GONE_S: Final = 60.0
-"""How long a topic may stay that was deleted: a loaded broker has taken more than 15 s."""
+"""Seconds within which a deleted topic must disappear: a loaded broker has taken more than 15 s."""
 MADE_S: Final = 60.0
-"""How long a topic is tried to be made."""
+"""Seconds for which the creation of a topic is retried."""
 _MADE_OR_UNKNOWN: Final = {
     KafkaError.TOPIC_ALREADY_EXISTS,
     KafkaError.REQUEST_TIMED_OUT,
@@ -34,22 +34,22 @@ _MADE_OR_UNKNOWN: Final = {
 
 
 class Admin:
-    """Topics of one cluster: made when missing, looked at before they are trusted."""
+    """Topics of one cluster: created if missing, checked before they are used."""
 
     def __init__(self, bootstrap: str) -> None:
-        """Connects when first asked."""
+        """Create a client that connects on the first request."""
         self._bootstrap = bootstrap
-        # Kept as long as its futures live: they are lost with it.
+        # Must outlive its futures, which are lost when the client is destroyed.
         self._client = AdminClient({**COMMON, "bootstrap.servers": bootstrap})
 
     def ensure(self, topics: Sequence[str], *, replication: int, config: Mapping[str, str]) -> dict[str, int]:
-        """Create the topics that are missing.  Returns the replication factor of each existing one where it is too low.
+        """Create the missing topics; return the replication factor of each existing one where it is too low.
 
-        What else may be wrong with existing ones: `describe`, and `quadlog.broker.topic_settings`.
+        Other faults of existing topics are found by `describe` and `quadlog.broker.topic_settings`.
 
         Raises:
-            Unavailable: no broker answers, or it does not make them.
-            SetupError: the broker refuses to make one.
+            Unavailable: no broker answers, or the broker does not create the topics.
+            SetupError: the broker refuses to create a topic.
 
         """
         known = self._topics()
@@ -58,7 +58,10 @@ class Admin:
         return {topic: count for topic, count in replicas.items() if count < SAFE_REPLICATION}
 
     def _make_all(self, missing: Sequence[str], replication: int, config: Mapping[str, str]) -> None:
-        """Returns when the broker tells of all: it knows of them some time after the controller has made them."""
+        """Create topics, and return when the broker lists all of them.
+
+        A broker learns of a new topic some time after the controller has created it.
+        """
         deadline = time.monotonic() + MADE_S
         while missing:
             self._make([NewTopic(topic, 1, replication, config=dict(config)) for topic in missing])
@@ -71,8 +74,8 @@ class Admin:
                 time.sleep(0.05)
 
     def _make(self, topics: Sequence[NewTopic]) -> None:
-        """Make topics that may be there; the broker may not tell in time whether it did."""
-        client = cast("Any", self._client)  # futures without a type
+        """Request the creation of topics that may exist; the broker may not confirm it in time."""
+        client = cast("Any", self._client)  # the futures have no type
         for topic, future in client.create_topics(topics, operation_timeout=10).items():
             try:
                 answer_of(future)
@@ -82,10 +85,10 @@ class Admin:
                     raise SetupError(message) from error
 
     def ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """Of those of these topics that are there, the ids that Kafka gave them when they were made.
+        """Return the ids that Kafka assigned to those of these topics that exist.
 
         Raises:
-            Unavailable: no broker answers.
+            Unavailable: no broker answers, or the broker does not report ids.
 
         """
         self._topics()
@@ -99,15 +102,15 @@ class Admin:
         return {topic: identity for topic, identity in found.items() if identity is not None}
 
     def delete(self, topics: Sequence[str]) -> None:
-        """Delete those of these topics that are there; returns when they are gone.
+        """Delete those of these topics that exist; return when they are gone.
 
         Raises:
-            Unavailable: no broker answers, or it is there for too long.
+            Unavailable: no broker answers, a topic cannot be deleted, or it still exists after `GONE_S`.
 
         """
         self._topics()
-        client = cast("Any", self._client)  # futures without a type
-        # Without a look at what is there: a broker knows some time after the controller what was made.
+        client = cast("Any", self._client)  # the futures have no type
+        # Does not check first which topics exist: a broker learns of a new topic some time after the controller.
         for topic, future in client.delete_topics(list(topics), operation_timeout=10).items():
             try:
                 answer_of(future)
@@ -123,13 +126,13 @@ class Admin:
             time.sleep(0.05)
 
     def delete_before(self, offsets: Mapping[str, int]) -> None:
-        """Delete the records of topics before an offset of each.
+        """Delete the records of each topic before its offset.
 
         Raises:
-            Unavailable: a broker does not, or not within 15 s.
+            Unavailable: a broker does not delete them, or not within 15 s.
 
         """
-        client = cast("Any", self._client)  # futures without a type
+        client = cast("Any", self._client)  # the futures have no type
         places = [TopicPartition(topic, 0, offset) for topic, offset in offsets.items()]
         for place, future in client.delete_records(places, operation_timeout=10).items():
             try:
@@ -149,7 +152,7 @@ class Admin:
         return topics
 
     def describe(self, topics: Sequence[str]) -> list[TopicState]:
-        """The settings of those of these topics that exist.
+        """Return the settings of those of these topics that exist.
 
         Raises:
             Unavailable: no broker answers.
@@ -158,7 +161,7 @@ class Admin:
         known = self._topics()
         there = [topic for topic in topics if topic in known and known[topic].partitions]
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in there]
-        client = cast("Any", self._client)  # futures without a type
+        client = cast("Any", self._client)  # the futures have no type
         futures: dict[Any, Any] = (
             client.describe_configs(resources, request_timeout=PATIENCE_S) if resources else {}
         )
@@ -178,19 +181,19 @@ class Admin:
         )
 
     def beginnings(self, topics: Sequence[str]) -> dict[str, int]:
-        """Offset of the first record that each of these topics still has, of those that exist.
+        """Return the offset of the first record that each of these topics still has, if the topic exists.
 
         Raises:
             Unavailable: no broker answers.
 
         """
         known = self._topics()
-        client, earliest = cast("Any", self._client), cast("Any", OffsetSpec).earliest()  # without types
+        client, earliest = cast("Any", self._client), cast("Any", OffsetSpec).earliest()  # untyped
         asked = {TopicPartition(topic, 0): earliest for topic in topics if topic in known}
         futures: dict[Any, Any] = client.list_offsets(asked, request_timeout=PATIENCE_S) if asked else {}
         return {place.topic: int(self._answer(future).offset) for place, future in futures.items()}
 
-    def _answer(self, future: Any) -> Any:  # noqa: ANN401 - their futures have no type
+    def _answer(self, future: Any) -> Any:  # noqa: ANN401 - the client's futures have no type
         try:
             return answer_of(future)
         except KafkaException as error:
@@ -201,7 +204,7 @@ class Admin:
             raise Unavailable(message) from error
 
     def obstacles(self, topic: str) -> list[str]:
-        """What keeps a topic from taking records, as far as its settings tell.
+        """Return the reasons, as far as its settings show them, why a topic accepts no records.
 
         Raises:
             Unavailable: no broker answers.
@@ -222,7 +225,7 @@ class Admin:
 
 
 def why_full(bootstrap: str, topic: str) -> str:
-    """What about a topic may keep it from taking records; empty: nothing that can be seen."""
+    """Return why a topic may not accept records; empty if no reason is visible."""
     try:
         return "; ".join(Admin(bootstrap).obstacles(topic))
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""Gaps: topics that do not go on where they were read up to."""
+"""Gaps: topics that do not continue where they were read up to."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 PATIENCE_S: Final = 5.0
-"""How long a broker has to tell where a topic ends, or to give one record of each."""
+"""Seconds within which a broker must report where a topic ends, or deliver one record of each topic."""
 
 
 def gaps(consumer: Consumer, nexts: Mapping[str, int], anchors: Mapping[str, Anchor]) -> dict[str, Gap]:
-    """The topics that do not go on where they were read up to.  Leaves the consumer without an assignment.
+    """Return the topics that do not continue where they were read up to.  Leaves the consumer without an assignment.
 
     Args:
-        consumer: of their cluster, without an assignment.
-        nexts: topic to the offset of the record to be read next; logical ones need no record.
-        anchors: the last record that was read, where one is known.
+        consumer: a consumer of the topics' cluster, without an assignment.
+        nexts: offset of the next record to read, by topic; a logical offset requires no record.
+        anchors: the last record that was read, by topic, where it is known.
 
     Raises:
-        Unavailable: the broker does not tell.
+        Unavailable: the broker does not report an end, or delivers no record in time.
 
     """
     found: dict[str, Gap] = {}
@@ -62,7 +62,7 @@ def _ends(consumer: Consumer, topic: str) -> tuple[int, int]:
 
 
 def _others(consumer: Consumer, anchors: Mapping[str, Anchor]) -> list[str]:
-    """Topics that have another record at the offset of their anchor."""
+    """Return the topics that have a different record at the offset of their anchor."""
     if not anchors:
         return []
     consumer.assign([TopicPartition(topic, 0, anchor.offset) for topic, anchor in anchors.items()])
@@ -72,7 +72,7 @@ def _others(consumer: Consumer, anchors: Mapping[str, Anchor]) -> list[str]:
             raise Unavailable(f"no record came of {', '.join(sorted(waiting))} within {PATIENCE_S:.0f} s")
         for record in batch(consumer, timeout=0.1):
             anchor = waiting.pop(record.topic, None)
-            # Compaction may have taken that record: then nothing is known.
+            # Compaction may have removed that record: then nothing is known.
             if anchor is not None and record.offset == anchor.offset and digest_of(record) != anchor.digest:
                 others.append(record.topic)
     consumer.unassign()

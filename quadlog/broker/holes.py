@@ -1,6 +1,6 @@
 """Holes: records that are missing in the middle of a topic, as compaction leaves them.
 
-Kafka numbers the records of a partition without gaps, but for the marker behind each transaction; quadlog uses no
+Kafka numbers the records of a partition without gaps, except for the marker after each transaction; quadlog uses no
 transactions.
 """
 
@@ -27,17 +27,17 @@ class Hole:
 
     topic: str
     first: int
-    """Offset of the first record that is missing."""
+    """Offset of the first missing record."""
     end: int
-    """Offset of the next record that there is, or the end of the topic."""
+    """Offset of the next existing record, or the end of the topic."""
 
     def __str__(self) -> str:
-        """For a sentence."""
+        """Return a sentence for messages."""
         return f"{self.topic} has no records at offsets {self.first} to {self.end - 1}"
 
 
 def first_hole(kafka: str, topic: str) -> Hole | None:
-    """The first hole in a topic; all of it is read.
+    """Return the first hole in a topic; None after all of it was read without finding one.
 
     Raises:
         Unavailable: no broker answers.

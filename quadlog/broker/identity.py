@@ -1,4 +1,4 @@
-"""Which topic it is: Kafka gives each one that is made an id, so one made anew under an old name is told from it."""
+"""Topic ids: Kafka assigns one at creation, which distinguishes a re-created topic from an old one of the same name."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 EVERY_S: Final = 2.0
-"""Between two looks at the ids: for so long a topic that was made anew may be taken for the old one."""
+"""Seconds between two lookups of the ids: for this long a re-created topic may be taken for the old one."""
 GONE_S: Final = 10.0
-"""For so long its broker says that it has no such topic: one that was just started may not know it yet."""
+"""Seconds for which a broker must report a topic as missing: one that was just started may not know it yet."""
 PATIENCE_S: Final = 3.0
-"""How long a broker has to answer."""
+"""Seconds that a broker has to answer."""
 ANSWER_S: Final = 15.0
-"""How long an answer is waited for at the most; then it is lost."""
+"""Maximum number of seconds to wait for an answer; after that it counts as lost."""
 
 log = structlog.get_logger()
 
 
 def ask_ids(client: AdminClient, topics: Iterable[str]) -> dict[str, Any]:
-    """Ask for the ids of topics; futures, see `id_in`."""
+    """Request the ids of topics and return a future for each; see `id_in`."""
     asked = TopicCollection(list(topics))
     return cast("Any", client).describe_topics(asked, request_timeout=PATIENCE_S)  # type: ignore[no-any-return]
 
 
-def answer_of(future: Any) -> Any:  # noqa: ANN401 - their futures have no type
-    """What the broker answered.
+def answer_of(future: Any) -> Any:  # noqa: ANN401 - the client's futures have no type
+    """Return the broker's answer.
 
     Raises:
-        KafkaException: something else, or nothing for long: an answer may be lost.
+        KafkaException: the broker reported an error, or did not answer within `ANSWER_S`: an answer may be lost.
 
     """
     try:
@@ -47,11 +47,11 @@ def answer_of(future: Any) -> Any:  # noqa: ANN401 - their futures have no type
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001 - librdkafka's own code
 
 
-def id_in(future: Any) -> str | None:  # noqa: ANN401 - their futures have no type
-    """What the broker answered; None: there is no such topic.
+def id_in(future: Any) -> str | None:  # noqa: ANN401 - the client's futures have no type
+    """Return the id in the broker's answer; None if there is no such topic.
 
     Raises:
-        KafkaException: it did not answer.
+        KafkaException: the broker did not answer.
 
     """
     try:
@@ -63,21 +63,21 @@ def id_in(future: Any) -> str | None:  # noqa: ANN401 - their futures have no ty
 
 
 class _Look:
-    """One look at topics, on a thread of its own: two requests, one behind the other."""
+    """One lookup of topic ids, on its own thread: two requests, one after the other."""
 
     def __init__(self, client: AdminClient, topics: Collection[str]) -> None:
         self._client: Final = client
         self._futures: dict[str, Any] = {}
         self.topics: Final = tuple(topics)
         self.answers: dict[str, str | KafkaException | None] | None = None
-        """The id of each topic, None where there is none, or why that is not known; None: it goes on."""
+        """The id of each topic, None if it does not exist, or the error; None while the lookup is running."""
         threading.Thread(target=self._run, name="identities", daemon=True).start()
 
     def _run(self) -> None:
         try:
-            # A client asks the broker that its metadata name as the controller.  If that one was stopped, librdkafka
-            # connects to it without a pause as long as the request waits, a whole core (decision 41): what a broker
-            # that is there names now is alive.
+            # A client sends the request to the broker that its metadata name as the controller.  If that broker was
+            # stopped, librdkafka reconnects to it without a pause while the request waits, which takes a whole core
+            # (decision 41).  Fresh metadata from a live broker name a controller that is alive.
             self._client.list_topics(self.topics[0], timeout=PATIENCE_S)
             self._futures = ask_ids(self._client, self.topics)
             wait(self._futures.values(), timeout=ANSWER_S)
@@ -87,11 +87,11 @@ class _Look:
 
     @property
     def is_lost(self) -> bool:
-        """Whether an answer did not come, and may yet: a client has to live for as long."""
+        """True if an answer is missing and may still arrive: the client has to live until then."""
         return not all(future.done() for future in self._futures.values())
 
 
-def _answered(future: Any) -> str | KafkaException | None:  # noqa: ANN401 - their futures have no type
+def _answered(future: Any) -> str | KafkaException | None:  # noqa: ANN401 - the client's futures have no type
     if not future.done():
         return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
     try:
@@ -101,17 +101,17 @@ def _answered(future: Any) -> str | KafkaException | None:  # noqa: ANN401 - the
 
 
 class Identities:
-    """The topics of one cluster, looked at now and then; nobody waits for an answer.  Owned by one thread."""
+    """The topic ids of one cluster, looked up periodically without blocking the caller.  Owned by one thread."""
 
     def __init__(self, bootstrap: str, known: Mapping[str, str | None]) -> None:
-        """Connects when first asked.
+        """Create a client that connects on the first request.
 
         Args:
-            bootstrap: the cluster.
-            known: topics, each with the id that it had when offsets in it were noted; None: that is not known.
+            bootstrap: bootstrap servers of the cluster.
+            known: ids by topic, as they were when offsets in the topics were stored; None if unknown.
 
         """
-        # What keeps it from the broker keeps the tail from it, whose consumer tells.
+        # Logs nothing: whatever keeps this client from the broker also affects the tail, whose consumer reports it.
         self._settings: Final = {
             **COMMON,
             "bootstrap.servers": bootstrap,
@@ -126,17 +126,17 @@ class Identities:
         self._missing_since: dict[str, float] = {}
 
     def look(self) -> dict[str, tuple[str | None, bool]]:
-        """Take in what was answered, ask again if that is due.
+        """Process the answers that have arrived, and send the next request if it is due.
 
         Returns:
-            topics that are not as they were known: the id, and whether another one was known; None: it is gone.
+            for each topic that has changed, its id and whether another id was known before; id None: the topic is gone.
 
         """
         found: dict[str, tuple[str | None, bool]] = {}
         if self._look is not None and self._look.answers is not None:
             look, answers, self._look = self._look, self._look.answers, None
             for topic, answer in answers.items():
-                # Out of reach: the tail waits for it, too.
+                # An exception means that the broker is out of reach; the tail waits for it, too.
                 if not isinstance(answer, KafkaException):
                     found |= self._take(topic, answer)
             if any(isinstance(answer, KafkaException) for answer in answers.values()):
@@ -146,31 +146,31 @@ class Identities:
         return found
 
     def ask(self) -> None:
-        """Do not wait until it is due."""
+        """Send a request now, even if none is due."""
         self._due_at = time.monotonic() + EVERY_S
         if self._known:
             self._look = _Look(self._client, self._known)
 
     def _renew(self, look: _Look) -> None:
-        """Another client asks, which learns anew which brokers there are."""
+        """Replace the client by a new one, which learns again which brokers there are."""
         self._lost = [one for one in (*self._lost, look) if one.is_lost]
         if look.is_lost:
             log.warning("describe_topics_unanswered", topics=sorted(look.topics))
         ended, self._client = [look, self._client], AdminClient(self._settings)
         del look
-        # To end a client takes as long as its threads need.
+        # Destroying a client blocks until its threads have ended.
         threading.Thread(target=ended.clear, name="ended", daemon=True).start()
         del ended
-        # Until a broker that was killed is known to be gone, each look may take a core.
+        # Until a killed broker is known to be gone, each lookup may take a whole core.
         self._due_at = time.monotonic() + EVERY_S
 
     @property
     def is_asking(self) -> bool:
-        """Whether an answer is to come."""
+        """True while an answer is outstanding."""
         return self._look is not None
 
     def knows(self, topics: Iterable[str]) -> bool:
-        """Whether all of them were seen that are looked at."""
+        """Return whether the ids of all these topics are known, as far as the topics are watched."""
         return all(self._known[topic] is not None for topic in topics if topic in self._known)
 
     def _take(self, topic: str, answer: str | None) -> dict[str, tuple[str | None, bool]]:

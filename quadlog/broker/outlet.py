@@ -1,4 +1,4 @@
-"""The outlet: where records go."""
+"""The outlet: the producer for one Kafka cluster."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 BUFFER: Final = 256 * 1024 * 1024
-"""Bytes that may wait for the broker; above it whoever has more to say waits."""
+"""Bytes that may wait for the broker; above this, `produce` blocks."""
 
 
 HELD: Final = 1024 * 1024
-"""Bytes that are kept to go together: more than a request takes at once would only cost memory."""
+"""Bytes that are held back to be sent together: more than a request can carry would only cost memory."""
 
 
 FATAL_S: Final = 5.0
-"""How long a producer that cannot go on has to tell what became of all that it was given."""
+"""Seconds that a producer with a fatal error has to report the outcome of all records that it was given."""
 
 GAPLESS: Final[dict[str, Any]] = {
-    # A record that is refused ends the producer; else what follows it would be taken.
+    # A refused record is fatal for the producer; otherwise the records after it would be accepted.
     "enable.gapless.guarantee": True,
-    # Of a producer that it does not know yet a broker takes any request as the first one: a later one could pass an
-    # earlier one that it tells to come again.
+    # A broker accepts any request of a producer that it does not know yet as the first one: a later request could
+    # overtake an earlier one that has to be retried.
     "max.in.flight.requests.per.connection": 1,
-    # Each such producer would begin with a warning that the first of these is experimental.
+    # Suppresses a warning of each such producer that the first of these settings is experimental.
     "log_level": 3,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What `KafkaOutlet.produce` is given."""
+    """Arguments of `KafkaOutlet.produce`."""
 
     topic: str
     key: bytes
@@ -60,15 +60,15 @@ class _Value:
 
 
 class _Held(threading.local):
-    """What a thread says while it is `together`; None while it is not."""
+    """Values that a thread produced within `together`; None outside of it."""
 
     values: list[_Value] | None = None
     size = 0
-    """Bytes of it."""
+    """Bytes of `values`."""
 
 
 class KafkaOutlet:
-    """An idempotent producer with a thread of its own that hears the acknowledgements."""
+    """An idempotent producer with its own thread for the acknowledgements."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class KafkaOutlet:
         """Connect.
 
         Args:
-            bootstrap: one data centre's Kafka.
-            client: how it knows this producer.
-            failed: called with a reason when this producer can never again keep its promise; on the producer's
-                thread, or on the one that says a record.
-            taken: called for each record that is acknowledged; on the producer's thread.
-            lost: called for each that is not, and never will be; there, or on the thread that says it.
-            is_gapless: whether nothing is to be taken behind a record that was refused.
+            bootstrap: bootstrap servers of one data centre's Kafka.
+            client: client id of this producer.
+            failed: callback with a reason, for when this producer can never again keep its guarantees; on the
+                producer's thread, or on the thread that produces a record.
+            taken: callback for each acknowledged record; on the producer's thread.
+            lost: callback for each record that never will be acknowledged; on the same threads as `failed`.
+            is_gapless: whether no record may be accepted after a refused one.
 
         """
         self._failed, self._taken, self._lost = failed, taken, lost
@@ -103,18 +103,18 @@ class KafkaOutlet:
                 "client.id": client,
                 "acks": "all",
                 "enable.idempotence": True,
-                # What a turn says comes within a millisecond, and goes in one request for each topic: without a
-                # pause the first record went alone, and every reader fetched twice.
+                # The records of a turn arrive within a millisecond, and go in one request per topic: without a delay
+                # the first record was sent alone, and every reader fetched twice.
                 "linger.ms": 1,
-                # As many as an idempotent producer keeps in order.  With one, the requests of a turn for several
-                # topics waited for each other.
+                # The maximum for which an idempotent producer keeps the order.  With one, the requests of a turn for
+                # several topics waited for each other.
                 "max.in.flight.requests.per.connection": 5,
                 **(GAPLESS if is_gapless else {}),
-                # Retried until the broker is back: only the broker's word ends a record.
+                # Retried until the broker is back: only an answer of the broker completes a record.
                 "message.timeout.ms": 0,
-                # A broker that is busy tells late of a topic that was just made.
+                # A busy broker reports a new topic late.
                 "topic.metadata.propagation.max.ms": round(STARTING_S * 1000),
-                # Memory for records that the broker has not taken; librdkafka's own limit is a gigabyte.
+                # Memory for records that the broker has not accepted; librdkafka's default limit is a gigabyte.
                 "queue.buffering.max.kbytes": BUFFER // 1024,
                 "retry.backoff.ms": 50,
                 "retry.backoff.max.ms": 500,
@@ -122,7 +122,7 @@ class KafkaOutlet:
         )
         self._closing = threading.Event()
         self.is_stopped = False
-        """Whether nothing that is said is handed over any more."""
+        """True while no records are handed over to the producer: they count as lost."""
         self._thread = threading.Thread(target=self._poll, name="outlet", daemon=True)
         self._thread.start()
 
@@ -141,9 +141,9 @@ class KafkaOutlet:
 
     @contextmanager
     def together(self) -> Generator[Callable[[], None], None, None]:
-        """What the calling thread says within this goes at its end; see `quadlog.ports.Together`.
+        """Hold back the calling thread's records within this context; see `quadlog.ports.Together`.
 
-        Said one by one while a turn takes its time, each would come alone to the broker and to all readers.
+        Records that are sent one by one during a turn would reach the broker and all readers separately.
         """
         self._held.values = []
         try:
@@ -192,18 +192,18 @@ class KafkaOutlet:
         self._lost()
 
     def _is_told(self, topic: str, size: int, error: KafkaError) -> bool:
-        """Whether somebody is told why a record was not even handed over."""
+        """Report why a record was not even handed over; return False if the caller must raise the error."""
         if error.code() == KafkaError._UNKNOWN_TOPIC:  # noqa: SLF001 - librdkafka's own code
             self._failed(self._refusal(topic, size, error))
             return True
-        return bool(error.code() == KafkaError._FATAL)  # noqa: SLF001 - whoever hears acknowledgements is
+        return bool(error.code() == KafkaError._FATAL)  # noqa: SLF001 - `_hear` reports this one
 
     def _refusal(self, topic: str, size: int, error: KafkaError) -> str:
-        """Why a record was not taken.  A broker that forgot the sequence of a producer forgot its last records, too."""
+        """Return why a record was refused.  A broker that lost a producer's sequence has lost its last records, too."""
         what = f"a record of {size} bytes for {topic} was not taken: {error}"
         if error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return f"TopicLost: {TopicLost(f'{what}: what was written before it is not there any more')}"
-        # Of a gapless outlet somebody else asks.
+        # The owner of a gapless outlet determines this itself.
         why = "" if self._is_gapless else why_full(self._bootstrap, topic)
         return f"{what}. {why}; change that with kafka-configs, and start this process again" if why else what
 
@@ -213,26 +213,26 @@ class KafkaOutlet:
             while not self._closing.is_set():
                 turns.gather(told)
                 told = self._hear(0.2)
-        except Exception as error:  # of who was told: without this thread nobody hears of an acknowledgement
+        except Exception as error:  # of a callback: without this thread no acknowledgement is received
             log.exception("acknowledgement_failed")
             self._failed(f"an acknowledgement could not be taken: {error}")
 
     def _hear(self, timeout: float) -> int:
-        """Acknowledgements."""
+        """Process acknowledgements and return their number."""
         try:
             return self._producer.poll(timeout)
         except KafkaException as error:
             self._purge()
-            self._flush(FATAL_S)  # which record it was that was refused is the better reason
+            self._flush(FATAL_S)  # reports the refused record, which is the better reason
             self._failed(f"the producer cannot go on: {error}")
             return 0
 
     def _purge(self) -> None:
-        """It cannot go on: nothing of what waits will be sent."""
+        """Drop the queued records: after a fatal error none of them will be sent."""
         self._producer.purge(in_flight=False)
 
     def flush(self, timeout: float = 5.0) -> None:
-        """Wait until all that was said is acknowledged, for `timeout` seconds at most."""
+        """Wait until all records are acknowledged, for at most `timeout` seconds."""
         self._let_go()
         self._flush(timeout)
 
@@ -244,7 +244,7 @@ class KafkaOutlet:
             self._failed(f"the producer cannot go on: {error}")
 
     def close(self, timeout: float = 2.0) -> None:
-        """Send what waits, for `timeout` seconds at most."""
+        """Send the waiting records, for at most `timeout` seconds, and stop the thread."""
         self.flush(timeout)
         self._closing.set()
         self._thread.join(timeout=1)

@@ -1,4 +1,4 @@
-"""Where entries, or their effects, stand in a topic: found by bisection, a dozen records are read."""
+"""Positions of entries, or of their effects, in a topic: found by bisection, a dozen records are read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
 STEP: Final = 64
-"""Records that are read at once where one with an index is looked for."""
+"""Records that are read in sequence to find one that has an index."""
 
 
 class Places:
-    """Where entries, or their effects, stand in a topic."""
+    """Positions of entries, or of their effects, in a topic."""
 
     def __init__(
         self,
@@ -26,13 +26,13 @@ class Places:
         index_of: Callable[[Record], int | None],
         beginning: int,
     ) -> None:
-        """`between` reads it, `index_of` says what a record is of; it begins at an offset."""
+        """Search a topic from the offset `beginning`; `between` reads it, `index_of` returns a record's index."""
         self._between, self._index_of, self._beginning = between, index_of, beginning
 
     def behind(self, index: int, end: int) -> int:
-        """Offset behind a record of that index, with which it is whole, where only greater ones follow.
+        """Return the offset after the record that completes `index`, after which only greater indexes follow.
 
-        Where it goes back and forth any such place is as good: nobody needs what is before it.
+        Where indexes go back and forth, any such offset is as good: no reader needs the records before it.
         """
         low, high = self._beginning, end
         while high - low > STEP:
@@ -52,7 +52,7 @@ class Places:
         return behind
 
     def last_before(self, offset: int) -> int:
-        """Index of the last one that stands before an offset; 0: there is none."""
+        """Return the index of the last entry or effect before an offset; 0 if there is none."""
         at = offset
         while at > self._beginning:
             start = max(self._beginning, at - STEP)
@@ -72,12 +72,12 @@ class Places:
 
 
 def index_of_effect(record: Record) -> int | None:
-    """What a record is of an effect of; None: of none."""
+    """Return the index of the effect to which a record belongs; None if it belongs to none."""
     return _index(record, Effect)
 
 
 def index_of_entry(record: Record) -> int | None:
-    """What entry a record is of; None: of none."""
+    """Return the index of the entry to which a record belongs; None if it belongs to none."""
     return _index(record, LoggedEntry)
 
 

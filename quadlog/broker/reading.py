@@ -1,4 +1,4 @@
-"""Reading without a group: consumers that are told where to begin, and where a topic ends."""
+"""Reading without a consumer group: consumers with explicit start offsets, and the ends of topics."""
 
 from __future__ import annotations
 
@@ -27,35 +27,41 @@ if TYPE_CHECKING:
 BEGINNING: Final = OFFSET_BEGINNING
 END: Final = OFFSET_END
 BATCH: Final = 1000
-"""Records handed over at once."""
+"""Maximum number of records that are handed over at once."""
 STARTING_S: Final = 60.0
-"""How long a process that starts asks for the end of a topic: one that was just made has no leader yet, and with a busy
-broker that lasts."""
+"""Seconds for which a starting process retries to read the end of a topic.
+
+A new topic has no leader yet, and with a busy broker this takes long.
+"""
 
 _TAIL_BASE: Final = -2000  # librdkafka's RD_KAFKA_OFFSET_TAIL(n) is this minus n
 
 
 def last(count: int) -> int:
-    """The logical offset of the last `count` records."""
+    """Return the logical offset of the last `count` records."""
     return _TAIL_BASE - count
 
 
 _IN_PARTS: Final = {"queued.min.messages": 2 * BATCH, "fetch.queue.backoff.ms": 10}
-"""What is read ahead of a topic, and how soon more of it is asked for then.  All topics of a consumer stand in one
-line: with librdkafka's 100,000 a post waits for seconds behind the effects that a data centre is catching up with."""
+"""How many records of a topic are read ahead, and how soon more are fetched after that.
+
+All topics of a consumer share one queue: with librdkafka's default of 100,000, a post waits for seconds while the
+effects before it are processed by a data centre that catches up.
+"""
 
 
 @contextmanager
 def reading(
     bootstrap: str, client: str, *, wait_ms: int = 500, lost: Callable[[], None] = lambda: None
 ) -> Generator[Consumer, None, None]:
-    """A consumer without a group, closed at the end; at the end of a topic the broker waits so long for more.
+    """Open a consumer without a group, and close it at the end of the context.
 
-    `lost`: called while it is polled, before the records of later connections, when no broker is connected any more.
+    At the end of a topic the broker waits `wait_ms` for more records.  `lost` is called during a poll, before the
+    records of later connections are returned, when no broker is connected any more.
     """
 
     def note(error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - that is their public name
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - a public name of the client
             lost()
 
     consumer = Consumer(
@@ -63,7 +69,7 @@ def reading(
             **COMMON,
             "bootstrap.servers": bootstrap,
             "client.id": client,
-            "group.id": client,  # asked for by librdkafka; never used: offsets are ours
+            "group.id": client,  # required by librdkafka, but unused: offsets are stored by quadlog
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": False,
@@ -80,7 +86,7 @@ def reading(
 
 _PASSING: Final = frozenset(
     {
-        KafkaError._TRANSPORT,  # noqa: SLF001 - that is their public name
+        KafkaError._TRANSPORT,  # noqa: SLF001 - a public name of the client
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._RESOLVE,  # noqa: SLF001
@@ -101,15 +107,15 @@ _GONE: Final = frozenset(
         KafkaError._LOG_TRUNCATION,  # noqa: SLF001
     }
 )
-"""An offset is not there."""
+"""Errors that mean that an offset does not exist."""
 
 
 def batch(consumer: Consumer, timeout: float) -> list[Record]:
-    """Wait for one record, then take all that are there already.
+    """Wait for one record, and return it with all that have already arrived.
 
     Raises:
-        RecordsGone: an offset that was asked for is not there.
-        StateError: the broker does not let it be read.
+        RecordsGone: a requested offset does not exist.
+        StateError: the broker does not allow the topic to be read.
 
     """
     first = consumer.poll(timeout)
@@ -146,10 +152,10 @@ def _bytes(value: str | bytes | None) -> bytes:
 
 
 def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0) -> tuple[int, list[Record]]:
-    """The offset behind the last record of a topic, and its last `count` records.
+    """Return the offset after the last record of a topic, and its last `count` records.
 
     Raises:
-        Unavailable: no broker told within `timeout` seconds.
+        Unavailable: no broker answered within `timeout` seconds.
 
     """
     deadline = time.monotonic() + timeout
@@ -167,10 +173,10 @@ def end_of(bootstrap: str, topic: str, *, count: int = 1, timeout: float = 15.0)
 
 
 def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.0) -> Generator[Record]:
-    """The last `count` records that a topic has now, one after the other.
+    """Yield the last `count` records that a topic has now.
 
     Raises:
-        Unavailable: nothing came within `timeout` seconds.
+        Unavailable: no record arrived within `timeout` seconds.
 
     """
     with _at(bootstrap, "quadlog-look-back", topic, timeout) as (consumer, low, high):
@@ -180,10 +186,10 @@ def last_records(bootstrap: str, topic: str, *, count: int, timeout: float = 15.
 def records_between(
     bootstrap: str, topic: str, start: int, end: int, *, timeout: float = 15.0
 ) -> Generator[Record]:
-    """The records of a topic from the offset `start` on and before `end`, one after the other.
+    """Yield the records of a topic from the offset `start` up to the offset `end`, exclusive.
 
     Raises:
-        Unavailable: nothing came within `timeout` seconds.
+        Unavailable: no record arrived within `timeout` seconds.
 
     """
     with _at(bootstrap, "quadlog-read-on", topic, timeout) as (consumer, low, high):
@@ -194,21 +200,21 @@ def records_between(
 def ranges(
     bootstrap: str, topic: str, *, timeout: float = 15.0
 ) -> Generator[Callable[[int, int], Generator[Record]]]:
-    """Reads the records of a topic from one offset on and before another one, again and again, by few clients.
+    """Provide a function that yields the records of a topic between two offsets, with few clients for many calls.
 
-    One that is read while another one is read, too, has a client of its own.
+    A range that is read while another one is being read has its own client.
 
-    What it gives raises Unavailable where nothing came within `timeout` seconds.
+    The function raises Unavailable if no record arrives within `timeout` seconds.
     """
     with ExitStack() as stack:
         idle: list[Consumer] = []
 
         def client() -> Consumer:
-            # An assignment waits for a fetch's end.
+            # A new assignment waits for the end of the running fetch.
             return stack.enter_context(reading(bootstrap, "quadlog-ranges", wait_ms=10))
 
         def between(start: int, end: int) -> Generator[Record]:
-            # Not made before: the first assignment of one that was idle for long takes up to a second.
+            # Created on demand: the first assignment of a client that was idle for long takes up to a second.
             consumer = idle.pop() if idle else client()
             try:
                 yield from _passing_by(consumer, topic, start, end, timeout)
@@ -233,16 +239,16 @@ def _passing_by(consumer: Consumer, topic: str, at: int, end: int, timeout: floa
 
 
 WINDOW: Final = 64
-"""Records that are read at first on the way back; then twice as many each time, as long as they are small."""
+"""Records in the first window of a backward read; each further window has twice as many, as long as they are small."""
 WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""Of values in one window, about: all of it is in memory."""
+"""Approximate limit for the bytes of values in one window, which is held in memory."""
 
 
 def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) -> Generator[Record]:
-    """The records of a topic before the offset `end`, the newest first, as far back as it goes.
+    """Yield the records of a topic before the offset `end`, newest first, back to its beginning.
 
     Raises:
-        Unavailable: nothing came within `timeout` seconds.
+        Unavailable: no record arrived within `timeout` seconds.
 
     """
     with _at(bootstrap, "quadlog-way-back", topic, timeout) as (consumer, low, high):
@@ -257,15 +263,15 @@ def backwards(bootstrap: str, topic: str, end: int, *, timeout: float = 15.0) ->
 
 
 def _window(consumer: Consumer, topic: str, start: int, end: int, timeout: float) -> list[Record]:
-    """The records from `start` on and before `end`; fewer than that, where some were removed."""
+    """Return the records from `start` up to `end`, exclusive; fewer if some were removed."""
     return list(_passing_by(consumer, topic, start, end, timeout))
 
 
 def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
-    """Offset of the first record that a topic still has.
+    """Return the offset of the first record that a topic still has.
 
     Raises:
-        Unavailable: no broker told within `timeout` seconds.
+        Unavailable: no broker answered within `timeout` seconds.
 
     """
     with _at(bootstrap, "quadlog-beginning", topic, timeout) as (_, low, _):
@@ -273,10 +279,10 @@ def beginning_of(bootstrap: str, topic: str, *, timeout: float = 5.0) -> int:
 
 
 def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) -> int:
-    """Offset of the first record that was written at a moment or later: milliseconds since 1970; the end: none was.
+    """Return the offset of the first record written at `moment` (milliseconds since 1970) or later, else the end.
 
     Raises:
-        Unavailable: no broker told within `timeout` seconds.
+        Unavailable: no broker answered within `timeout` seconds.
 
     """
     with _at(bootstrap, "quadlog-when", topic, timeout) as (consumer, _, end):
@@ -289,13 +295,13 @@ def offset_at(bootstrap: str, topic: str, moment: int, *, timeout: float = 5.0) 
 
 @contextmanager
 def _at(bootstrap: str, client: str, topic: str, timeout: float) -> Generator[tuple[Consumer, int, int]]:
-    """A consumer that finds a topic, and the topic's first and next offset.
+    """Open a consumer that finds a topic, and yield it with the topic's first and next offset.
 
-    A topic that was just made has no leader for a moment: it is asked again, each time by a new consumer.  One that
-    looked while a broker was fenced may find no leader there for good (librdkafka's issue 5430).
+    A new topic has no leader for a moment: the request is repeated, each time by a new consumer.  One that asked
+    while a broker was fenced may never find a leader there (librdkafka's issue 5430).
 
     Raises:
-        Unavailable: no broker told within `timeout` seconds.
+        Unavailable: no broker answered within `timeout` seconds.
 
     """
     deadline = time.monotonic() + timeout

@@ -1,10 +1,10 @@
-"""A renewable outlet: to a topic that may take no more records while others of the same Kafka do.
+"""A renewable outlet: for a topic that may accept no more records while other topics of the same Kafka do.
 
-Such a topic must end nothing but what is said there.  It has an outlet of its own, which tells for how long nothing
-was taken, or why a record was refused for good.  It may be given up: what is said then goes nowhere, until it is
-renewed.  What was said before is never let go of while it may still be taken: it would come to the topic later, between
-or behind what is said then.  So of what was said between two renewals the topic has a beginning, as it was said, and
-all of that stands before what is said after the second one.
+A failure of such a topic must affect only the records for it.  The topic has its own outlet, which reports for how
+long no record was accepted, or why a record was refused for good.  The outlet may be given up: further records are
+then discarded until it is renewed.  It can only be renewed once no earlier record can still be accepted: such a record
+would arrive later, between or after the new records.  So the topic contains a prefix of the records that were produced
+between two renewals, in their order, and all of it before the records produced after the second renewal.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class RenewableOutlet:
-    """See `quadlog.ports.Renewable`.  Of any thread."""
+    """Implementation of `quadlog.ports.Renewable`.  Any thread may use it."""
 
     def __init__(self, bootstrap: str, *, client: str) -> None:
-        """Connect: an idempotent producer needs a second or so until its first record leaves."""
+        """Connect: an idempotent producer needs about a second until its first record is sent."""
         self._bootstrap, self._client = bootstrap, client
         self._lock: Final = threading.Lock()
         self._is_given_up = False
         self._waiting = 0
-        """Records that the broker has neither taken nor refused."""
+        """Records that the broker has neither accepted nor refused."""
         self._since = 0.0
         self._refusal = ""
         self._producers = 0
@@ -39,17 +39,17 @@ class RenewableOutlet:
 
     @property
     def waits_since(self) -> float | None:
-        """Since when something waits and nothing was taken; None: nothing waits, or it was given up."""
+        """Time since which records wait and none was accepted; None if no record waits, or after `give_up`."""
         return self._since if self._waiting and not self._is_given_up else None
 
     @property
     def refusal(self) -> str:
-        """Why a record was refused for good; empty: none was, or it was given up."""
+        """Reason why a record was refused for good; empty if none was, or after `give_up`."""
         return "" if self._is_given_up else self._refusal
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known of all that was said whether it is in the topic, and nothing of it can come any more."""
+        """True if it is known of every record whether it is in the topic, and none can arrive there any more."""
         return not self._waiting
 
     def produce(
@@ -67,17 +67,17 @@ class RenewableOutlet:
 
     @contextmanager
     def together(self) -> Generator[Callable[[], None], None, None]:
-        """What the calling thread says within this goes at its end; see `quadlog.ports.Together`."""
+        """Hold back the calling thread's records within this context; see `quadlog.ports.Together`."""
         with self._outlet.together() as let_go:
             yield let_go
 
     def give_up(self) -> None:
-        """Say nothing more, until it is renewed; what was said may still be taken."""
+        """Discard further records until `renew`; earlier ones may still be accepted."""
         with self._lock:
             self._is_given_up = self._outlet.is_stopped = True
 
     def renew(self) -> None:
-        """What is said from here on goes out; not before all that was said is settled."""
+        """Send further records again.  All earlier records must be settled before."""
         with self._lock:
             assert not self._waiting, "what was said before could come behind what is said now"
             self._is_given_up = self._outlet.is_stopped = False
@@ -87,11 +87,11 @@ class RenewableOutlet:
         threading.Thread(target=ended.close, args=(0.0,), name="ended", daemon=True).start()
 
     def flush(self, timeout: float = 5.0) -> None:
-        """Wait until all that was said is acknowledged, for `timeout` seconds at most."""
+        """Wait until all records are acknowledged, for at most `timeout` seconds."""
         self._outlet.flush(timeout)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Send what waits, for `timeout` seconds at most."""
+        """Send the waiting records, for at most `timeout` seconds."""
         self._outlet.close(timeout)
 
     def _connect(self) -> KafkaOutlet:

@@ -1,4 +1,4 @@
-"""The tail: what is read, from given offsets on."""
+"""The tail, which reads topics from given offsets on."""
 
 from __future__ import annotations
 
@@ -28,37 +28,39 @@ log = structlog.get_logger()
 
 
 SURE_S: Final = 1.0
-"""A topic that went back is looked at again after that: a leader that was just elected may tell an earlier end."""
+"""Seconds after which a topic that went back is checked again: a newly elected leader may report an earlier end."""
 AGAIN_S: Final = 1.0
-"""Until a topic is read again that cannot be read, where that does not end the tail."""
+"""Seconds until a topic that cannot be read is read again, unless the error ends the tail."""
 
 STEADY_S: Final = 10.0
-"""An error that comes again within that, with nothing read in between, was not mended by looking at the topics."""
+"""Seconds within which an error that recurs, with no record read in between, was not cured by checking the topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Topics that may be deleted and made anew, or go back, while they are read, or while nobody reads them."""
+    """Topics that may be deleted and re-created, or go back, also while they are not being read."""
 
     known: Mapping[str, str | None]
-    """Topic to the id that it had when offsets in it were noted; None: that is not known."""
+    """The id that each topic had when offsets in it were stored; None if unknown."""
     told: Callable[[str, str | None, bool], None]
-    """Given a topic, its id, and whether it was another one before, in which no offset means anything now: before
-    anything of it is read, or read again from its beginning.  Without an id it is gone."""
+    """Callback with a topic, its id, and whether it replaces another topic, so that no stored offset is valid in it.
+
+    Called before any of it is read, or read again from its beginning.  Without an id the topic is gone.
+    """
     lacks: Callable[[str, Gap], None]
-    """Given a topic that does not go on where it was read up to: before anything of it is read again."""
+    """Callback with a topic that does not continue where it was read up to; called before any of it is read again."""
     anchors: Mapping[str, Anchor] = field(default_factory=dict[str, Anchor])
-    """Topic to the last record that was read when offsets in it were noted."""
+    """The last record of each topic that was read when offsets in it were stored."""
     again: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Topic that went back to where it is read again from; others from their beginning."""
+    """Offset, by topic, from which a topic that went back is read again; other topics are read from their beginning."""
     is_vital: bool = True
-    """Whether the reader ends where a topic cannot be read; else it is tried again, and told in the log."""
+    """True if the tail ends when a topic cannot be read; otherwise the topic is retried, and the error is logged."""
 
 
 class KafkaTail:
-    """Reads partitions of one cluster from given offsets on, in a thread of its own.
+    """Reader of partitions of one cluster, from given offsets on, with its own thread.
 
-    Whenever no broker was connected, and when it starts, `Watched` topics are looked at before they are read on.
+    At its start, and whenever no broker was connected, the `Watched` topics are checked before reading continues.
     """
 
     def __init__(
@@ -72,16 +74,16 @@ class KafkaTail:
         full: Callable[[], frozenset[str]] = frozenset,
         watched: Watched | None = None,
     ) -> None:
-        """Nothing is read before `start`.
+        """Prepare to read; nothing is read before `start`.
 
         Args:
-            bootstrap: the cluster.
-            client: name for the broker's logs.
-            name: name for ours.
-            hear: is given every batch.
-            failed: is given a reason why reading can never go on.
-            full: topics whose reader wants no more for now.
-            watched: topics of which it is to be told that they were made anew, or went back; None: none.
+            bootstrap: bootstrap servers of the cluster.
+            client: client id, for the broker's logs.
+            name: name of the tail, for quadlog's logs.
+            hear: callback for every batch.
+            failed: callback with the reason why reading can never continue.
+            full: function that returns the topics whose reader accepts no more records for now.
+            watched: topics that are checked for being re-created or going back; None: no topics.
 
         """
         self.name: Final = name
@@ -92,26 +94,26 @@ class KafkaTail:
         self._identities: Identities | None = None
         self._closing = threading.Event()
         self._offsets: dict[str, int] = {}
-        """Of each topic that is read: where to read on."""
+        """Next offset of each topic that is read."""
         self._anchors: dict[str, Anchor] = dict(watched.anchors) if watched is not None else {}
         self._last: dict[str, Record] = {}
-        """Of each topic the last record that was read; anchors are made of them when they are needed."""
+        """The last record that was read of each topic; anchors are made of these records on demand."""
         self._is_lost = False
-        """Whether no broker was connected since the topics were looked at."""
+        """True if the connection to all brokers was lost since the topics were checked."""
         self._fault, self._met_at = "", float("-inf")
-        """Why nothing can be read, until something is, and when that was met."""
+        """The error that prevents reading, until a record is read, and the time at which it was noticed."""
         self._own: frozenset[str] = frozenset()
-        """Topics that nobody has to ask for."""
+        """Topics that were passed to `start`, and need no call of `read`."""
         self._until: dict[str, int] = {}
         self._asked: queue.SimpleQueue[tuple[str, int | None]] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"tail-{name}", daemon=True)
 
     def start(self, offsets: Mapping[str, int], *, until: Mapping[str, int] | None = None) -> Self:
-        """Begin.
+        """Start reading.
 
         Args:
-            offsets: topic to first offset, which may be `BEGINNING`, `END` or `last(n)`.
-            until: topics that are read up to an offset only, that one not included; others are passed over.
+            offsets: first offset of each topic, which may be `BEGINNING`, `END` or `last(n)`.
+            until: end offset, exclusive, of topics that are read only up to there; those not in `offsets` are ignored.
 
         """
         self._until = {topic: end for topic, end in (until or {}).items() if topic in offsets}
@@ -122,15 +124,18 @@ class KafkaTail:
         return self
 
     def read(self, topic: str, offset: int) -> None:
-        """Read a topic from an offset on, again or for the first time; what was read before may be heard first."""
+        """Read a topic from an offset on, again or for the first time.
+
+        Records that were read before may still be delivered first.
+        """
         self._asked.put((topic, offset))
 
     def leave(self, topic: str) -> None:
-        """Read a topic no more; what was read before may still be heard."""
+        """Stop reading a topic; records that were already read may still be delivered."""
         self._asked.put((topic, None))
 
     def close(self) -> None:
-        """Stop reading; returns when the thread is done."""
+        """Stop reading; return when the thread has ended."""
         self._closing.set()
         self._thread.join(timeout=5)
 
@@ -149,7 +154,7 @@ class KafkaTail:
         self._is_lost = self._watched is not None
 
     def _read_on(self, consumer: Consumer) -> None:
-        """Read until it is closed, or all is to be looked at and read by a new consumer."""
+        """Read until the tail is closed, or the topics must be checked and read by a new consumer."""
         if not (self._await_topics(consumer) and self._recognise(consumer)):
             return
         consumer.assign([TopicPartition(topic, 0, at) for topic, at in self._offsets.items()])
@@ -164,11 +169,11 @@ class KafkaTail:
                 return
             try:
                 records = batch(consumer, timeout=0.02 if self._paused else 0.2)
-            except StateError as error:  # an offset that is not there: did the topic go back?
+            except StateError as error:  # the offset does not exist: the topic may have gone back
                 self._meet(error)
                 return
             if self._is_lost:
-                return  # the records may be of an older copy
+                return  # the records may be from an older copy of the topic
             heard = len(records)
             if records:
                 self._fault = ""
@@ -180,17 +185,17 @@ class KafkaTail:
         for record in records:
             topic = record.topic
             if topic not in self._offsets:
-                continue  # it was left
+                continue  # left meanwhile
             self._offsets[topic] = record.offset + 1
             last = self._last.get(topic)
             if last is None or record.offset > last.offset:
                 self._last[topic] = record
 
     def _meet(self, error: StateError) -> None:
-        """Nothing can be read: the topics are looked at, and where that does not explain it, it is told.
+        """Let the topics be checked after a read error, and report an error that this does not explain.
 
         Raises:
-            StateError: they were looked at since, and are vital.
+            StateError: the topics are not watched, or they are vital and were checked since the last error.
 
         """
         watched, fault, moment = self._watched, str(error), time.monotonic()
@@ -204,10 +209,10 @@ class KafkaTail:
         self._met_at = time.monotonic()
 
     def _recognise(self, consumer: Consumer) -> bool:
-        """Before anything is read: are these the topics in which the offsets were noted?
+        """Check, before anything is read, that these are the topics in which the offsets were stored.
 
-        False: it is closed, or this consumer cannot tell.  Another one may: who looked while a broker was fenced finds
-        no leader there for good (librdkafka's issue 5430).
+        Returns False if the tail is closed, or if this consumer cannot tell.  Another consumer may: one that asked
+        while a broker was fenced never finds a leader there (librdkafka's issue 5430).
         """
         while self._identities is not None and not self._closing.is_set():
             self._is_lost = False
@@ -221,9 +226,9 @@ class KafkaTail:
         return not self._closing.is_set()
 
     def _find_gaps(self, consumer: Consumer) -> bool:
-        """Tell of topics that do not go on where they were read up to; False: the broker does not answer."""
+        """Report topics that do not continue where they were read up to; return False if the broker does not answer."""
         while consumer.poll(0) is not None:
-            pass  # what was told while its first broker was looked for
+            pass  # drops errors from the search for the first broker
         self._is_lost = False
         try:
             found = self._gaps(consumer)
@@ -240,12 +245,16 @@ class KafkaTail:
 
     def _gaps(self, consumer: Consumer) -> dict[str, Gap]:
         anchors = {**self._anchors, **{topic: Anchor.of(record) for topic, record in self._last.items()}}
-        # Also of topics that somebody may ask for: by offsets that were noted elsewhere.
+        # Includes topics that `read` may request later, with offsets that were stored elsewhere.
         nexts = {topic: anchor.offset + 1 for topic, anchor in anchors.items()} | self._offsets
         return gaps(consumer, nexts, anchors)
 
     def _tell(self, topic: str, gap: Gap) -> None:
-        """A topic that went back is read from its beginning, unless whoever asked for it looks for another place."""
+        """Report a gap.
+
+        A topic that went back is read from its beginning or `Watched.again`; one that was requested by `read` is left
+        until it is requested again.
+        """
         watched = self._watched
         assert watched is not None, "only watched topics are looked at"
         watched.lacks(topic, gap)
@@ -255,7 +264,7 @@ class KafkaTail:
             self._begin_again({topic}, watched.again.get(topic, BEGINNING))
 
     def _look_now(self) -> set[str]:
-        """Ask, wait for the answer, and tell of it."""
+        """Request the ids, wait for the answer and report it; return the re-created topics."""
         identities = self._identities
         if identities is None:
             return set()
@@ -266,7 +275,7 @@ class KafkaTail:
         return remade
 
     def _look(self) -> set[str]:
-        """Tell of topics that were not known, or are not those that were; the latter."""
+        """Report topics that were unknown, or that have changed; return the re-created ones."""
         if self._identities is None or self._watched is None:
             return set()
         found = self._identities.look()
@@ -275,13 +284,13 @@ class KafkaTail:
         return {topic for topic, (identity, is_other) in found.items() if is_other and identity is not None}
 
     def _begin_again(self, topics: Collection[str], at: int = BEGINNING) -> None:
-        """Nothing that was noted of these means anything now."""
+        """Discard the state of these topics, and read those that were passed to `start` again from `at`."""
         for topic in topics:
             self._last.pop(topic, None)
             self._anchors.pop(topic, None)
             if topic in self._own and topic in self._offsets:
                 self._offsets[topic] = at
-            else:  # whoever asked for it looks again for where to begin
+            else:  # its reader determines again where to begin
                 self._offsets.pop(topic, None)
 
     def _redirect(self, consumer: Consumer) -> None:
@@ -319,7 +328,10 @@ class KafkaTail:
                 self._paused.discard(topic)
 
     def _await_topics(self, consumer: Consumer) -> bool:
-        """A peer's topics may be made later than this consumer: asking is quicker than librdkafka's refresh."""
+        """Wait until all topics exist; return False if the tail is closed.
+
+        A peer's topics may be created after this consumer: polling is faster than librdkafka's refresh.
+        """
         while not self._closing.is_set():
             try:
                 known: dict[str, Any] = consumer.list_topics(timeout=2).topics

@@ -1,6 +1,6 @@
-"""Settings of the topics: what a new topic gets, and what is wrong with the settings of a topic that exists.
+"""Settings of topics: those of a new topic, and faults in the settings of an existing one.
 
-One table serves both.  Kafka's names and values, see "Topic Configs" in Kafka's documentation.
+One table serves both.  Names and values are Kafka's, see "Topic Configs" in Kafka's documentation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEEDED_MESSAGE_BYTES: Final = 1_000_000
 SAFE_REPLICATION: Final = 3
 MIN_IN_SYNC: Final = "min.insync.replicas"
 PARTITIONS: Final = "partitions"
-"""Not a topic config, but told like one."""
+"""Not a topic config, but reported like one."""
 _FOREVER: Final = -1
 
 
@@ -28,14 +28,14 @@ class Rule:
 
     name: str
     value: str
-    """What a new topic gets."""
+    """Value for a new topic."""
     least: int | None = None
-    """The smallest value that is accepted, -1 (no limit) apart; None: only `value` is."""
+    """Smallest accepted value, apart from -1 (no limit); None: only `value` is accepted."""
     harm: str
-    """What any other value does."""
+    """Consequence of any other value."""
 
     def accepts(self, value: str) -> bool:
-        """Whether a topic may have this value."""
+        """Return whether a topic may have this value."""
         if self.least is None:
             return value == self.value
         return int(value) >= self.least or int(value) == _FOREVER
@@ -49,9 +49,9 @@ class TopicState:
     config: Mapping[str, str | None]
     partitions: int = 1
     replicas: int = 1
-    """Of partition 0."""
+    """Replicas of partition 0."""
     in_sync: int = 1
-    """How many of them are in sync."""
+    """Replicas of partition 0 that are in sync."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +63,10 @@ class Misset:
     value: str
     harm: str
     advice: str
-    """A command, without the address of the broker, or what else to do."""
+    """A command that changes it, or other advice."""
 
     def __str__(self) -> str:
-        """For a sentence."""
+        """Return a sentence for messages."""
         return f"{self.topic} has {self.setting}={self.value}: {self.harm}"
 
 
@@ -125,7 +125,7 @@ _CHECKPOINT: Final = (
 
 
 def rules_of(topics: Topics) -> dict[str, tuple[Rule, ...]]:
-    """Each topic of a data centre with its rules."""
+    """Return the rules of each topic of a data centre."""
     return {
         **dict.fromkeys(topics.followed, _ORDERED),
         topics.status: _STATUS,
@@ -134,12 +134,12 @@ def rules_of(topics: Topics) -> dict[str, tuple[Rule, ...]]:
 
 
 def config_of(rules: tuple[Rule, ...], *, replication: int) -> dict[str, str]:
-    """The settings that a new topic gets."""
+    """Return the settings of a new topic."""
     return {rule.name: rule.value for rule in rules} | {MIN_IN_SYNC: _in_sync_for(replication)}
 
 
 def misset(state: TopicState, rules: tuple[Rule, ...], *, kafka: str) -> list[Misset]:
-    """What is wrong with a topic of the broker at `kafka`.
+    """Return the faulty settings of a topic of the broker at `kafka`.
 
     >>> [retention] = [rule for rule in _ORDERED if rule.name == "retention.ms"]
     >>> state = TopicState(topic="main.dc1.agreed", config={"retention.ms": "1000"})
@@ -170,9 +170,9 @@ class _Wrong:
     harm: str
     right: str = ""
     before: str = ""
-    """What may be done instead of setting it to `right`."""
+    """Alternative to setting `right`, which the advice names first."""
     advice: str = ""
-    """What to do where no value is right."""
+    """Advice if no value is right."""
 
 
 def _wrong_values(state: TopicState, rules: tuple[Rule, ...]) -> Iterator[_Wrong]:

@@ -1,4 +1,4 @@
-"""Values of the core to bytes and back: Avro in Confluent wire format.  Avro stops here."""
+"""Encoding and decoding of the core's values: Avro in Confluent wire format.  No other package uses Avro."""
 
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.decoding import (

@@ -1,4 +1,4 @@
-"""What a record says, whichever it is, and chunks put together."""
+"""Decoding of records of any kind, and assembly of chunks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 Said = Payload | Post | LoggedEntry | Cut | Effect | Fence | Handover | Rewind | Heartbeat | Seed | Checkpoint
-"""Whatever a record can hold; of payloads, entries and effects it may be one chunk."""
+"""Any value that a record can hold; payloads, entries and effects may be a single chunk."""
 _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
     PAYLOAD: payload_of,
     POST_1: post_of,
@@ -94,14 +94,14 @@ _DECODERS: Final[dict[int, Callable[[dict[str, Any]], Said]]] = {
 
 
 Part = tuple[Said, int, int]
-"""What one record says, which chunk it is (from 0), of how many."""
+"""The value of one record, its chunk number (from 0), and the number of chunks."""
 
 
 def decode(value: bytes) -> Said | None:
-    """What one record says if it says all of it; None for a chunk: `Chunks` puts those together.
+    """Return the value of a record; None for a chunk, which `Chunks` assembles.
 
     Raises:
-        ForeignRecord: the bytes are not a record of ours.
+        ForeignRecord: the bytes are not a quadlog record.
 
     """
     said, _, chunks = decode_chunk(value)
@@ -109,10 +109,10 @@ def decode(value: bytes) -> Said | None:
 
 
 def decode_chunk(value: bytes) -> Part:
-    """What one record says, all of it or a chunk.
+    """Return the value of a record, complete or a chunk, with the chunk's number and the number of chunks.
 
     Raises:
-        ForeignRecord: the bytes are not a record of ours.
+        ForeignRecord: the bytes are not a quadlog record.
 
     """
     schema_id, record = read(value)
@@ -124,7 +124,10 @@ def decode_chunk(value: bytes) -> Part:
 
 
 def decode_ahead(value: bytes) -> Part | None:
-    """As `decode_chunk`, before anybody asks; None for what is large, or no record of ours: who asks is told then."""
+    """Decode a record before its value is needed, like `decode_chunk`; None if it is large or not a quadlog record.
+
+    In that case `decode_chunk` decodes it, or raises the error, when the value is needed.
+    """
     if len(value) > AHEAD:
         return None
     try:
@@ -134,47 +137,49 @@ def decode_ahead(value: bytes) -> Part | None:
 
 
 AHEAD: Final = 64 * 1024
-"""Bytes of a record that is decoded ahead: what is, is in memory twice."""
+"""Maximum bytes of a record that is decoded ahead: such a record is in memory twice."""
 
 
 def is_last_chunk(value: bytes) -> bool:
-    """Is what this record is part of whole with it, for one who follows without putting it together?"""
+    """Return whether this record is the last chunk of its value, for a reader that does not assemble chunks."""
     _, record = read(value)
     return bool(record.get("chunk", 0) == record.get("chunks", 1) - 1)
 
 
 class Chunks:
-    """Puts the chunks of one topic together.
+    """Assembler of the chunks of one topic.
 
-    Chunks are told apart by what they are part of, so several writers may be at it at once, and a
-    set that a dead writer left unfinished does no harm: its successor writes the whole set again.
+    Chunks are identified by the value that they are part of.  So several writers may write at once, and a set that
+    a dead writer left unfinished does no harm: its successor writes the whole set again.
     """
 
     UNFINISHED: Final = 64
-    """Sets kept waiting; the oldest is forgotten first."""
+    """Maximum number of incomplete sets; the oldest is dropped first."""
     ABANDONED: Final = 2
-    """Sets whose writer went on with something else, and that are kept all the same: that may have been a record of
-    before, repeated by a broker, a mirror or a tool."""
+    """Maximum number of incomplete sets that are kept although their writer continued with something else.
+
+    That may have been an earlier record, repeated by a broker, a mirror or a tool.
+    """
 
     def __init__(self) -> None:
-        """Start with nothing half said."""
+        """Start without incomplete sets."""
         self._sets: dict[Any, dict[int, tuple[Said, int]]] = {}
         self._abandoned: dict[Any, None] = {}
-        """Names of sets that nobody counts on, the oldest first."""
+        """Names of the sets that are not expected to be completed, oldest first."""
 
     @property
     def unfinished(self) -> int:
-        """Sets that still miss a chunk which is to come."""
+        """Number of sets that lack a chunk which is still expected."""
         return len(self._sets) - len(self._abandoned)
 
     def join(
         self, value: bytes, *, part: Part | None = None, writer: bytes | None = None, at: int = -1
     ) -> Said | None:
-        """What is complete with this record, or None.
+        """Return the value that is complete with this record, or None.
 
-        `part`: what `decode_ahead` made of the value, if anybody has asked it.
-        `writer`: who wrote the record, where that is known and one writer's chunks stand in a row: whatever
-        else it had begun, it will never end.
+        `part`: result of `decode_ahead` for the value, if it was called.
+        `writer`: writer of the record, where it is known and the chunks of one writer are consecutive: any other set
+        that it began will never be completed.
         `at`: offset of the record, for `Heads`.
         """
         said, chunk, chunks = part or decode_chunk(value)
@@ -203,30 +208,30 @@ class Chunks:
         self._abandoned.pop(name, None)
 
     def _kept(self, said: Said) -> Said:
-        """What is to be remembered of a chunk until the others are there."""
+        """Return the part of a chunk's value that must be kept until the others arrive."""
         return said
 
     def _whole(self, parts: Sequence[tuple[Said, int]]) -> Said:
-        """What these chunks say together, each with its offset."""
+        """Return the value that these chunks make up, each given with its offset."""
         return parts[0][0] if len(parts) == 1 else _joined([said for said, _ in parts])
 
 
 class Piece(NamedTuple):
-    """Where a chunk stands."""
+    """Position of a chunk."""
 
     offset: int
     continues: bool
-    """Whether its last line goes on in the next chunk."""
+    """True if its last line continues in the next chunk."""
 
 
 class Heads(Chunks):
-    """For one who wants to know which effects there are, and where: all but the lines, which may be large."""
+    """Assembler of effects without their lines, which may be large, and of the positions of their chunks."""
 
     def __init__(self) -> None:
-        """Start with nothing half said."""
+        """Start without incomplete sets."""
         super().__init__()
         self.pieces: Sequence[Piece] = ()
-        """Of what was whole last, in order."""
+        """The chunks of the last complete value, in order."""
 
     def _kept(self, said: Said) -> Said:
         return _head(said)
@@ -238,10 +243,12 @@ class Heads(Chunks):
 
 
 def joined_chunks(values: Iterable[bytes]) -> Effect:
-    """The effect that some of an effect's chunks are, in any order: all whose lines go on in each other.
+    """Return the effect that some chunks of one effect make up.
+
+    The chunks may be in any order, but must include all whose lines continue in each other.
 
     Raises:
-        ForeignRecord: they are none of an effect.
+        ForeignRecord: the values are not chunks of an effect.
 
     """
     chunks = {chunk: said for said, chunk, _ in map(decode_chunk, values)}
@@ -252,7 +259,7 @@ def joined_chunks(values: Iterable[bytes]) -> Effect:
 
 
 def _head(said: Said) -> Said:
-    """An effect without its lines; anything else has none."""
+    """Return an effect without its lines, and any other value unchanged."""
     empty: dict[str, Any] = dict.fromkeys(LISTS, ())
     return replace(said, **empty) if isinstance(said, Effect) else said
 

@@ -1,4 +1,4 @@
-"""Effects: lists of lines, in chunks."""
+"""Encoding of effects: lists of lines, in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def encode_effect(effect: Effect) -> list[bytes]:
-    """The records of one effect: their lists, one after the other, are the effect's."""
+    """Return the records of one effect; its lists are the concatenated lists of the records."""
     common: dict[str, Any] = {
         "index": effect.index,
         "id": effect.id,
@@ -41,16 +41,16 @@ def encode_effect(effect: Effect) -> list[bytes]:
 _OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 LISTS: Final = ("deleted", "inserted", "emptied", "filled", "dropped")
 _PIECE: Final = CHUNK // 4
-"""Characters of a line that is longer than a chunk: UTF-8 has at most four bytes for one."""
+"""Maximum characters in a piece of a line that is longer than a chunk: UTF-8 uses up to four bytes for one."""
 
 
 def _is_small(effect: Effect) -> bool:
-    """Whether it is sure to stand in one chunk, as nearly all do."""
+    """Return whether the effect certainly fits in one chunk, as nearly all do."""
     return sum([len(line) for name in LISTS for line in getattr(effect, name)]) <= _PIECE
 
 
 def _lists(effect: Effect) -> Iterator[dict[str, Any]]:
-    """The chunks' lists; a line that is too long for one stands in pieces, each a chunk of its own."""
+    """Yield the lists of each chunk; a line that is too long for one chunk is split into pieces, one per chunk."""
     part: dict[str, Any] = {}
     size = 0
     for name in LISTS:
@@ -76,22 +76,22 @@ def _part(lists: dict[str, Any]) -> dict[str, Any]:
 
 
 def effect_of(record: dict[str, Any]) -> Effect:
-    """What an effect's record, or a chunk of one, says."""
+    """Return the effect, or the chunk of one, in a decoded record."""
     for name in LISTS:
-        record[name] = tuple(record.get(name, ()))  # version 1 knows nothing of drops
+        record[name] = tuple(record.get(name, ()))  # version 1 has no drops
     record["outcome"] = _OUTCOMES[record["outcome"]]
     del record["chunk"], record["chunks"]
     return Effect(**record)
 
 
 def joined(parts: Sequence[Effect]) -> Effect:
-    """The effect that consecutive chunks make."""
+    """Return the effect that consecutive chunks make up."""
     lists: dict[str, Any] = {name: tuple(_lines(parts, name)) for name in LISTS}
     return replace(parts[0], **lists, continues=False)
 
 
 def _lines(parts: Sequence[Effect], name: str) -> list[str]:
-    """One list of an effect from its chunks, with what was cut put together."""
+    """Return one list of an effect from its chunks, with split lines joined."""
     lines: list[list[str]] = []
     goes_on = False
     for part in parts:

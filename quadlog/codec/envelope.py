@@ -11,43 +11,43 @@ if TYPE_CHECKING:
 
 
 SOURCE: Final = "ce_source"
-"""Of every record: the process that says it."""
+"""On every record: the process that it originates from."""
 ORIGIN_DC: Final = "origin-dc"
-"""Of a payload: the data centre whose client gave it."""
+"""On a payload: the data centre whose client sent it."""
 WRITER: Final = "writer"
-"""Of a payload: the master that wrote the record here, the origin itself or one that mirrored it."""
+"""On a payload: the master that wrote the record here, either the origin or one that mirrored it."""
 ORIGIN_OFFSET: Final = "origin-offset"
-"""Of a copy of a payload: offset of the original, its last chunk's, in the topic of its origin's data centre."""
+"""On a copy of a payload: offset of the original's last chunk in the topic of its origin's data centre."""
 RELAYED: Final = "relayed-from"
-"""Of a post that another data centre's master passed on: the data centre where it was said."""
+"""On a post that a master of another data centre passed on: the data centre where it was written first."""
 INDEX: Final = "index"
-"""Of an effect: the entry's."""
+"""On an effect: the index of its entry."""
 CHUNKS: Final = "chunks"
-"""Of an effect: how many records it stands in."""
+"""On an effect: the number of its records."""
 OUTCOME: Final = "outcome"
-"""Of an effect."""
+"""On an effect: its outcome."""
 ATTEMPT: Final = "attempt"
-"""Of an effect and of a fence."""
+"""On an effect and a fence: the attempt."""
 TERM: Final = "term"
-"""Of an effect, a fence and a handover: in hex, what gave their writer the duty to evaluate."""
+"""On an effect, a fence and a handover: in hex, the view or entry that gave their writer the duty to evaluate."""
 HANDOVER: Final = "handover"
-"""Of a handover: the index of its entry; 0: a view's."""
+"""On a handover: the index of its entry; 0: the view's handover."""
 REWIND: Final = "rewind"
-"""Of a rewind: the index of the last effect that stays."""
+"""On a rewind: the index of the last effect that stays."""
 EPOCH: Final = "epoch"
-"""Of every record in an effects topic: of the view that its writer stands in; where it is missing, the first one."""
+"""On every record in an effects topic: the epoch of its writer's view; the first epoch where the header is missing."""
 SEED: Final = "seed"
-"""Of a seed: its signature in hex."""
+"""On a seed: its signature in hex."""
 EVALUATED_IN: Final = "evaluated-in"
-"""Of an effect and a fence: the data centre of the worker that wrote it."""
+"""On an effect and a fence: the data centre of the worker that wrote it."""
 MIRRORED: Final = "mirrored-offset"
-"""Of a copy: offset of the record that this one is a copy of."""
+"""On a copy: offset of the original record."""
 MIRRORED_FROM: Final = "mirrored-from"
-"""Of a copy: the data centre in whose topic that record stands."""
+"""On a copy: the data centre in whose topic the original is stored."""
 
 
 def text_id(transaction_id: bytes) -> str:
-    """A transaction id as it is shown: in keys, headers, URLs.
+    """Format a transaction id as shown in keys, headers and URLs.
 
     >>> text_id(bytes(15) + b"A")
     '00000000-0000-0000-0000-000000000041'
@@ -57,14 +57,14 @@ def text_id(transaction_id: bytes) -> str:
 
 
 def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "") -> Headers:
-    """The headers of one record.
+    """Return the headers of one record.
 
     Args:
-        event: unique at its source.
-        source: the process that says it.
-        kind: what is said, `quadlog.payload` and so on.
+        event: an id that is unique for its source.
+        source: the process that the record originates from.
+        kind: the type of the record, such as `quadlog.payload`.
         at: milliseconds since 1970.
-        traceparent: of the request that led to it.
+        traceparent: trace context of the request that led to the record.
 
     """
     result = [
@@ -81,7 +81,7 @@ def headers(*, event: str, source: str, kind: str, at: int, traceparent: str = "
 
 
 def text_moment(at: int) -> str:
-    """Milliseconds since 1970 as RFC 3339 writes them.
+    """Format milliseconds since 1970 according to RFC 3339.
 
     >>> text_moment(1_000_000_000_007)
     '2001-09-09T01:46:40.007Z'
@@ -92,5 +92,5 @@ def text_moment(at: int) -> str:
 
 @lru_cache(maxsize=16)
 def _second(seconds: int) -> str:
-    """A second since 1970, as RFC 3339 writes it; many records are of the same one."""
+    """Format a second since 1970 according to RFC 3339; cached, because many records share a second."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -1,8 +1,8 @@
-"""A payload as a master's own store keeps it: written and read by nobody else, so without a schema.
+"""Encoding of payloads in a master's own store, without a schema: no other program reads or writes them.
 
-Every transaction is kept once and, where it waits long, read again: this takes a fifth of the time
-that Avro takes.  The first byte is 1; stores of earlier versions hold the records of the payloads
-topic, each behind its length in four bytes, of which the first is 0.
+Every transaction is stored once and, if it waits long, read again: this encoding takes a fifth of the
+time of Avro.  The first byte is 1; stores of earlier versions hold the records of the payloads
+topic, each preceded by its length in four bytes, of which the first is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH: Final = struct.Struct(">I")
 
 
 def pack_payload(payload: Payload) -> bytes:
-    """The bytes of a payload."""
+    """Encode a payload."""
     transaction = payload.transaction
     texts = [
         text.encode()
@@ -38,10 +38,10 @@ def pack_payload(payload: Payload) -> bytes:
 
 
 def unpack_payload(value: bytes) -> Payload:
-    """The payload in these bytes.
+    """Decode a payload.
 
     Raises:
-        StateError: they hold none.
+        StateError: the bytes hold no payload.
 
     """
     try:

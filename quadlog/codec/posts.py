@@ -1,4 +1,4 @@
-"""Posts, cuts, fences, handovers, rewinds, seeds, checkpoints and heartbeats: one record each."""
+"""Encoding of posts, cuts, fences, handovers, rewinds, seeds, checkpoints and heartbeats: one record each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def encode_post(post: Post) -> bytes:
-    """The record of one post.  Masters of before the last schema hear those of all whose topics take records."""
+    """Encode a post.  Masters without the last schema still read those of all masters whose topics accept records."""
     full: dict[str, Any] = {"full": True} if post.full else {}
     return write(
         POST_6 if post.full else POST,
@@ -72,7 +72,7 @@ def encode_post(post: Post) -> bytes:
 
 
 def post_of(record: dict[str, Any]) -> Post:
-    """What a post's record says.  Posts of the first schema are snapshots, and ask for nothing."""
+    """Return the post in a decoded record.  Posts of the first schema are snapshots, and request nothing."""
     rank, view = record["rank"], _view(record["view"])
     return Post(
         node=record["node"],
@@ -139,12 +139,12 @@ def _view(record: dict[str, Any]) -> View:
 
 
 def encode_fence(fence: Fence) -> bytes:
-    """The record of one fence."""
+    """Encode a fence."""
     return write(FENCE, {"term": fence.term, "attempt": fence.attempt, "worker": fence.worker})
 
 
 def encode_handover(handover: Handover) -> bytes:
-    """The record of one handover."""
+    """Encode a handover."""
     return write(HANDOVER, _handover_record(handover))
 
 
@@ -160,7 +160,7 @@ def _handover_record(handover: Handover) -> dict[str, Any]:
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The record of one checkpoint."""
+    """Encode a checkpoint."""
     reached, seed = checkpoint.reached, checkpoint.seed
     return write(
         CHECKPOINT,
@@ -183,7 +183,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def checkpoint_of(record: dict[str, Any]) -> Checkpoint:
-    """What a checkpoint's record says."""
+    """Return the checkpoint in a decoded record."""
     agreed, effects = record["agreed"], record["effects"]
     duties = [handover_of(said) for said in record["duties"]]
     return Checkpoint(
@@ -200,27 +200,27 @@ def checkpoint_of(record: dict[str, Any]) -> Checkpoint:
 
 
 def encode_cut(cut: Cut) -> bytes:
-    """The record of one cut."""
+    """Encode a cut."""
     return write(CUT, asdict(cut))
 
 
 def cut_of(record: dict[str, Any]) -> Cut:
-    """What a cut's record says."""
+    """Return the cut in a decoded record."""
     return Cut(**record)
 
 
 def encode_rewind(rewind: Rewind) -> bytes:
-    """The record of one rewind."""
+    """Encode a rewind."""
     return write(REWIND, asdict(rewind))
 
 
 def rewind_of(record: dict[str, Any]) -> Rewind:
-    """What a rewind's record says."""
+    """Return the rewind in a decoded record."""
     return Rewind(**record)
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
-    """The record of one heartbeat.  Masters of before the last schemas hear those of all workers that serve."""
+    """Encode a heartbeat.  Newer schemas are used only for fields that need them: older masters read all others."""
     record: dict[str, Any] = {
         "worker": beat.worker,
         "dc": beat.dc,
@@ -261,7 +261,7 @@ def _scrub_record(scrub: Scrub) -> dict[str, Any]:
 
 
 def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
-    """What a heartbeat's record says.  Those of the first schema know nothing of stores and scrubs."""
+    """Return the heartbeat in a decoded record.  The first schema has no stores and scrubs."""
     applied = Point(record.pop("applied_index"), record.pop("applied_chain"))
     record["state"] = WorkerState(record["state"])
     if record.get("scrub"):
@@ -272,13 +272,13 @@ def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
 
 
 def handover_of(record: dict[str, Any]) -> Handover:
-    """What a handover's record says.  Those of the first schema do not know where the term begins, nor of views."""
+    """Return the handover in a decoded record.  The first schema has neither the start of the term nor views."""
     record["terms"] = tuple(Term(**term) for term in record.get("terms", ()))
     return Handover(**record)
 
 
 def encode_seed(seed: Seed) -> bytes:
-    """The record of one seed."""
+    """Encode a seed."""
     return write(SEED, _seed_record(seed))
 
 
@@ -287,11 +287,11 @@ def _seed_record(seed: Seed) -> dict[str, Any]:
 
 
 def seed_of(record: dict[str, Any]) -> Seed:
-    """What a seed's record says."""
+    """Return the seed in a decoded record."""
     record["sources"] = tuple(record["sources"])
     return Seed(**record)
 
 
 def fence_of(record: dict[str, Any]) -> Fence:
-    """What a fence's record says."""
+    """Return the fence in a decoded record."""
     return Fence(**record)

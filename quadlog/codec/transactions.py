@@ -1,4 +1,4 @@
-"""Payloads and entries: a body, in chunks."""
+"""Encoding of payloads and entries: a body, in chunks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _bodies(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def encode_payload(payload: Payload) -> list[bytes]:
-    """The records of one payload: more than one above `CHUNK`."""
+    """Return the records of one payload: several if its body is larger than `CHUNK`."""
     transaction = payload.transaction
     common = {
         "id": transaction.id,
@@ -39,7 +39,7 @@ def encode_payload(payload: Payload) -> list[bytes]:
 
 
 def payload_of(record: dict[str, Any]) -> Payload:
-    """What a payload's record, or a chunk of one, says."""
+    """Return the payload, or the chunk of one, in a decoded record."""
     return Payload(
         transaction=Transaction(
             id=record["id"], digest=record["digest"], kind=Kind(record["kind"]), options=record["options"]
@@ -54,7 +54,7 @@ def payload_of(record: dict[str, Any]) -> Payload:
 
 
 def encode_entry(entry: LoggedEntry) -> list[bytes]:
-    """The records of one entry."""
+    """Return the records of one entry."""
     common = {
         "index": entry.index,
         "kind": entry.kind.value,
@@ -75,7 +75,7 @@ def encode_entry(entry: LoggedEntry) -> list[bytes]:
 
 
 def entry_of(record: dict[str, Any]) -> LoggedEntry:
-    """What an entry's record, or a chunk of one, says."""
+    """Return the entry, or the chunk of one, in a decoded record."""
     del record["chunk"], record["chunks"]
     record["kind"] = _KINDS[record["kind"]]
     return LoggedEntry(**record)

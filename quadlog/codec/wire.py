@@ -1,4 +1,4 @@
-"""One record to bytes and back.
+"""The wire format of a record.
 
 byte 0      0, the magic byte
 bytes 1-4   schema id, big-endian (see `schemas`)
@@ -26,14 +26,14 @@ _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max
 _HEADER: Final = 5
 _OURS: Final = frozenset(_MAGIC[schema_id] for schema_id in schemas.IDS)
 
-# Typed by hand: fastavro's own types are partly unknown.
+# Cast to Any: fastavro's types are partly unknown.
 _writer = cast("Any", fastavro).schemaless_writer
 _reader = cast("Any", fastavro).schemaless_reader
 
 
 @cache
 def _schema(schema_id: int) -> Any:  # noqa: ANN401 - fastavro's own type is a union with Any
-    """The schema, with moments as the numbers that they are: a datetime for each takes as long as the rest."""
+    """Return the schema with timestamps as numbers: converting each to a datetime takes as long as all the rest."""
     return fastavro.parse_schema(json.loads(schemas.text(schema_id), object_hook=_without_logical_type))
 
 
@@ -42,12 +42,12 @@ def _without_logical_type(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_ours(value: bytes) -> bool:
-    """Whether these bytes begin as a record of ours does."""
+    """Return whether these bytes begin like a quadlog record."""
     return value[:_HEADER] in _OURS
 
 
 def write(schema_id: int, record: dict[str, Any]) -> bytes:
-    """The bytes of a record."""
+    """Encode a record."""
     out = io.BytesIO(_MAGIC[schema_id])
     out.seek(_HEADER)
     _writer(out, _schema(schema_id), record)
@@ -55,10 +55,10 @@ def write(schema_id: int, record: dict[str, Any]) -> bytes:
 
 
 def read(value: bytes) -> tuple[int, dict[str, Any]]:
-    """Schema id and fields of a record.
+    """Return the schema id and the fields of a record.
 
     Raises:
-        ForeignRecord: the bytes are not a record of ours.
+        ForeignRecord: the bytes are not a quadlog record.
 
     """
     schema_id = int.from_bytes(value[1:_HEADER], "big")
@@ -69,7 +69,7 @@ def read(value: bytes) -> tuple[int, dict[str, Any]]:
     stream.seek(_HEADER)
     try:
         record: dict[str, Any] = _reader(stream, _schema(schema_id), None)
-    except Exception as error:  # fastavro raises EOFError, IndexError, ValueError, … as the bytes have it
+    except Exception as error:  # depending on the bytes, fastavro raises EOFError, IndexError, ValueError, …
         message = f"not a quadlog record: bytes of a {schemas.record_name(schema_id)} that cannot be read ({error!r})"
         raise ForeignRecord(message) from error
     return schema_id, record

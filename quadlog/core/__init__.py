@@ -1,1 +1,1 @@
-"""What it all means: pure decisions.  No clock, no thread, no Kafka, no disk in here."""
+"""Pure protocol logic: no clock, no threads, no Kafka and no disk access."""

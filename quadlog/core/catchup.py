@@ -1,4 +1,4 @@
-"""Which way a worker catches up: what each would take, and when the other one replaces the log's own."""
+"""Choice of the way in which a worker catches up, by the estimated time of each way."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from enum import StrEnum
 from typing import Final
 
 MIN_S: Final = 600.0
-"""Seconds that the incremental way has to take before another one is considered."""
+"""Seconds that the incremental way must take before another way is considered."""
 FACTOR: Final = 1.3
-"""How many times as long it has to take as the other one."""
+"""How many times as long as the other way the incremental way must take."""
 
 
 class Way(StrEnum):
-    """How a worker comes to the end of the log."""
+    """Ways in which a worker reaches the end of the log."""
 
     INCREMENTAL = "incremental"
     """Effect by effect."""
     COMPACTED = "compacted"
-    """All that is missing as one change, by Spark."""
+    """All missing effects as one change, computed by Spark."""
     FULL = "full"
     """Another worker's whole store, or a backup of one."""
 
 
 SPEED: Final = 104_857_600.0
-"""Bits/s of the network, before any copy came through it."""
+"""Bits/s of the network, before any copy was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Of this worker, as it measured them; before that, guesses from two slow cores."""
+    """Rates that this worker has measured; before that, guesses from two slow cores."""
 
     incremental: float = 20_000.0
     """Effects/s."""
     compacted: float = 80_000.0
-    """Effects/s, with the loading of what they come to."""
+    """Effects/s, including the loading of the result."""
     start_s: float = 8.0
-    """Until Spark is there."""
+    """Seconds until Spark has started."""
     copied: float = SPEED
     """Bits/s of another worker's store, until it is served."""
     restored: float = SPEED
-    """So too, of a backup."""
+    """Bits/s of a backup, until it is served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What is done, and why."""
+    """The chosen way and the reason for it."""
 
     way: Way
     reason: str
 
 
 ASKING_S: Final = 0.2
-"""What a copy takes before its first byte comes, however small it is: the donor makes it."""
+"""Seconds until the first byte of a copy arrives, however small it is: the donor first creates the copy."""
 
 
 def choose(
@@ -66,9 +66,9 @@ def choose(
     least_s: float = MIN_S,
     factor: float = FACTOR,
 ) -> Choice:
-    """By the documented rule: the faster one of the other two ways, if the log's own takes too long beside it.
+    """Choose by the documented rule: the faster one of the other two ways, if the incremental way takes too long.
 
-    A worker without anything has nothing to lose by a copy or a bundle: it goes the fastest way.
+    A worker that has applied nothing loses nothing by a copy or a bundle: it uses the fastest way.
 
     >>> choose(1_000, Rates()).reason
     'incremental takes 0 s, compacted 8 s: not above 600 s'
@@ -86,12 +86,12 @@ def choose(
     'incremental takes 1000 s, compacted 258 s, full 976 s: above 600 s and above 1.3 times as long'
 
     Args:
-        behind: effects that are missing.
-        rates: of this worker.
-        size: bytes of the store that another worker offers, or of a backup; None: nobody does.
-        left: effects that are missing behind that.
-        is_backup: it is one.
-        is_empty: this worker has applied nothing.
+        behind: number of missing effects.
+        rates: rates of this worker.
+        size: bytes of the store that another worker offers, or of a backup; None: there is neither.
+        left: number of effects that are missing after that store.
+        is_backup: True if that store is a backup.
+        is_empty: True if this worker has applied nothing.
         least_s: `min-time-to-consider-full-replication`.
         factor: `full-replication-time-factor`.
 

@@ -1,4 +1,4 @@
-"""How new an answer has to be, as a client says it."""
+"""Consistency that a client requests of a read: how recent the answer must be."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from quadlog.errors import UserError
 
 
 class Consistency(StrEnum):
-    """Each shows all that the ones before it show."""
+    """Levels of consistency; each shows everything that the preceding ones show."""
 
     EVENTUAL = "eventual"
-    """What some worker has: an earlier state of the log, whole."""
+    """The state of any worker: a complete, possibly earlier, state of the log."""
     SESSION = "session"
     """All that this master has acknowledged."""
     LOCAL = "local"
     """All that this master knows to be agreed."""
     STRICT = "strict"
-    """All that any master acknowledged before the read came."""
+    """All that any master had acknowledged before the read arrived."""
 
 
 _POINT: Final = re.compile(r"(\d{1,18})(?::([0-9a-f]{1,64}))?")
@@ -28,23 +28,23 @@ _POINT: Final = re.compile(r"(\d{1,18})(?::([0-9a-f]{1,64}))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a read has to show."""
+    """State that a read must show."""
 
     consistency: Consistency
     index: int = 0
-    """At least up to here."""
+    """Index of the last entry that the read must include."""
     chain: str = ""
-    """How the chain hash begins there, as `Quadlog-Index` gave it; empty: any."""
+    """Beginning of the chain hash at that index, as reported by `Quadlog-Index`; empty: any."""
 
 
 def wanted(consistency: str | None, min_index: str | None, default: Consistency) -> Wanted:
-    """What the headers `Quadlog-Consistency` and `Quadlog-Min-Index` ask for.
+    """Return what the headers `Quadlog-Consistency` and `Quadlog-Min-Index` request.
 
     >>> wanted("LOCAL", "7:ab12", Consistency.SESSION)
     Wanted(consistency=<Consistency.LOCAL: 'local'>, index=7, chain='ab12')
 
     Raises:
-        UserError: they say something else.
+        UserError: a header has an invalid value.
 
     """
     try:

@@ -1,4 +1,4 @@
-"""The log's limits: up to which entry the topics of a data centre may be shortened, and who keeps them longer."""
+"""Limits of the log: up to which entry a data centre's topics may be shortened, and which readers keep them longer."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SLACK: Final = 100
-"""Entries that stay before all that anybody says to need: what is said is newer than what is saved."""
+"""Entries kept before the lowest index that a reader reports: a reported index is newer than the saved one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
-    """As they are set; None: there is no such limit."""
+    """Configured limits of the log; None: no such limit."""
 
     size: int | None = None
-    """Entries."""
+    """Number of entries."""
     depth_s: float | None = None
-    """Age of the oldest one, in seconds."""
+    """Age of the oldest entry, in seconds."""
     hard_size: int | None = None
-    """Entries above which no worker is waited for any more: it will take a copy."""
+    """Number of entries above which the log waits for no worker: a worker that lacks entries will take a copy."""
 
     @property
     def is_any(self) -> bool:
-        """Whether the log is ever shortened."""
+        """True if the log is ever shortened."""
         return self.size is not None or self.depth_s is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Up to which index somebody has the log, by name."""
+    """Index up to which each reader has the log, by name."""
 
     workers: Mapping[str, int]
-    """And the newest backups: those who are not waited for above the hard limit."""
+    """Workers and the newest backups: above the hard limit the log does not wait for them."""
     others: Mapping[str, int]
-    """Those who cannot take a copy: masters, and what may still be cut."""
+    """Readers that cannot take a copy: masters, and what may still be cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """What may go."""
+    """Part of the log that may be deleted."""
 
     index: int
-    """Of the last entry that is not needed."""
+    """Index of the last entry that is not needed."""
     kept_by: tuple[str, ...] = ()
-    """Who keeps more than the limits ask for."""
+    """Names of the readers that need more entries than the limits keep."""
 
 
 def cutoff(last: int, older: int, limits: LogLimits, needs: Needs) -> Cutoff:
-    """Up to where the log may go: what is beyond a limit, and nobody needs.
+    """Return which entries may be deleted: those that are beyond a limit and that no reader needs.
 
     >>> limits = LogLimits(size=1_000, hard_size=5_000)
     >>> cutoff(10_000, 0, limits, Needs({"w1": 9_900}, {"settled": 9_990}))
@@ -67,8 +67,8 @@ def cutoff(last: int, older: int, limits: LogLimits, needs: Needs) -> Cutoff:
     Args:
         last: index of the newest entry.
         older: index of the newest entry that is older than `limits.depth_s`; 0: none is.
-        limits: as they are set.
-        needs: who has what.
+        limits: the configured limits.
+        needs: the index of each reader.
 
     """
     beyond = max(older, last - limits.size if limits.size is not None else 0)

@@ -1,4 +1,4 @@
-"""What goes into the agreement and what comes out of it: its whole contract with the shell."""
+"""Inputs and outputs of the agreement: its whole contract with the shell."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
 POST_LIMIT: Final = 5_000
-"""Pairs of the queue in one post; what is left follows in the next ones.  As many again may lead up to
+"""Pairs of the queue in one post; the rest follows in the next posts.  As many again may lead up to
 the merge base: 10,000 pairs of 57 bytes are below Kafka's default limit of 1 MB."""
 
 
 class Now(NamedTuple):
-    """The time, as an input: two clocks, because each is wrong for the other's work."""
+    """The time, as an input: two clocks, because neither is suitable for the purpose of the other."""
 
     steady: float
-    """Milliseconds of a clock that never jumps: when to post, who is silent."""
+    """Milliseconds of a clock that never jumps: determines when to post and which masters are silent."""
     wall: int
-    """Milliseconds since 1970: timestamps."""
+    """Milliseconds since 1970: for timestamps."""
 
 
 # --- inputs ------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A client gave this master a transaction; its payload is durable in this DC's Kafka."""
+    """A client submitted a transaction to this master; its payload is durable in this DC's Kafka."""
 
     transaction: Transaction
 
@@ -43,25 +43,26 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """A master's post arrived."""
+    """A post of a master was received."""
 
     post: Post
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Nothing but time: sent when `Agreement.wake_at` is reached."""
+    """Only time has passed: sent when `Agreement.wake_at` is reached."""
 
 
 class Branch(Protocol):
-    """The log of a stronger side, read beside the own one, and durable here: what a joiner gives way to.
+    """Log of a stronger side, to which a joiner gives way.  It was read next to the own log and is durable here.
 
-    It is the own log up to `fork`, and theirs from there on.  Whom the joiner gives way to may have less of it.
+    Up to `fork` it is the own log, after that it is the other side's.  The master to which the joiner gives
+    way may have less of it.
     """
 
     @property
     def own(self) -> Point:
-        """The end of the own log that it was read beside: if that is another by now, it has to be read again."""
+        """End of the own log when the branch was read; if the own log has changed, the branch must be read again."""
         ...
 
     @property
@@ -71,23 +72,23 @@ class Branch(Protocol):
 
     @property
     def last(self) -> Point:
-        """How far it was read."""
+        """The last entry that was read."""
         ...
 
     def ids(self, index: int) -> Container[bytes]:
-        """Of all transactions that are synchronised there, up to an index."""
+        """Return the ids of all transactions that are synchronised there, up to an index."""
         ...
 
     def chain_at(self, index: int) -> bytes | None:
-        """Chain hash of the entry at an index, of both logs or of theirs."""
+        """Return the chain hash of the entry at an index, of the common part or of the other log; None: not read."""
         ...
 
     def tail(self, index: int, length: int) -> Sequence[tuple[Point, Pair]]:
-        """Their newest entries up to an index, oldest first, no more than so many."""
+        """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
         ...
 
     def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
-        """The own entries behind the fork, or behind this index if that is before it; oldest first."""
+        """Return the own entries after the fork, or after this index if it precedes the fork; oldest first."""
         ...
 
 
@@ -100,14 +101,14 @@ class Followed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voided:
-    """A master's topic of posts went back to an older copy: the master may have forgotten what it said there.
+    """A master's topic of posts went back to an older copy: the master may have forgotten what it posted there.
 
-    It counts as one that lost its disk, from now on; a later incarnation of it is heard.
+    From now on it counts as a master that lost its disk; posts of a later incarnation are accepted.
     """
 
     node: str
     incarnation: bytes
-    """The newest one of it that was heard."""
+    """The newest incarnation of it that was heard."""
 
 
 Input: TypeAlias = Submitted | Acquired | Heard | Followed | Voided | Tick
@@ -117,45 +118,45 @@ Input: TypeAlias = Submitted | Acquired | Heard | Followed | Voided | Tick
 
 
 class Adopted(NamedTuple):
-    """The log is the branch up to `last`: the own one up to the fork, or to `last` if that is before it."""
+    """The log becomes the branch up to `last`: the own log up to the fork, or to `last` if that precedes it."""
 
     branch: Branch
     last: Point
 
     @property
     def kept(self) -> int:
-        """Index of the last entry of the own log that stays."""
+        """Index of the last entry of the own log that is kept."""
         return min(self.branch.fork.index, self.last.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Save:
-    """What has to be durable, in one synced batch, applied in the order of the fields."""
+    """Changes to make durable in one synced batch, applied in the order of the fields."""
 
     counter: int
     sequence: int
     standing: Standing | None = None
-    """None: as saved before."""
+    """None: unchanged since the last save."""
     adopted: Adopted | None = None
     acquired: tuple[Transaction, ...]
-    """Payloads that this DC has now; their keys stay until released."""
+    """Payloads that this DC has now; their keys stay until they are released."""
     enqueued: tuple[Pair, ...]
     dequeued: tuple[Pair, ...]
     entries: tuple[Entry, ...]
-    """New at the end of the synchronised queue."""
+    """New entries at the end of the synchronised queue."""
     released: tuple[tuple[bytes, bytes], ...]
-    """Keys (id, digest) of payloads that no pair will ask for again."""
+    """Keys (id, digest) of payloads that no pair will need again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """What a step asks of the shell, in this order and no other.
+    """Work that the shell must do after a step, in exactly this order.
 
     1. ``save`` is written and synced.
-    2. ``entries`` go to the agreed topic, ``post`` goes to the rounds topic.
+    2. ``entries`` are sent to the agreed topic, ``post`` is sent to the rounds topic.
 
-    A post is a promise (nothing of mine will ever stand before this counter; this is my queue):
-    one that left before it was durable can be broken by a crash.
+    A post is a promise (no pair of mine will ever be at or below this counter but those posted; this is my
+    queue): if it is sent before it is durable, a crash can break it.
     """
 
     save: Save
@@ -164,22 +165,23 @@ class Ready:
 
 
 class ForgottenPayloadError(AssertionError):
-    """An entry was agreed whose payload is not here, and this master had promised to have it: a bug, or it forgot.
+    """An entry was agreed whose payload is not here, although this master had promised to have it.
 
-    Its disk and its topics may be older copies of one moment.  What it promised since, others know.
+    This is a bug, or the master has lost state: its disk and its topics may be older copies of one moment.
+    The other masters know what it has promised since then.
     """
 
 
 class TwoOrdersError(AssertionError):
-    """Two masters of one view agreed on different orders: a bug, or somebody changed a log.
+    """Two masters of one view agreed on different orders: a bug, or a log was modified.
 
-    The process must stop: going on would spread it.
+    The process must stop: continuing would spread the difference.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Durable:
-    """What a master knows after a restart; everything else it hears again."""
+    """State that a master has after a restart; it receives everything else again."""
 
     counter: int = 0
     sequence: int = 0
@@ -189,39 +191,39 @@ class Durable:
     standing: Standing | None = None
     """None: nothing was saved yet."""
     blank: bool = False
-    """Its disk is new and its topics are not: it had said things that it does not know of."""
+    """True if its disk is new and its topics are not: it does not know what it had posted."""
     tail: Sequence[tuple[Point, Pair]] = ()
-    """The newest entries, up to POST_LIMIT of them, oldest first: what a lagger may still need."""
+    """The newest entries, at most POST_LIMIT, oldest first: a member that lags may still need them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much at once.  What is above waits for the next post, or for the next turn."""
+    """Sizes of posts and turns.  What exceeds them waits for the next post or the next turn."""
 
     post: int = POST_LIMIT
-    """Pairs of the queue in one post.  Nobody adds more entries than that beyond the last merge base that
-    the furthest lagger posted, so that one post can always tell it all it lacks."""
+    """Pairs of the queue in one post.  No master adds more entries than this beyond the last merge base posted by
+    the member that lags furthest, so that one post can always contain all entries that this member lacks."""
     turn: int = 1_000
-    """Entries that ADD appends before they are saved and published: what becomes free after a long
-    silence goes through memory in parts, and what came in meanwhile is heard in between."""
+    """Entries that ADD appends before they are saved and published: the entries that become due after a long
+    silence pass through memory in parts, and inputs that arrive meanwhile are processed in between."""
     near: int = 1_000
-    """Entries that a joiner may lack when it is let in: the others wait for it meanwhile."""
+    """Entries that a joiner may lack when it is admitted: the other members wait for it until it has them."""
     snapshot_every: int = 256
-    """Posts after which a snapshot is due, so that who starts again finds one close to the end."""
+    """Posts after which a snapshot is due, so that a restarted master finds one close to the end of the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """When to post, in milliseconds."""
+    """Intervals of posts and timeouts, in milliseconds."""
 
     window: float = 1.0
-    """Busy: how long news is gathered before a post."""
+    """How long a busy master collects news before a post."""
     settle: float = 25.0
-    """How long a new merge base alone may wait for company.  Nobody is held back by it."""
+    """How long a new merge base alone may wait for other news.  It delays no other master."""
     idle: float = 1000.0
-    """Silence between the posts of a master that has nothing to say."""
+    """Interval between the posts of a master that has no news."""
     lag: float = float("inf")
     """Silence after which a member of the view is given up."""
     put_off: int = 4
-    """How many times `lag`, or 10 s where that is longer, one that was given up again and again is put off at the most
-    before it is let in."""
+    """Longest delay before a master that was given up repeatedly is admitted, as a multiple of `lag`, or of 10 s if
+    `lag` is longer."""

@@ -1,6 +1,6 @@
-"""The words of the protocol as values: transactions, posts, views, entries.
+"""Value types of the protocol: transactions, posts, views, entries.
 
-All of them are immutable.  Timestamps are hybrid logical clock readings,
+All of them are immutable.  Timestamps are readings of a hybrid logical clock,
 milliseconds << 16 | counter, in one 64-bit integer.
 """
 
@@ -24,7 +24,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def hash_of(*parts: bytes) -> bytes:
-    """blake2b-256 of the parts, each behind its length, so that no two lists of parts collide.
+    """Return the blake2b-256 of the parts, each preceded by its length, so that no two lists of parts collide.
 
     >>> hash_of(b"ab", b"c") == hash_of(b"a", b"bc")
     False
@@ -37,7 +37,7 @@ def hash_of(*parts: bytes) -> bytes:
 
 
 class Kind(StrEnum):
-    """What an entry is; only TX carries quads."""
+    """Kind of an entry; only TX carries quads."""
 
     TX = "TX"
     COMMIT = "COMMIT"
@@ -48,10 +48,10 @@ class Kind(StrEnum):
 
 
 class Pair(NamedTuple):
-    """A transaction's place in an incoming queue.  Pairs sort as the queue does.
+    """Position of a transaction in an incoming queue.  Pairs sort in the order of the queue.
 
-    The digest belongs to it: one id may come with two bodies at two masters at once, and only
-    one of them may be what everybody means by that id.
+    The digest is part of it: two masters may receive one id with two bodies at the same time,
+    and all masters must mean the same body by that id.
     """
 
     timestamp: int
@@ -60,13 +60,13 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, bytes]:
-        """Which payload: id and digest."""
+        """Id and digest, which identify the payload."""
         return self.id, self.digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """What the order needs to know of a transaction; its body stays in Kafka and RocksDB."""
+    """The part of a transaction that ordering needs; the body stays in Kafka and RocksDB."""
 
     id: bytes
     digest: bytes
@@ -75,13 +75,13 @@ class Transaction:
 
     @property
     def key(self) -> tuple[bytes, bytes]:
-        """Which payload: id and digest."""
+        """Id and digest, which identify the payload."""
         return self.id, self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a history, for ever: the entry's index and its chain hash."""
+    """Permanent position in a history: index and chain hash of an entry."""
 
     index: int
     chain: bytes
@@ -91,50 +91,54 @@ START: Final = Point(0, GENESIS)
 
 
 class Rank(NamedTuple):
-    """How strong the claim of a side is: the greater one is joined by the smaller one."""
+    """Strength of a side's claim: the side of the lower rank joins the side of the higher rank."""
 
     epoch: int
-    """Of the last view on its lineage that held a majority."""
+    """Epoch of the last view on its lineage that held a majority."""
     decided: bool
-    """Its view names one set of peers: who has decided a change behind that majority knows more than who has not."""
+    """True if its view names one set of peers.
+
+    Of two sides that follow one majority, the side that has decided a change of the peers knows more than the
+    other.
+    """
     members: int
     ids: tuple[str, ...]
 
 
 class Returned(NamedTuple):
-    """A member that lost its disk, and came back under a later incarnation."""
+    """A member that lost its disk and returned under a later incarnation."""
 
     node: str
     incarnation: bytes
     blank: bool
-    """It does not count for a majority: it has forgotten what it had agreed to."""
+    """True if it does not count for a majority: it has forgotten what it had agreed to."""
 
 
 class Peer(NamedTuple):
-    """A master that is configured, and its data centre."""
+    """A configured master and its data centre."""
 
     node: str
     dc: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:  # noqa: PLW1641 - the dataclass makes its hash
-    """A membership that agrees on one order."""
+class View:  # noqa: PLW1641 - the dataclass generates the hash
+    """A set of members that agree on one order."""
 
     epoch: int
     members: tuple[str, ...]
     parent: bytes = GENESIS
     home: str = ""
-    """The data centre where its evaluation begins.  It follows from parent and members, so it is no part of the id."""
+    """Data centre where evaluation begins.  It follows from parent and members, so it is not part of the id."""
     returned: tuple[Returned, ...] = ()
-    """Of its members those that ever lost their disks, in their order."""
+    """The members that ever lost their disks, in the order of `members`."""
     peers: tuple[Peer, ...] = ()
-    """Who may be a member, in order, once an agreed entry has changed that; nobody: those of the settings."""
+    """Masters that may be members, in order, after a change by an agreed entry; empty: the peers of the settings."""
     before: tuple[Peer, ...] = ()
-    """Who might before, as long as the last change is undecided: a majority has to be one of both."""
+    """The peers before the last change while it is undecided: a majority must then be a majority of both sets."""
 
     def __eq__(self, other: object) -> bool:
-        """As all values do; but of nearly all views that are compared the epochs differ, or it is the same object."""
+        """Compare identity and epoch first, which decides nearly all comparisons, and then all fields."""
         if self is other:
             return True
         if not isinstance(other, View):
@@ -143,16 +147,16 @@ class View:  # noqa: PLW1641 - the dataclass makes its hash
 
     @property
     def id(self) -> bytes:
-        """Name of the view: of its epoch, members and parent, of who of them returned, and of who may be a member."""
+        """Hash of the epoch, members, parent, returned members and peers."""
         return _view_id(self)
 
     @property
     def blank(self) -> frozenset[str]:
-        """Members that do not count for a majority."""
+        """The members that do not count for a majority."""
         return frozenset(member.node for member in self.returned if member.blank)
 
     def incarnation(self, node: str) -> bytes:
-        """Of a member that lost its disk, the incarnation that is in this view; of all others nothing.
+        """Return the incarnation in this view of a member that lost its disk; empty for all other members.
 
         >>> view = View(epoch=2, members=("m1", "m2"), returned=(Returned("m2", bytes([7]) * 16, blank=True),))
         >>> view.incarnation("m1"), view.incarnation("m2") == bytes([7]) * 16, sorted(view.blank)
@@ -166,7 +170,7 @@ _fields_of: Final = attrgetter(*(each.name for each in fields(View)))
 
 @lru_cache(maxsize=64)
 def _view_id(view: View) -> bytes:
-    """Every entry of a view is written with it."""
+    """Return the id of a view, cached because every entry of the view is written with it."""
     returned = (part for m in view.returned for part in (m.node.encode(), m.incarnation, bytes([m.blank])))
     named = [peer for which in (view.peers, view.before) for peer in (Peer("", ""), *which)]
     peers = (part.encode() for peer in named for part in peer) if view.peers or view.before else ()
@@ -175,7 +179,7 @@ def _view_id(view: View) -> bytes:
 
 
 def first_view(masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> View:
-    """The view that a new cluster starts in: all configured masters, each with its data centre.
+    """Return the view in which a new cluster starts: all configured masters, each with its data centre.
 
     >>> view = first_view({"m2": "dc2", "m1": "dc1"})
     >>> view.members, view.home
@@ -189,52 +193,52 @@ def first_view(masters: Mapping[str, str], witnesses: frozenset[str] = frozenset
 
 
 def no_view(incarnation: bytes) -> View:
-    """Where a master stands that lost its disk, until it is let in: alone, and agreeing on nothing."""
+    """Return the view of a master that lost its disk, until it is admitted: no members, so it agrees on nothing."""
     return View(epoch=0, members=(), parent=hash_of(incarnation))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a master stands among the others: what it may never forget."""
+    """Membership state of a master, which it must never forget."""
 
     view: View
-    """The installed one."""
+    """The installed view."""
     ballot: View | None = None
-    """What it voted for last: one vote an epoch, for ever."""
+    """The view that it voted for last: one vote per epoch, permanently."""
     promise: int = 1
     """Epoch of the last view on its lineage that held a majority."""
     joining: View | None = None
-    """The view of a stronger side that it asks to be let into."""
+    """View of a stronger side to which it requests admission."""
     given_up: tuple[str, ...] = ()
-    """Members that are not to be in its next view."""
+    """Members that must not be in its next view."""
     newest: tuple[tuple[str, bytes], ...] = ()
-    """Of each master that is known to have lost its disk, itself included, the newest incarnation heard of."""
+    """Newest known incarnation of each master that is known to have lost its disk, including this master."""
     changes: tuple[tuple[Peer, ...], ...] = ()
-    """Who may be a member by each of the entries of this log, in order, that its view does not name yet."""
+    """The peers after each entry of this log that changes them and that its view does not name yet, in order."""
     forced: tuple[Peer, ...] = ()
-    """All that is left, as an operator says in this view, by one of these entries; nobody: none says so."""
+    """The masters that are left, as one of these entries declares for this view; empty: none declares it."""
     outside: bool = False
-    """The strongest side that it has heard since its view began does not name it."""
+    """True if the strongest side that it has heard since its view began does not name it."""
 
     @property
     def pending(self) -> View | None:
-        """What it voted for, as long as it is not installed."""
+        """The view that it voted for, while that view is not installed."""
         return self.ballot if self.ballot is not None and self.ballot.epoch > self.view.epoch else None
 
     @property
     def voted(self) -> int:
-        """The last epoch that it voted in."""
+        """The last epoch in which it voted; without a ballot, the epoch of its view."""
         return self.view.epoch if self.ballot is None else self.ballot.epoch
 
     @property
     def rank(self) -> Rank:
-        """How strong its side is.  A side that once held a majority beats one that did not."""
+        """Strength of its side.  A side that once held a majority beats one that never did."""
         view = self.view
         return Rank(self.promise, not view.before, len(view.members), view.members)
 
 
 class Ask(NamedTuple):
-    """A request for a snapshot: posts of `node` up to `sequence` were heard, with a gap before."""
+    """A request for a snapshot: posts of `node` up to `sequence` were received, with a gap before it."""
 
     node: str
     sequence: int
@@ -242,58 +246,62 @@ class Ask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How far a data centre's effects topic goes."""
+    """End of a data centre's effects topic."""
 
     term: bytes
-    """Id of the last view whose handover it has."""
+    """Id of the last view whose handover the topic contains."""
     index: int
-    """Of the last effect."""
+    """Index of the last effect."""
 
 
 NOWHERE: Final = Held(GENESIS, 0)
 OF_A_BRANCH: Final = Held(b"\xff" * 32, 0)
-"""Of effects that are not those of the log: this data centre gave way, and has not copied the other side's yet."""
+"""Effects that are not those of the log: this data centre gave way and has not copied the other side's effects yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What a master says each round: a snapshot, or what is new since its post before."""
+    """Message of a master in each round: a snapshot, or what is new since its previous post."""
 
     node: str
     incarnation: bytes
     sequence: int
     base_sequence: int | None = None
-    """None: a snapshot, whatever was posted before is void.  Else the post that this is a delta on."""
+    """None: a snapshot, which voids all earlier posts.  Otherwise the sequence of the post that this is a delta on."""
     view: View
     base: Point
     counter: int
-    """Everything of the sender's queue up to here is posted, and nothing will ever join it here or before."""
+    """All pairs of the sender's queue up to this timestamp are posted, and none will ever be added at or below it."""
     queue: tuple[Pair, ...]
-    """Pairs newly posted, in order: always the lowest ones of those that are not posted yet."""
+    """Newly posted pairs, in order: always the lowest ones that are not posted yet."""
     added: tuple[Pair, ...] = ()
-    """What leads up to the base: from the sender's post before, in a snapshot from the furthest lagger's base."""
+    """Pairs of the entries that lead up to the base.
+
+    They begin after the base of the sender's previous post, in a snapshot after that of the member that lags
+    furthest.
+    """
     asks: tuple[Ask, ...] = ()
     ballot: View | None = None
-    """The view that the sender voted for, and that is not installed there yet."""
+    """The view that the sender voted for and has not installed yet."""
     rank: Rank
     joining: View | None = None
     given_up: tuple[str, ...] = ()
     whole: bool = True
-    """Nothing of the queue is left for the next post."""
+    """True if no pair of the queue is left for the next post."""
     beside: Point | None = None
-    """How far the sender has the log of the view that it is joining."""
+    """Position up to which the sender has the log of the view that it is joining."""
     effects: Held = NOWHERE
-    """Of the sender's data centre; from a vote on nothing is added before the new view is handed the duty."""
+    """Effects of the sender's data centre; after a vote none are added until the new view is given the duty."""
     unheard: tuple[str, ...] = ()
-    """Data centres out of whose topics nothing comes to the sender: whoever hears them passes it on."""
+    """Data centres from whose topics the sender receives nothing: masters that receive from them relay it."""
     changes: tuple[tuple[Peer, ...], ...] = ()
-    """Who may be a member by each of the entries up to the base, in order, that the view does not name yet."""
+    """The peers after each entry up to the base that changes them and that the view does not name yet, in order."""
     full: bool = False
-    """Whether the effects topic of the sender's data centre takes no records: it cannot be a view's home."""
+    """True if the effects topic of the sender's data centre accepts no records: it cannot be a view's home."""
 
     @property
     def highest(self) -> int:
-        """No timestamp in it is above this."""
+        """Upper bound of all timestamps in the post."""
         return max(self.counter, self.queue[-1].timestamp) if self.queue else self.counter
 
 
@@ -311,12 +319,12 @@ class Entry:
 
     @property
     def point(self) -> Point:
-        """Where in the history this entry stands."""
+        """Index and chain hash of this entry."""
         return Point(self.index, self.chain)
 
 
 def chain_hash(previous: bytes, transaction: Transaction, timestamp: int) -> bytes:
-    """Chain hash of the entry that `transaction` becomes; never of the epoch that agreed it."""
+    """Return the chain hash of the entry that `transaction` becomes; it is independent of the epoch that agreed it."""
     return hash_of(
         previous,
         transaction.kind.encode(),
@@ -332,26 +340,26 @@ def _parts(options: Mapping[str, str]) -> Iterator[bytes]:
 
 
 def effects_chain(previous: bytes, entry_chain: bytes, outcome: str, signature_after: bytes) -> bytes:
-    """The effects' own chain: where logs fork is said by the entries' chain, where states fork by this."""
+    """Return the chain hash of an effect.  Entry chains show where logs fork, effect chains where states fork."""
     return hash_of(previous, entry_chain, outcome.encode(), signature_after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """A transaction as a client gave it."""
+    """A transaction as a client submitted it."""
 
     transaction: Transaction
     origin: str
     origin_dc: str
     created: int
-    """Milliseconds since 1970: what NOW() is, whatever happens later."""
+    """Milliseconds since 1970: the value of NOW(), whenever it is evaluated."""
     media_type: str
     body: bytes
     traceparent: str = ""
 
     @property
     def body_hash(self) -> bytes:
-        """Tells a retry from another request under the same Idempotency-Key: 16 bytes."""
+        """16 bytes that distinguish a retry from a different request with the same Idempotency-Key."""
         return body_hash(self.body, self.transaction.options)
 
 
@@ -364,7 +372,7 @@ def payload_digest(
     body: bytes,
     options: Mapping[str, str] = _NONE,
 ) -> bytes:
-    """Digest of a payload, whole: what is agreed under it is the same bytes in every data centre."""
+    """Return the digest of a whole payload: what is agreed under it is the same bytes in every data centre."""
     return hash_of(
         created.to_bytes(8, "big"),
         origin.encode(),
@@ -376,11 +384,11 @@ def payload_digest(
 
 
 def body_hash(body: bytes, options: Mapping[str, str] = _NONE) -> bytes:
-    """16 bytes that stand for a body and what it is to mean, where two of them are compared."""
+    """Return 16 bytes that represent a body and its options where two requests are compared."""
     asked = hash_of(body, *_parts(options)) if options else body
     return blake2b(asked, digest_size=16).digest()
 
 
 def id_of_key(repository: str, key: str) -> bytes:
-    """The transaction id that an ``Idempotency-Key`` stands for, the same at every master."""
+    """Return the transaction id of an ``Idempotency-Key``, which is the same at every master."""
     return hash_of(b"idempotency-key", repository.encode(), key.encode())[:16]

@@ -1,4 +1,4 @@
-"""What processes tell each other through topics, beside payloads and posts: entries, effects, who evaluates, beats."""
+"""Topic records other than payloads and posts: entries, effects, evaluation duty, heartbeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedEntry:
-    """An entry as the agreed topic holds it: with its payload, and with its writer's lineage."""
+    """An entry as stored in the agreed topic: with its payload and its writer's lineage."""
 
     index: int
     kind: Kind
@@ -36,7 +36,7 @@ class LoggedEntry:
 
 
 class Outcome(StrEnum):
-    """What became of an entry."""
+    """Result of an entry."""
 
     APPLIED = "APPLIED"
     REJECTED = "REJECTED"
@@ -44,7 +44,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What one entry did.  Quads are canonical N-Quads lines, graphs are N-Quads terms."""
+    """The change made by one entry.  Quads are canonical N-Quads lines, graphs are N-Quads terms."""
 
     index: int
     id: bytes
@@ -63,12 +63,12 @@ class Effect:
     signature_after: bytes
     chain: bytes
     continues: bool = False
-    """Of a chunk: its last line goes on in the next one."""
+    """True for a chunk whose last line continues in the next chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """A worker takes over evaluation: what older attempts write after this is void."""
+    """Record with which a worker takes over evaluation: what older attempts write after it is void."""
 
     term: bytes
     attempt: int
@@ -76,57 +76,57 @@ class Fence:
 
 
 class Term(NamedTuple):
-    """Who decided, from where on: two histories of effects are the same up to where their terms differ."""
+    """A term and where it began: two histories of effects are the same up to where their terms differ."""
 
     epoch: int
-    """Of the view that gave it."""
+    """Epoch of the view that gave the term."""
     id: bytes
-    """Of that view."""
+    """Id of that view."""
     after: int
-    """Index of the last effect before it."""
+    """Index of the last effect before the term."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """The duty to evaluate goes to a data centre: what other terms write after this is void.
+    """Record that gives the duty to evaluate to a data centre: what other terms write after it is void.
 
-    A view gives it to its home; an EVALUATOR entry moves it on within the view.
+    A view gives the duty to its home; an EVALUATOR entry moves it within the view.
     """
 
     index: int
-    """Of the EVALUATOR entry that says so; 0: the view does."""
+    """Index of the EVALUATOR entry that gives the duty; 0: the view gives it."""
     term: bytes
     """Chain hash of that entry, or the view's id."""
     dc: str
     start: int = 0
-    """Offset in the effects topic of `dc` behind which the term begins; 0: not said yet, or in the home."""
+    """Offset in the effects topic of `dc` after which the term begins; 0: not determined yet, or `dc` is the home."""
     epoch: int = 1
-    """Of the view."""
+    """Epoch of the view."""
     terms: tuple[Term, ...] = ()
-    """Of the views that led to this one, and of itself; oldest first, the first view's left out."""
+    """Terms of the views that led to this one and of this view, oldest first, without that of the first view."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """The greater one is the newer one."""
+        """Sort key: of two handovers the greater one is newer."""
         return self.epoch, self.index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """In the agreed topic: what follows stands behind this entry; what stood behind it until now is a branch."""
+    """Record in the agreed topic: the log continues after this entry; entries that followed it before are a branch."""
 
     epoch: int
-    """Of the view that its writer has installed; what writers of earlier views say after this is void."""
+    """Epoch of the view that its writer has installed; what writers of earlier views write after this is void."""
     lineage: bytes
     """Id of that view."""
     index: int
     chain: bytes
-    """Of the entry at `index`; the last one that both histories have."""
+    """Chain hash of the entry at `index`, the last entry that both histories have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which entry is whole with a record of an agreed topic, on which one it stands, and its writer's epoch."""
+    """The entry that a record of an agreed topic completes, the chain hash before it, and its writer's epoch."""
 
     epoch: int
     index: int
@@ -135,47 +135,47 @@ class Place:
 
     @property
     def point(self) -> Point:
-        """The entry's."""
+        """Index and chain hash of the entry."""
         return Point(self.index, self.chain)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far an agreed topic was followed: a restart goes on there, and knows what counts behind it."""
+    """Position up to which an agreed topic was read: a restart continues there and knows which later records count."""
 
     offset: int = 0
-    """Behind the last record that was taken in."""
+    """Offset after the last record that was processed."""
     end: Point = START
-    """The newest entry there that counts, or the one that was cut behind since."""
+    """The newest entry there that counts, or the entry named by a later cut."""
     epoch: int = 0
-    """Of the newest cut there."""
+    """Epoch of the newest cut there."""
     held: int = 0
-    """Index up to which the topic holds the own log."""
+    """Index up to which the topic holds this master's log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewind:
-    """In an effects topic: the state goes back to what it was after this effect, and other effects follow."""
+    """Record in an effects topic: the state goes back to the state after this effect, and other effects follow."""
 
     epoch: int
-    """Of the view that its writer has installed; what writers of earlier views say after this is void."""
+    """Epoch of the view that its writer has installed; what writers of earlier views write after this is void."""
     index: int
-    """Of the last effect that stays."""
+    """Index of the last effect that stays."""
     term: bytes
     attempt: int
-    """What follows is of this term and attempt, until a handover or a fence says otherwise."""
+    """The effects that follow belong to this term and attempt, until a handover or a fence changes them."""
     cut: int | None = None
-    """Epoch of the newest cut that the agreed topic beside has or is to have; 0: of none; None: it does not say."""
+    """Epoch of the newest cut that the data centre's agreed topic has or will have; 0: no cut; None: not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seed:
-    """What the log begins with instead of the empty state."""
+    """The state with which the log begins instead of the empty state."""
 
     signature: bytes
     quads: int
     digest: bytes
-    """Of the files of the store that was shipped, as one stream."""
+    """Digest of the files of the shipped store, as one stream."""
     at: int
     """Milliseconds since 1970."""
     by: str
@@ -183,54 +183,53 @@ class Seed:
 
     @property
     def state(self) -> StateAfter:
-        """As the state after index 0."""
+        """The seed as the state after index 0."""
         return StateAfter(index=0, id=b"", entry_chain=GENESIS, signature=self.signature)
 
 
 @dataclass(frozen=True, slots=True)
 class EffectsPlace:
-    """How far an effects topic was followed."""
+    """Position up to which an effects topic was read."""
 
     offset: int
-    """Behind the last record that was taken in."""
+    """Offset after the last record that was processed."""
     index: int
-    """Of the last effect."""
+    """Index of the last effect."""
     attempt: int
     epoch: int
-    """Of the newest rewind; 0: there is none."""
+    """Epoch of the newest rewind; 0: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What the agreed and the effects topic of a data centre lack since they were shortened (decision 35)."""
+    """State that the agreed and effects topics of a data centre lack since they were shortened (decision 35)."""
 
     last: Point
-    """The end of the log at that time; up to there nothing is ever cut."""
+    """End of the log at that time; nothing up to there is ever cut."""
     reached: Reached
-    """In the agreed topic."""
+    """Position in the agreed topic."""
     effects: EffectsPlace
     duty: tuple[Handover, Handover] | None
-    """Who is to evaluate: as agreed, and as the effects tell; None: as it was at first."""
+    """Handover of the duty as agreed, and as the effects topic contains it; None: unchanged since the beginning."""
     seed: Seed | None
-    """What the log begins with."""
     agreed_id: str
-    """Of the topic in which `reached` is a place."""
+    """Id of the topic to which `reached` refers."""
     effects_id: str
-    """So too."""
+    """Id of the topic to which `effects` refers."""
 
 
 class WorkerState(StrEnum):
-    """What a worker says of itself."""
+    """State that a worker reports in its heartbeats."""
 
     STARTING = "STARTING"
-    """It lacks the seed that the log begins with, or catches up, and does not serve before it has it."""
+    """The worker lacks the seed with which the log begins, or is still catching up, and does not serve yet."""
     SERVING = "SERVING"
     STOPPING = "STOPPING"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAfter:
-    """What an effect says of the state after it: every store that applied it has to be that."""
+    """State after an effect, as the effect reports it: every store that applied the effect must have this state."""
 
     index: int
     id: bytes
@@ -240,39 +239,39 @@ class StateAfter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrub:
-    """What the last recount of a worker's stored quads found, in a copy of its store."""
+    """Result of the last recount of a worker's stored quads, in a copy of its store."""
 
     index: int
-    """Applied in that copy."""
+    """Index of the last effect applied in that copy."""
     at: int
-    """When it ended; milliseconds since 1970."""
+    """End of the recount, in milliseconds since 1970."""
     expected: bytes
-    """The signature that was applied at that index."""
+    """Signature that the worker recorded at that index."""
     found: bytes
-    """The signature of what is stored."""
+    """Signature of the stored quads."""
     quads: int
-    """That were counted."""
+    """Number of quads counted."""
     rewound: int = 1
-    """Epoch of the newest rewind that the copy was made behind; for the worker itself, heartbeats do not say it."""
+    """Epoch of the newest rewind before the copy was made; heartbeats do not contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchingUp:
-    """How far a worker is that takes a bundle or a copy before it serves."""
+    """Progress of a worker that takes a bundle or a copy before it serves."""
 
     way: str
-    """As `core.catchup.Way` has it."""
+    """Value of a `core.catchup.Way`."""
     behind: int
-    """Effects that it lacked when it began; 0: the log does not go back to its store."""
+    """Effects that it lacked at the beginning; 0: the log does not reach back to its store."""
     percent: int
-    """Of the way, about."""
+    """Approximate progress in percent."""
     left_s: int | None
-    """Seconds to go, about; None: nobody knows."""
+    """Estimated seconds that remain; None: unknown."""
     obstacle: str = ""
-    """What keeps it from going on now."""
+    """What currently prevents it from continuing; empty: nothing."""
 
     def __str__(self) -> str:
-        """For a sentence."""
+        """Return a phrase for messages."""
         if self.obstacle:
             return f"{self.way}, but {self.obstacle}"
         left = "" if self.left_s is None else f", about {self.left_s} s to go"
@@ -281,7 +280,7 @@ class CatchingUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What a worker says of itself, after every applied batch and each second otherwise."""
+    """Report of a worker, sent after every applied batch and otherwise each second."""
 
     worker: str
     dc: str
@@ -294,17 +293,17 @@ class Heartbeat:
     quads: int
     sent: int
     store: str = ""
-    """Name of its store: another one once the worker was rebuilt.  Empty: it is too old to say."""
+    """Name of its store, which changes when the worker is rebuilt; empty: its version is too old to report it."""
     scrub: Scrub | None = None
     scrub_failure: str = ""
-    """Why the last try to recount came to nothing."""
+    """Why the last attempt to recount failed; empty: it did not."""
     mend: str = ""
-    """Why it was not rebuilt when it was asked to be."""
+    """Why it was not rebuilt when that was requested."""
     epoch: int = 0
-    """Of the newest rewind that it went back for; 0: none."""
+    """Epoch of the newest rewind for which it went back; 0: none."""
     catching_up: CatchingUp | None = None
-    """What it does before it serves."""
+    """Progress of the catch-up before it serves."""
     unsaid: str = ""
-    """Why what it is to evaluate is not in the effects topic, though it said that; empty: it is."""
+    """Why the effects that it evaluated and published are not in the effects topic; empty: they are."""
     set_aside: str = ""
-    """Which of its stores were found damaged and set aside, and why; empty: none is there."""
+    """Its stores that were found damaged and set aside, and why; empty: there are none."""

@@ -1,1 +1,1 @@
-"""A master's store on disk: the log, its branches, and what it said."""
+"""A master's store on disk: the log, the branch that is being read, and the state of its posts."""

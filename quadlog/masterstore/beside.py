@@ -1,15 +1,15 @@
-"""The log of a stronger side, read beside the own one: durable, and taken for the own one at once or not at all.
+"""The log of a stronger side: read into families of its own, durable, and adopted as the local log atomically.
 
-    beside         index -> chain + pair               their entries behind the fork
-    beside_ids     id -> index + hash of the body      of these
-    beside_bodies  id + digest -> payload              of these
+    beside         index -> chain + pair               its entries after the fork
+    beside_ids     id -> index + hash of the body      of these entries
+    beside_bodies  id + digest -> payload              of these entries
 
-In `meta` stand the branch that is read (``branch``: the view that is being joined, the fork, the end of the own
-log) and, from an adoption on until all of it is in its place, how far it went (``adopted``).
+`meta` holds the branch that is being read (``branch``: the view that is being joined, the fork, the end of the local
+log) and, from an adoption until all entries have been moved, the index up to which they were adopted (``adopted``).
 
-A branch of 100,000 entries is adopted in as much time as one of ten, because all others wait meanwhile: what stands
-beside then is the own log by that mark, and is moved to the rest of it in pieces.  Whoever looks up an entry, an id
-or a payload of the own log finds it in either place.
+Adopting a branch of 100,000 entries takes as long as adopting one of ten, because all other masters wait meanwhile:
+the mark ``adopted`` makes these families part of the local log, and their contents are moved to the rest of it in
+pieces.  Until then, an entry, id or payload of the local log is looked up in both places.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ T = TypeVar("T")
 FAMILIES: Final = ("beside", "beside_ids", "beside_bodies")
 
 PIECE: Final = 8 * 1024 * 1024
-"""Bytes that are moved with one write, at most."""
+"""Maximum bytes that are moved with one write."""
 PIECE_ENTRIES: Final = 500
-"""Entries of these: some 15 ms, in which nothing else is done."""
+"""Maximum entries that are moved with one write: about 15 ms, during which nothing else is done."""
 
 BEHIND_ALL: Final = b"\xff" * 64
 """A key that is greater than all others, in every family."""
 
 
 class Beside:
-    """The branch in a master's store.  Used by the thread that writes the store."""
+    """The branch in a master's store.  Modified only by the thread that writes the store."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Beside:
         handles: Mapping[str, ColumnFamily],
         write: Callable[[WriteBatch], None],
     ) -> None:
-        """Go on with what was being read, and end an adoption that was interrupted.
+        """Continue the branch that was being read, and complete an interrupted adoption.
 
         Args:
-            families: of the whole store.
-            handles: of the same.
-            write: writes a batch, and syncs it.
+            families: column families of the whole store.
+            handles: handles of the same families.
+            write: function that writes a batch, and syncs it.
 
         """
         self.families: Final = families
@@ -68,22 +68,22 @@ class Beside:
         self._reading = Reading()
         value: bytes | None = families["meta"].get(b"adopted")
         self._adopted = None if value is None else int(INDEX.unpack(value)[0])
-        """Index up to which what stands here is the own log; None: nothing is."""
+        """Index up to which these entries are the local log; None: none of them are."""
         self._moved = 0
-        """Index up to which that is in its place."""
+        """Index up to which the adopted entries have been moved."""
         self.settle()
         ids = cast("Iterator[tuple[bytes, bytes]]", families["beside_ids"].items())
         self._reading.ids = {name: ID.unpack(value)[0] for name, value in ids}
 
-    # --- reading beside ---------------------------------------------------------------------------
+    # --- reading a branch -------------------------------------------------------------------------
 
     def begin(self, fork: Point, view: bytes, own: Point) -> None:
-        """Read another log from now on; what was read before is forgotten.
+        """Start to read another log, and delete the branch that was read before.
 
         Args:
             fork: the last entry that both logs have.
             view: id of the view that is being joined.
-            own: the end of the own log.
+            own: the end of the local log.
 
         """
         self.settle()
@@ -94,7 +94,7 @@ class Beside:
         self._write(batch)
 
     def drop(self) -> None:
-        """Forget what was read, unless it is the own log by now."""
+        """Delete the branch, unless it has been adopted."""
         if self._adopted is not None:
             return
         batch = WriteBatch(raw_mode=True)
@@ -112,7 +112,7 @@ class Beside:
         self._reading = Reading()
 
     def add(self, entries: Sequence[LoggedEntry]) -> None:
-        """More of it, as their agreed topic says it, in one synced write.
+        """Append entries from the other side's agreed topic, in one synced write.
 
         Raises:
             StateError: an entry does not follow the one before.
@@ -138,7 +138,7 @@ class Beside:
         self._reading.ids.update((entry.id, entry.index) for entry in entries)
 
     def branch(self) -> StoredBranch | None:
-        """The branch as far as it was read; None: none is."""
+        """Return the branch as far as it was read; None if none is being read."""
         value: bytes | None = self.families["meta"].get(b"branch")
         if value is None:
             return None
@@ -152,9 +152,10 @@ class Beside:
     # --- adopting ---------------------------------------------------------------------------------
 
     def adopt(self, batch: WriteBatch, adopted: Adopted) -> None:
-        """Put into a batch: the log is the branch up to there.  `adopted` is to follow it.
+        """Add an adoption to a batch: the branch becomes the local log up to `adopted.last`.
 
-        Payloads of own entries that are cut go; those that wait again are to be put behind this.
+        Call `adopted` after the batch is written.  The batch deletes the payloads of local entries that are cut;
+        payloads that must wait again have to be put into the batch after this call.
         """
         branch, kept = adopted.branch, adopted.kept
         assert isinstance(branch, StoredBranch)
@@ -171,19 +172,19 @@ class Beside:
         batch.put(b"adopted", INDEX.pack(adopted.last.index), meta)
 
     def adopted(self, last: int) -> None:
-        """The batch of `adopt` is written: up to there, what stands here is the own log."""
+        """Note that the batch of `adopt` is written: the entries stored here are the local log up to `last`."""
         self._adopted, self._moved = last, 0
         self._end_reading()
 
     def settle(self) -> None:
-        """Bring all that was adopted to its place."""
+        """Move all adopted entries."""
         while self._adopted is not None:
             self.settle_some()
 
     def settle_some(self) -> None:
-        """Bring a piece of what was adopted to its place; with the last one nothing stands here any more.
+        """Move a piece of the adopted entries; after the last piece nothing is stored here any more.
 
-        Who dies in between does it again.
+        A process that dies in between moves the piece again.
         """
         last = self._adopted
         if last is None:
@@ -206,14 +207,14 @@ class Beside:
         body: bytes | None = self.families["beside_bodies"].get(key)
         batch.put(INDEX.pack(point.index), LOGGED.pack(point.chain, *pair), log)
         batch.put(pair.id, cast("bytes", self.families["beside_ids"].get(pair.id)), ids)
-        if body is not None:  # else nobody needs it any more
+        if body is not None:  # else the payload is not needed any more
             batch.put(key, body, payloads)
 
     def _read_up_to(self, index: int, *, behind: int) -> Iterator[tuple[Point, Pair]]:
         return up_to(logged_from(self.families["beside"], behind + 1), index)
 
     def release(self, batch: WriteBatch, keys: Iterable[bytes]) -> None:
-        """Put into a batch: these payloads are not needed, wherever they are."""
+        """Add to a batch the deletion of payloads that are not needed, wherever they are stored."""
         places = [self._handles["payloads"]]
         if self._adopted is not None:
             places.append(self._handles["beside_bodies"])
@@ -223,20 +224,20 @@ class Beside:
 
     @property
     def is_moving(self) -> bool:
-        """Whether a part of the own log stands here."""
+        """True while a part of the local log is stored here."""
         return self._adopted is not None
 
-    # --- the own log, of which a part may stand here ------------------------------------------------
+    # --- the local log, of which a part may be stored here ------------------------------------------
 
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
-        """Chain hash and pair of the own entry at an index."""
+        """Return the chain hash and the pair of the local entry at an index."""
         return self._either(
             lambda: logged_at(self.families["log"], index),
             lambda last: logged_at(self.families["beside"], index) if index <= last else None,
         )
 
     def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
-        """Index of a synchronised transaction, and the hash of its body."""
+        """Return the index of a synchronised transaction, and the hash of its body."""
 
         def beside(last: int) -> tuple[int, bytes] | None:
             found = logged_id(self.families["beside_ids"], transaction_id)
@@ -245,20 +246,20 @@ class Beside:
         return self._either(lambda: logged_id(self.families["ids"], transaction_id), beside)
 
     def payload(self, key: bytes) -> bytes | None:
-        """A payload that waits, or whose entry is not published yet."""
+        """Return a payload that waits, or whose entry is not published yet."""
         return self._either(
             lambda: self.families["payloads"].get(key), lambda _: self.families["beside_bodies"].get(key)
         )
 
     def _either(self, there: Callable[[], T | None], here: Callable[[int], T | None]) -> T | None:
-        """In its place, or still here; or in its place since that was looked at."""
+        """Look in the families of the log, then here, then there again: the value may have been moved in between."""
         if (found := there()) is not None or (last := self._adopted) is None:
             return found
         return found if (found := here(last)) is not None else there()
 
 
 def payload_of(entry: LoggedEntry) -> Payload:
-    """The payload of an entry.  Where its client was, an agreed topic does not tell, and nobody asks again."""
+    """Return the payload of an entry.  The agreed topic lacks the client's data centre, which is not needed again."""
     return Payload(
         transaction=Transaction(id=entry.id, digest=entry.digest, kind=entry.kind, options=entry.options),
         origin=entry.origin,

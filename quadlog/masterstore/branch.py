@@ -1,6 +1,7 @@
-"""A stronger side's log, as it was read so far: what the agreement asks of it while it gives way.
+"""A stronger side's log, as far as it was read, for the agreement while this master gives way.
 
-It stands beside the own log (`quadlog.masterstore.beside`), from the fork on; before that the own log is theirs, too.
+Its entries after the fork are stored apart from the local log (`quadlog.masterstore.beside`); up to the fork both
+logs have the same entries.
 """
 
 from __future__ import annotations
@@ -18,40 +19,42 @@ if TYPE_CHECKING:
     from quadlog.masterstore.beside import Beside
 
 _NOWHERE: Final = Point(0, b"")
-"""A point of no log."""
+"""A point that is in no log."""
 
 
 class Began(NamedTuple):
-    """What a branch was begun with."""
+    """The state when the reading of a branch begins."""
 
     view: bytes
     """Id of the view that is being joined."""
     fork: Point
     """The last entry that both logs have."""
     own: Point
-    """The end of the own log at that time."""
+    """The end of the local log at that time."""
 
 
 class Reading:
-    """What all branches share that were asked for between a beginning and the next."""
+    """State shared by all branches that are requested between one `Beside.begin` and the next."""
 
     def __init__(self) -> None:
-        """Nothing was read."""
         self.is_live = True
-        """Whether it is what is read beside now."""
+        """True while this is the branch that is being read."""
         self.ids: dict[bytes, int] = {}
-        """Of what was read, with indexes: giving way asks for each that waits, while all others wait."""
+        """Index by id, of the entries that were read.
+
+        Giving way looks up each waiting id while all other masters wait.
+        """
 
 
 class StoredBranch:
-    """A `Branch` up to where it was read when it was asked for.
+    """A `Branch`, as far as it was read when it was requested.
 
-    It is of no more use once another one was begun, or none is read: then it says that it stands beside another log.
-    What was adopted of it is the own log; `ids` tells the same as before.
+    It is invalid once another branch was begun, or none is read: its `own` is then a point that is in no log.
+    After an adoption `ids` returns the same as before, from the local log.
     """
 
     def __init__(self, beside: Beside, reading: Reading, began: Began, last: Point) -> None:
-        """`beside`: where it stands."""
+        """Represent the branch that is stored in `beside`, up to `last`."""
         self.view: Final = began.view
         """Id of the view that is being joined."""
         self.fork: Final = began.fork
@@ -62,20 +65,20 @@ class StoredBranch:
 
     @property
     def is_live(self) -> bool:
-        """Whether it is what is read beside now."""
+        """True while this is the branch that is being read."""
         return self.reading.is_live
 
     @property
     def own(self) -> Point:
-        """The end of the own log that it was read beside."""
+        """The end of the local log when the reading began; a point that is in no log once the branch is invalid."""
         return self._own if self.is_live else _NOWHERE
 
     def ids(self, index: int) -> Container[bytes]:
-        """Of all transactions that are synchronised there, up to an index."""
+        """Return the ids of all transactions that are synchronised in the branch, up to an index."""
         return _Ids(self, self._beside, index)
 
     def chain_at(self, index: int) -> bytes | None:
-        """Chain hash of the entry at an index; None: it was not read so far."""
+        """Return the chain hash of the entry at an index; None if the entry has not been read."""
         if index == START.index:
             return START.chain
         if index > self.last.index or not self.is_live:
@@ -84,7 +87,7 @@ class StoredBranch:
         return None if found is None else found[0]
 
     def tail(self, index: int, length: int) -> Sequence[tuple[Point, Pair]]:
-        """Their newest entries up to an index, oldest first, no more than so many."""
+        """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
         return list(self._entries(max(1, index - length + 1), min(index, self.last.index)))
 
     def _entries(self, first: int, last: int) -> Iterator[tuple[Point, Pair]]:
@@ -94,10 +97,10 @@ class StoredBranch:
                 yield from up_to(logged_from(self._families[name], begin), end)
 
     def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
-        """The own entries behind the fork, or behind this index if that is before it; oldest first.
+        """Return the local entries after the fork, or after `index` if that is before the fork; oldest first.
 
         Raises:
-            StateError: the payload of one is not here.
+            StateError: the payload of an entry is not stored here.
 
         """
         own = logged_from(self._families["log"], min(index, self.fork.index) + 1)
@@ -115,7 +118,7 @@ class StoredBranch:
 
 
 class _Ids:
-    """Ids of a branch, up to an index."""
+    """The ids of a branch, up to an index."""
 
     def __init__(self, branch: StoredBranch, beside: Beside, index: int) -> None:
         self._branch, self._beside, self._index = branch, beside, index
@@ -138,7 +141,7 @@ class _Ids:
 
 
 def up_to(entries: Iterator[tuple[Point, Pair]], index: int) -> Iterator[tuple[Point, Pair]]:
-    """Those of a log's entries that are not behind an index."""
+    """Yield the entries of a log up to an index, inclusive."""
     for point, pair in entries:
         if point.index > index:
             return

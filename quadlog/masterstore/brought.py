@@ -1,4 +1,4 @@
-"""The log of a master that begins without one, as it is brought to it (decision 35): in the store's own families."""
+"""The log of a master that starts without one, fetched into the regular families of its store (decision 35)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Brought:
-    """Used before anything else is written to the store, by that thread."""
+    """Writer of the fetched log.  Used before anything else is written to the store, by the same thread."""
 
     def __init__(
         self,
@@ -30,26 +30,26 @@ class Brought:
         handles: Mapping[str, ColumnFamily],
         write: Callable[[WriteBatch], None],
     ) -> None:
-        """`families`: of the whole store; `handles`: of the same; `write`: writes a batch, and syncs it."""
+        """Use the `families` and `handles` of the whole store; `write` writes a batch, and syncs it."""
         self._families, self._handles, self._write = families, handles, write
 
     @property
     def last(self) -> Point:
-        """Its end."""
+        """The last entry of the log."""
         log = self._families["log"]
         index = newest(log)
         found = logged_at(log, index)
         return START if found is None else Point(index, found[0])
 
     def take(self, rows: Iterable[Row], payloads: Iterable[Payload] = ()) -> None:
-        """Put these behind it, in one synced write.
+        """Append rows to the log, in one synced write.
 
         Args:
-            rows: in order.
-            payloads: of those entries that may have to wait again.
+            rows: rows in the order of their indexes.
+            payloads: payloads of those entries that may have to wait again.
 
         Raises:
-            StateError: they do not follow; none is taken.
+            StateError: the rows do not follow the log; none is written.
 
         """
         batch, last = WriteBatch(raw_mode=True), self.last.index
@@ -68,7 +68,7 @@ class Brought:
         self._write(batch)
 
     def forget_behind(self, index: int) -> None:
-        """What was taken behind an entry is of another log."""
+        """Delete all entries after an index: they belong to another log."""
         batch = WriteBatch(raw_mode=True)
         log, ids, rejected, bodies = (self._handles[name] for name in ("log", "ids", "rejected", "payloads"))
         for _, pair in logged_from(self._families["log"], index + 1):

@@ -20,26 +20,26 @@ LOGGED: Final = struct.Struct(">32sQ16s32s")
 ID: Final = struct.Struct(">Q16s")
 """Index of a synchronised transaction, and the hash of its body."""
 LONGEST_REASON: Final = 60_000
-"""Bytes of it that are told."""
+"""Maximum bytes of a reason in a packed row."""
 
 
 ROW: Final = struct.Struct(">Q32sQ16s32s16sH")
-"""Index, chain hash and pair of an entry, the hash of its body, and the length of what follows."""
+"""Index, chain hash and pair of an entry, the hash of its body, and the length of the bytes that follow."""
 
 
 class Row(NamedTuple):
-    """All that a master remembers of an entry for ever."""
+    """The part of an entry that a master keeps for ever."""
 
     point: Point
     pair: Pair
     body_hash: bytes
     """16 bytes."""
     reason: str | None
-    """Why it was rejected, if it was."""
+    """Why the entry was rejected; None if it was not."""
 
 
 def pack_row(row: Row) -> bytes:
-    """The bytes of a row.
+    """Encode a row.
 
     >>> row = Row(Point(7, bytes(32)), Pair(9, bytes(16), bytes(32)), bytes(16), "it breaks a rule")
     >>> list(unpack_rows(pack_row(row) * 2)) == [row, row]
@@ -50,10 +50,10 @@ def pack_row(row: Row) -> bytes:
 
 
 def unpack_rows(packed: bytes) -> Iterator[Row]:
-    """The rows in these bytes.
+    """Decode rows.
 
     Raises:
-        StateError: they do not end with a row.
+        StateError: the bytes end within a row.
 
     """
     at = 0
@@ -74,7 +74,7 @@ def _cut_off() -> StateError:
 
 
 def logged_at(log: Rdict, index: int) -> tuple[bytes, Pair] | None:
-    """Chain hash and pair of the entry at an index."""
+    """Return the chain hash and the pair of the entry at an index."""
     value: bytes | None = log.get(INDEX.pack(index))
     if value is None:
         return None
@@ -83,7 +83,7 @@ def logged_at(log: Rdict, index: int) -> tuple[bytes, Pair] | None:
 
 
 def logged_from(log: Rdict, index: int) -> Iterator[tuple[Point, Pair]]:
-    """The entries of a log from an index on."""
+    """Yield the entries of a log from an index on."""
     items = cast("Iterator[tuple[bytes, bytes]]", log.items(from_key=INDEX.pack(index)))
     for key, value in items:
         chain, *pair = LOGGED.unpack(value)
@@ -91,12 +91,12 @@ def logged_from(log: Rdict, index: int) -> Iterator[tuple[Point, Pair]]:
 
 
 def newest(log: Rdict) -> int:
-    """Index of the last entry of a log; 0: it has none."""
+    """Return the index of the last entry of a log; 0 if it has none."""
     key = cast("Any", next(iter(log.keys(backwards=True)), None))
     return 0 if key is None else int(INDEX.unpack(key)[0])
 
 
 def logged_id(ids: Rdict, transaction_id: bytes) -> tuple[int, bytes] | None:
-    """Index of a synchronised transaction, and the hash of its body."""
+    """Return the index of a synchronised transaction, and the hash of its body."""
     value = cast("Any", ids.get(transaction_id))
     return None if value is None else ID.unpack(value)

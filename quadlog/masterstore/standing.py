@@ -1,4 +1,4 @@
-"""Where a master stands, as its store keeps it."""
+"""Encoding of a master's standing in its store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quadlog.core.model import Peer, Returned, Standing, View
 
 
 def pack_standing(standing: Standing) -> bytes:
-    """As JSON.
+    """Encode a standing as JSON.
 
     >>> view = View(epoch=2, members=("m1", "m2"), parent=bytes(32), home="dc1")
     >>> back = View(epoch=3, members=("m1", "m2"), returned=(Returned("m2", bytes(16), blank=True),))
@@ -38,7 +38,7 @@ def pack_standing(standing: Standing) -> bytes:
 
 
 def unpack_standing(value: bytes) -> Standing:
-    """What was packed.  Earlier versions knew of one incarnation of each master, and of one set of peers."""
+    """Decode a standing.  Earlier versions stored one incarnation of each master, and one set of peers."""
     said = json.loads(value)
     return Standing(
         view=_unpacked(said["view"]),

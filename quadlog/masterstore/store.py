@@ -1,17 +1,17 @@
-"""RocksDB stops here: what a master must remember.
+"""The durable state of a master, in RocksDB.
 
-    meta        counter, sequence, incarnation, standing, cut, reached, effects, floor, duty, seed; topics' positions
-                (``at:`` + topic), the ids that Kafka gave them (``is:`` + topic), and
+    meta        counter, sequence, incarnation, standing, cut, reached, effects, floor, duty, seed; positions in topics
+                (``at:`` + topic), the topics' ids in Kafka (``is:`` + topic), and
                 the last record read of each (``of:`` + topic); other masters' incarnations (``in:`` + node)
     queue       pair -> nothing                        the incoming queue
-    payloads    id + digest -> payload                 what waits, what the agreed topic has not got yet, and what
-                                                       may have to wait again
+    payloads    id + digest -> payload                 payloads that wait, that the agreed topic does not have yet,
+                                                       or that may have to wait again
     log         index -> chain + pair                  the synchronised queue, without bodies
-    ids         id -> index + hash of the body         for ever
+    ids         id -> index + hash of the body         kept for ever
     rejected    index -> reason
 
-What is read of another side's log stands beside: see `quadlog.masterstore.beside`.  What is brought to a new store of
-the log: see `quadlog.masterstore.brought`.
+The entries that were read of another side's log are stored separately: see `quadlog.masterstore.beside`.  How a new
+store receives the log: see `quadlog.masterstore.brought`.
 """
 
 from __future__ import annotations
@@ -50,62 +50,65 @@ if TYPE_CHECKING:
 FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *beside.FAMILIES)
 
 NOWHERE: Final = Reached()
-"""Nothing of the agreed topic was taken in."""
+"""No record of the agreed topic was processed."""
 
 _EFFECTS: Final = struct.Struct(">QQQ")
 _REACHED: Final = struct.Struct(f">QQQQ{HASH_SIZE}s")
 
 
 class Payloads(Protocol):
-    """Where payloads are found by their key."""
+    """Lookup of payloads by their key."""
 
     def __getitem__(self, key: tuple[bytes, bytes], /) -> Payload:
-        """The payload of this id and digest."""
+        """Return the payload with this id and digest."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What was heard up to now.  In the same batch as what came of it: a restart misses nothing."""
+    """State derived from the topics up to now.
+
+    Saved in one batch with its consequences, so that a restart misses nothing.
+    """
 
     positions: Mapping[str, int]
-    """Topic to the offset where a restart has to read on."""
+    """Offset, by topic, from which a restart must continue to read."""
     effects: tuple[int, int, int]
-    """Index and attempt of the last effect heard, and epoch of the newest rewind."""
+    """Index and attempt of the last effect received, and epoch of the newest rewind."""
     rejected: Mapping[int, str]
-    """Index to reason, of rejections heard."""
+    """Reasons of the rejections received, by index."""
     back: int | None = None
-    """Index behind which rejections that were saved are void; None: all count."""
+    """Index after which saved rejections are void; None: all count."""
     seed: Seed | None = None
-    """What the log begins with, if it was heard."""
+    """The seed of the log, if one was received."""
     duty: tuple[Handover, Handover] | None = None
-    """Who is to evaluate, as agreed, and as the effects heard tell; None: as saved before."""
+    """The newest handover as agreed, and the newest one in the effects received; None: as saved before."""
     topics: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Topics whose ids were not saved before: the positions are of these."""
+    """Topic ids that were not saved before; the positions are in these topics."""
     anchors: Mapping[str, Anchor | None] = field(default_factory=dict[str, "Anchor | None"])
-    """The last record that was read of topics, where it is another one than was saved; None: there is none any more."""
+    """The last record that was read of each topic, where it differs from the saved one; None: there is none now."""
     heard: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Incarnations of other masters that were heard, where they are others than were saved."""
+    """Incarnations of other masters, where they differ from the saved ones."""
     floor: int = 0
-    """Epoch of the view that took the home away from here; 0: none did."""
+    """Epoch of the view that moved the home away from this data centre; 0: none did."""
     reached: Reached = NOWHERE
-    """How far the agreed topic was followed, and holds the log as it is then: a cut goes back to there."""
+    """How far the agreed topic was followed, and up to which index it then holds the log: a cut goes back to there."""
 
 
 class MasterStore:
-    """The durable half of a master.  Written by one thread; read by any."""
+    """The durable state of a master.  Written by one thread; read by any."""
 
     def __init__(self, path: Path, *, before: Callable[[], bytes | None] = lambda: None) -> None:
-        """Open or make the store in `path`.
+        """Open or create the store in `path`.
 
         Args:
-            path: a directory.
-            before: asked where the store is new; the incarnation that this master's own topics know of it, if any:
-                then an earlier disk was lost.
+            path: directory of the store.
+            before: function that is called if the store is new; returns the incarnation of this master that its own
+                topics contain, if any: then an earlier disk was lost.
 
         Raises:
-            SetupError: another process holds it, or it cannot be made.
-            StoreDamaged: its files are damaged.
+            SetupError: another process holds the store, or it cannot be created.
+            StoreDamaged: the files of the store are damaged.
 
         """
         options = Options(raw_mode=True)
@@ -128,21 +131,21 @@ class MasterStore:
             name: self._db.get_column_family_handle(name) for name in FAMILIES
         }
         self.rounds = 0
-        """Saved since the start."""
+        """Number of rounds saved since the start."""
         self.incarnation: Final = self._incarnation(before)
         self.beside: Final = beside.Beside(self._families, self._handles, self._write)
-        """What is read of a stronger side's log."""
+        """The branch: entries of a stronger side's log."""
         self.brought: Final = Brought(self._families, self._handles, self._write)
-        """What is brought of the log to a master that begins without one."""
+        """The log, as fetched by a master that starts without one."""
 
     @property
     def sequence(self) -> int:
-        """Of the last post that may have been said: a post is saved before."""
+        """Sequence number of the last post that may have been sent: a post is saved before it is sent."""
         return self._number(b"sequence")
 
     def close(self) -> None:
-        """Release the directory."""
-        self._handles.clear()  # each one would hold the database open
+        """Close the database, which releases its directory."""
+        self._handles.clear()  # each handle would keep the database open
         for family in self._families.values():
             family.close()
         self._db.close()
@@ -160,11 +163,11 @@ class MasterStore:
         return known
 
     def _write(self, batch: WriteBatch) -> None:
-        """Write, and sync.  In two steps: `write` with `sync` set keeps all other threads from running meanwhile."""
+        """Write and sync a batch, in two steps: `write` with `sync` set would block all other threads meanwhile."""
         self._db.write(batch)
         self._db.flush_wal(True)  # noqa: FBT003 - RocksDB's own names
 
-    # --- writing: one synced batch a round --------------------------------------------------------
+    # --- writing: one synced batch per round ------------------------------------------------------
 
     def save(
         self,
@@ -177,11 +180,11 @@ class MasterStore:
         """Make one round durable: when this returns, it is synced.
 
         Args:
-            save: what the agreement asks for.
-            payloads: at least those that `save` acquired or appended.
-            taken: what was heard up to now.
-            unneeded: keys of payloads whose entries the agreed topic has and that are cut no more, or that nobody
-                will ask for.
+            save: the changes that the agreement requests to be saved.
+            payloads: payloads, at least those that `save` acquired or appended.
+            taken: state derived from the topics up to now.
+            unneeded: keys of payloads that are not needed: their entries are in the agreed topic and cannot be cut any
+                more, or no master will request them.
 
         """
         batch = WriteBatch(raw_mode=True)
@@ -208,7 +211,7 @@ class MasterStore:
         self.rounds += 1
 
     def _put_agreement(self, batch: WriteBatch, save: Save, taken: Taken) -> None:
-        """Where this master stands; if it gives way, the other log."""
+        """Add this master's standing to a batch and, if it gives way, the other log."""
         meta = self._handles["meta"]
         batch.put(b"counter", INDEX.pack(save.counter), meta)
         batch.put(b"sequence", INDEX.pack(save.sequence), meta)
@@ -219,7 +222,7 @@ class MasterStore:
             self.beside.adopt(batch, save.adopted)
 
     def _put_taken(self, batch: WriteBatch, taken: Taken, *, kept: int | None = None) -> None:
-        """What was heard.  Rejections of entries that are cut with this batch, behind `kept`, are forgotten."""
+        """Add `taken` to a batch, without rejections of entries after `kept`, which the batch cuts."""
         meta, rejected = self._handles["meta"], self._handles["rejected"]
         batch.put(b"effects", _EFFECTS.pack(*taken.effects), meta)
         batch.put(b"reached", _packed_reached(taken.reached), meta)
@@ -237,7 +240,7 @@ class MasterStore:
                 batch.put(INDEX.pack(index), reason.encode(), rejected)
 
     def _put_topics(self, batch: WriteBatch, taken: Taken) -> None:
-        """Up to where topics were taken in, which ones they are, and who spoke there."""
+        """Add the positions in topics, the ids and anchors of topics, and other masters' incarnations to a batch."""
         meta = self._handles["meta"]
         for topic, offset in taken.positions.items():
             batch.put(b"at:" + topic.encode(), INDEX.pack(offset), meta)
@@ -254,7 +257,7 @@ class MasterStore:
 
     @property
     def synced_writes(self) -> int:
-        """How often RocksDB synced its log since the start, by its own count."""
+        """Number of times that RocksDB has synced its log since the start, as counted by RocksDB."""
         statistics = self._options.get_statistics() or ""
         found = re.search(r"^rocksdb\.wal\.synced COUNT : (\d+)$", statistics, re.MULTILINE)
         assert found is not None, "RocksDB counts its syncs"
@@ -262,11 +265,11 @@ class MasterStore:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was saved yet, beside what was brought of the log."""
+        """True if nothing was saved yet, apart from a log that was fetched."""
         return self._families["meta"].get(b"reached") is None
 
     def go_on(self, taken: Taken) -> None:
-        """The log was brought: what of the topics is not there any more is taken in so far."""
+        """Save `taken` after the log was fetched: the records that the topics no longer have count as processed."""
         batch = WriteBatch(raw_mode=True)
         self._put_taken(batch, taken)
         self._write(batch)
@@ -274,7 +277,7 @@ class MasterStore:
     # --- reading ------------------------------------------------------------------------------------
 
     def durable(self) -> Durable:
-        """What the agreement goes on from.  Of the thread that writes, like `kept`."""
+        """Return the state from which the agreement continues.  Only for the thread that writes, like `kept`."""
         self.beside.settle()
         tail = list(self._tail())
         queue = cast("Iterator[bytes]", self._families["queue"].keys())
@@ -292,7 +295,7 @@ class MasterStore:
         )
 
     def floor(self) -> int:
-        """Epoch of the view that last took the home away from this data centre; 0: none did."""
+        """Return the epoch of the view that last moved the home away from this data centre; 0 if none did."""
         return self._number(b"floor")
 
     def _standing(self) -> Standing | None:
@@ -308,24 +311,24 @@ class MasterStore:
         return logged_from(log, max(1, newest(log) - POST_LIMIT + 1))
 
     def __contains__(self, transaction_id: object) -> bool:
-        """Is a transaction of this id synchronised?"""
+        """Return whether a transaction with this id is synchronised."""
         return isinstance(transaction_id, bytes) and self.logged(transaction_id) is not None
 
     def logged(self, transaction_id: bytes) -> tuple[int, bytes] | None:
-        """Index of a synchronised transaction, and the hash of its body."""
+        """Return the index of a synchronised transaction, and the hash of its body."""
         return self.beside.logged(transaction_id)
 
     def entry(self, index: int) -> tuple[bytes, Pair] | None:
-        """Chain hash and pair of the entry at an index."""
+        """Return the chain hash and the pair of the entry at an index."""
         return self.beside.entry(index)
 
     @property
     def last(self) -> Point:
-        """The end of the log, while no part of it stands beside (`Beside.is_moving`)."""
+        """The end of the log; valid while no part of it is stored in `beside` (`Beside.is_moving`)."""
         return self.brought.last
 
     def rows(self, after: int, until: int) -> Iterator[Row]:
-        """What is remembered for ever of the entries behind one, up to another; fewer where the log ends before."""
+        """Yield the rows of the entries after `after` up to `until`; fewer if the log ends before."""
         for index in range(after + 1, until + 1):
             entry = self.entry(index)
             logged = None if entry is None else self.logged(entry[1].id)
@@ -334,17 +337,17 @@ class MasterStore:
             yield Row(Point(index, entry[0]), entry[1], logged[1], self.rejection(index))
 
     def payload(self, key: tuple[bytes, bytes]) -> Payload | None:
-        """A payload that waits, or whose entry is not published yet."""
+        """Return a payload that waits, or whose entry is not published yet."""
         value = self.beside.payload(b"".join(key))
         return None if value is None else codec.unpack_payload(value)
 
     def payloads(self) -> Iterator[Payload]:
-        """All of them."""
+        """Yield all stored payloads."""
         values = cast("Iterator[bytes]", self._families["payloads"].values())
         return map(codec.unpack_payload, values)
 
     def kept(self) -> list[tuple[int, tuple[bytes, bytes]]]:
-        """Indexes and keys of entries whose payload is here, in order."""
+        """Return the indexes and keys of entries whose payload is stored, in order."""
         self.beside.settle()
         found: list[tuple[int, tuple[bytes, bytes]]] = []
         for key in cast("Iterator[bytes]", self._families["payloads"].keys()):
@@ -354,45 +357,48 @@ class MasterStore:
         return sorted(found)
 
     def position(self, topic: str) -> int | None:
-        """Up to which offset a topic was taken in."""
+        """Return the offset up to which a topic was processed; None if it was not saved."""
         value: bytes | None = self._families["meta"].get(b"at:" + topic.encode())
         return None if value is None else int(INDEX.unpack(value)[0])
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of the topic in which that offset is; None: it was not saved, or by an earlier version."""
+        """Return the id of the topic that the saved position refers to; None if it was not saved.
+
+        Earlier versions did not save it.
+        """
         value: bytes | None = self._families["meta"].get(b"is:" + topic.encode())
         return None if value is None else value.decode()
 
     def anchor(self, topic: str) -> Anchor | None:
-        """The last record that was read of a topic; None: it was not saved."""
+        """Return the last record that was read of a topic; None if it was not saved."""
         value: bytes | None = self._families["meta"].get(b"of:" + topic.encode())
         if value is None:
             return None
         return Anchor(offset=INDEX.unpack(value[: INDEX.size])[0], digest=value[INDEX.size :])
 
     def heard(self, node: str) -> bytes | None:
-        """The incarnation of another master that was heard last; None: it was not saved."""
+        """Return the last incarnation received of another master; None if it was not saved."""
         value: bytes | None = self._families["meta"].get(b"in:" + node.encode())
         return value
 
     def effects(self) -> tuple[int, int, int]:
-        """Index and attempt of the last effect that was heard when it was saved last, and the newest rewind's epoch."""
+        """Return index and attempt of the last effect received when they were saved, and the newest rewind's epoch."""
         value: bytes = self._families["meta"].get(b"effects") or b""
-        return _EFFECTS.unpack(value.ljust(_EFFECTS.size, b"\0"))  # earlier versions knew of no rewinds
+        return _EFFECTS.unpack(value.ljust(_EFFECTS.size, b"\0"))  # earlier versions stored no rewinds
 
     def duty(self) -> tuple[Handover, Handover] | None:
-        """Who is to evaluate: as agreed, and as the effects heard tell; None before anything was saved."""
+        """Return the newest handover as agreed, and the newest one in the effects; None before anything was saved."""
         value: bytes | None = self._families["meta"].get(b"duty")
         return None if value is None else _unpacked(value)
 
     def cut(self) -> Cut | None:
-        """Where the log was cut last, as the agreed topic is told; None: it never was."""
+        """Return the last cut of the log, as written to the agreed topic; None if the log was never cut."""
         value: bytes | None = self._families["meta"].get(b"cut")
         said = None if value is None else codec.decode(value)
         return said if isinstance(said, Cut) else None
 
     def reached(self) -> Reached | None:
-        """How far the agreed topic was followed; None: nothing was saved, or by an earlier version."""
+        """Return how far the agreed topic was followed; None if nothing was saved, or by an earlier version."""
         value: bytes | None = self._families["meta"].get(b"reached")
         if value is None:
             return None
@@ -400,19 +406,19 @@ class MasterStore:
         return Reached(offset, Point(index, chain), epoch, held)
 
     def seed(self) -> Seed | None:
-        """What the log begins with; None: it was not heard of."""
+        """Return the seed of the log; None if none was received."""
         value: bytes | None = self._families["meta"].get(b"seed")
         said = None if value is None else codec.decode(value)
         return said if isinstance(said, Seed) else None
 
     def rejection(self, index: int) -> str | None:
-        """Why the entry at an index was rejected, if it was."""
+        """Return why the entry at an index was rejected; None if it was not."""
         value: bytes | None = self._families["rejected"].get(INDEX.pack(index))
         return None if value is None else value.decode()
 
 
 def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
-    """What the agreed topic is told of an adoption."""
+    """Return the cut that is written to the agreed topic for an adoption."""
     assert save.standing is not None, "who gives way installs a view with it"
     view, chain = save.standing.view, adopted.branch.chain_at(held)
     assert chain is not None, "the topic holds no more than there is"
@@ -446,7 +452,7 @@ def _unpacked(value: bytes) -> tuple[Handover, Handover]:
 
 
 def _handover(said: Any) -> Handover:  # noqa: ANN401 - JSON
-    if isinstance(said, list):  # earlier versions knew of one view only, or not where a term begins
+    if isinstance(said, list):  # earlier versions stored one view only, or not where a term begins
         names = ("index", "term", "dc", "start")
         said = dict(zip(names, cast("list[int | str]", said), strict=False))
     return Handover(

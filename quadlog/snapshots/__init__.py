@@ -1,1 +1,1 @@
-"""A store that is carried: packed, backed up, unpacked."""
+"""Transfer of a store: packing, unpacking and backups."""

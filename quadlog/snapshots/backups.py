@@ -1,10 +1,10 @@
-"""Backups: whole stores of workers, in a directory that workers and masters see, each with what it is.
+"""Backups: whole stores of workers, in a directory that workers and masters can access, each with a description.
 
     main.dc1-000000001234-20260301T040000Z/
-        backup.json      what it is
+        backup.json      the description
         store/           a store, as a worker has it
 
-The directory has that name when all of it is on the disk, and was counted.
+The directory gets that name once all of it is on the disk, and its quads were counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME: Final = re.compile(r".+-\d{12}-\d{8}T\d{6}Z")
 
 @dataclass(frozen=True, slots=True)
 class FedFrom:
-    """Which topics a store was fed from: offsets in it mean nothing in any other ones."""
+    """The topics from which a store was fed: its offsets are valid in no other topics."""
 
     repository: str
     dc: str
@@ -43,7 +43,7 @@ class FedFrom:
     """Kafka's ids of the two topics."""
 
     def encode(self) -> str:
-        """One line of text; names of topics have no blanks.
+        """Encode as one line of text; topic names contain no spaces.
 
         >>> FedFrom.decode(FedFrom("main", "dc1", "A", "E").encode())
         FedFrom(repository='main', dc='dc1', agreed_id='A', effects_id='E')
@@ -52,44 +52,44 @@ class FedFrom:
 
     @staticmethod
     def decode(text: str) -> FedFrom | None:
-        """The inverse of `encode`; None: it says nothing."""
+        """Decode the result of `encode`; None for any other text."""
         words = text.split(" ")
-        return FedFrom(*words) if len(words) == 4 else None  # noqa: PLR2004 - as many as there are
+        return FedFrom(*words) if len(words) == 4 else None  # noqa: PLR2004 - the number of fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """One that is whole."""
+    """A complete backup."""
 
     path: Path
     fed_from: FedFrom
     made: str
-    """When, in UTC."""
+    """Time of creation, in UTC."""
     store: str
-    """What can read it."""
+    """The version of pyoxigraph that can read the store, as in `STORE_HERE`."""
     label: Label
     applied: Applied
     reserved: str
-    """The name of its reserved graph."""
+    """The name of the store's reserved graph."""
 
     @property
     def name(self) -> str:
-        """Of its directory: of which data centre, up to which entry, when."""
+        """Name of the directory: data centre, index of the last applied entry, and time."""
         fed, made = self.fed_from, re.sub("[-:]", "", self.made)
         return f"{fed.repository}.{fed.dc}-{self.applied.index:012d}-{made}"
 
     @property
     def files(self) -> Path:
-        """RocksDB's."""
+        """Directory of the RocksDB files."""
         return self.path / STORE / FILES
 
     @property
     def place(self) -> tuple[int, int]:
-        """How far it is in its topics."""
+        """Offsets in the effects and the agreed topic up to which the store has applied them."""
         return self.applied.effects_offset, self.applied.agreed_offset
 
     def save(self) -> None:
-        """Beside the store."""
+        """Write the description next to the store."""
         said = {
             "format": FORMAT,
             **asdict(self.fed_from),
@@ -103,10 +103,10 @@ class Backup:
 
     @staticmethod
     def load(path: Path) -> Backup:
-        """What is in this directory.
+        """Read the backup in a directory.
 
         Raises:
-            StateError: nothing that this version understands.
+            StateError: this version cannot read the description.
 
         """
         try:
@@ -127,7 +127,7 @@ class Backup:
             raise StateError(f"its {SAID} cannot be read: {type(error).__name__} {error}") from error
 
     def obstacle(self, here: FedFrom) -> str:
-        """Why no worker that hears these topics can go on behind it; empty: nothing is known against it."""
+        """Return why no worker that reads these topics can continue from this backup; empty if no reason is known."""
         there = self.fed_from
         if there.repository != here.repository:
             return f"it is of the repository {there.repository}, and this one is {here.repository}"
@@ -141,14 +141,14 @@ class Backup:
 
 
 class Log(NamedTuple):
-    """What the two topics of a data centre are, and what they have: first offset, and the one behind the last."""
+    """The two topics of a data centre, with the first offset of each and the one after its last record."""
 
     fed_from: FedFrom
     agreed: tuple[int, int]
     effects: tuple[int, int]
 
     def obstacle(self, backup: Backup) -> str:
-        """Why a worker cannot go on behind this backup; empty: it can, if the backup is whole."""
+        """Return why a worker cannot continue from this backup; empty if it can, provided the backup is complete."""
         if found := backup.obstacle(self.fed_from):
             return found
         applied = backup.applied
@@ -162,10 +162,10 @@ class Log(NamedTuple):
 
 
 def log_of(kafka: str, topics: Topics) -> Log:
-    """As Kafka has it now.
+    """Read the current state of a data centre's topics from Kafka.
 
     Raises:
-        SetupError: a topic is not there.
+        SetupError: a topic does not exist.
         Unavailable: no broker answers.
 
     """
@@ -179,7 +179,10 @@ def log_of(kafka: str, topics: Topics) -> Log:
 
 
 def looked_through(paths: Iterable[Path], log: Log) -> tuple[list[Backup], dict[Path, str]]:
-    """Those that a worker can go on behind if they are whole, the newest first, and why not behind others."""
+    """Return the backups that a worker can continue from, newest first, and why it cannot from the others.
+
+    The former may still be incomplete.
+    """
     usable: list[Backup] = []
     refused: dict[Path, str] = {}
     for path in paths:
@@ -196,7 +199,7 @@ def looked_through(paths: Iterable[Path], log: Log) -> tuple[list[Backup], dict[
 
 
 def backups_in(directory: Path) -> list[Path]:
-    """Of those that have their names, and of what else says that it is one.
+    """Return the directories that are named like a backup, or contain a description.
 
     Raises:
         OSError: the directory cannot be read.

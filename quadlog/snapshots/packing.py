@@ -1,10 +1,12 @@
-"""Packing: a stream of bytes as chunks on their way, each checked by itself.
+"""Packing: a stream of bytes as chunks for a transfer, each verified separately.
 
-A chunk is its length as it is sent, its length as it is, how it is compressed, a digest of what is sent, and that.  So
-what was damaged is noticed before it is used, and whoever was cut off goes on behind the last chunk that came.
+A chunk consists of its length as sent, its original length, its compression, a digest of the sent bytes, and these
+bytes.  So damage is detected before the bytes are used, and an interrupted receiver continues after the last chunk
+that arrived.
 
-What zstd sends is one frame: a chunk may point back at any one before it, as far as the window goes.  In RocksDB's
-files the same terms stand under several keys, far from each other, and hardly anything else can be compressed.
+All chunks compressed by zstd form one frame: a chunk may refer back to any chunk before it, within the window.  In
+RocksDB's files the same terms are stored under several keys, far from each other, and hardly anything else can be
+compressed.
 """
 
 from __future__ import annotations
@@ -33,34 +35,34 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 CHUNK: Final = 1024 * 1024
-"""Bytes of one, at the most."""
+"""Maximum bytes of a chunk."""
 WINDOW: Final = 256 * CHUNK
-"""Bytes that zstd looks back: who unpacks lends so much memory, who packs half as much again."""
+"""Bytes that zstd looks back: unpacking needs this much memory, and packing half as much again."""
 LEAST_WINDOW: Final = CHUNK
 AHEAD: Final = 4
 """Chunks that are made while one is sent."""
 
 PROBE: Final = 24
-"""Chunks that are sent as they are to find out what the way takes."""
+"""Chunks that are sent uncompressed to measure the throughput of the connection."""
 _SWALLOWED: Final = 16
-"""Of these, the first ones: buffers on the way take them at once."""
+"""The first of these chunks, which are not measured: buffers on the way accept them at once."""
 COMPRESSED: Final = 50e6
-"""Bytes a second that one core compresses by zstd: a way that takes more is not made faster."""
+"""Bytes per second that one core compresses by zstd: a faster connection gains nothing from compression."""
 
 RATIO: Final = 3.0
-"""How many times as small zstd makes a store, about: 3.35 with 256 MiB of window (decision 33)."""
+"""Approximate compression ratio of a store with zstd: 3.35 with a window of 256 MiB (decision 33)."""
 
 _DIGEST: Final = 16
 _HEAD: Final = struct.Struct(f">IIc{_DIGEST}s")
 _TABLE: Final = 3
-"""A hash table has so many powers of two less entries than the window bytes, of 4 bytes each."""
+"""Binary logarithm of the window bytes per entry of the hash table; an entry has 4 bytes."""
 
 
 class Compression(StrEnum):
-    """How."""
+    """The compression of chunks."""
 
     AUTO = "auto"
-    """By zstd, if the way is slow enough for that."""
+    """By zstd, if the connection is slow enough for that."""
     ZSTD = "zstd"
     SNAPPY = "snappy"
     NONE = "none"
@@ -70,7 +72,7 @@ _SIGNS: Final = {Compression.ZSTD: b"z", Compression.SNAPPY: b"s", Compression.N
 
 
 def speed_of(network: float, how: Compression) -> float:
-    """Bits/s of a store that come through a network of so many, packed so, as far as one can tell before.
+    """Estimate the bits/s of a store that arrive through a network of `network` bits/s with this compression.
 
     >>> speed_of(100e6, Compression.AUTO), speed_of(100e6, Compression.NONE)
     (300000000.0, 100000000.0)
@@ -88,11 +90,11 @@ def speed_of(network: float, how: Compression) -> float:
 
 
 class DamagedChunk(UserError):
-    """What came is not what was sent: ask for it again."""
+    """The received bytes are not those that were sent: request them again."""
 
 
 def packed(pieces: Iterable[bytes], how: Compression, *, window: int = WINDOW) -> Iterator[bytes]:
-    """A chunk for each piece, which has no more than `CHUNK` bytes."""
+    """Yield a chunk for each piece, which has at most `CHUNK` bytes."""
     pieces = iter(pieces)
     packer = _Packer(window)
     if how is Compression.AUTO:
@@ -109,13 +111,13 @@ def packed(pieces: Iterable[bytes], how: Compression, *, window: int = WINDOW) -
 
 
 def window_for(size: int, *most: int) -> int:
-    """Of a stream of so many bytes, where nobody lends more than that: a power of two."""
+    """Return the window for a stream of `size` bytes, within the memory limits `most`: a power of two."""
     least = min(*most, 1 << max(0, size - 1).bit_length())
     return max(LEAST_WINDOW, 1 << least.bit_length() - 1)
 
 
 class _Packer:
-    """Chunks of one stream."""
+    """Encoder of the chunks of one stream."""
 
     def __init__(self, window: int) -> None:
         log = window.bit_length() - 1
@@ -148,7 +150,7 @@ def _digest(sent: bytes) -> bytes:
 
 
 def ahead(pieces: Iterator[_T], count: int = AHEAD) -> Generator[_T]:
-    """The same, made by a thread while the one before is used."""
+    """Yield the same pieces, which a thread makes while earlier ones are used."""
     executor = ThreadPoolExecutor(1)
     try:
         waiting = deque(executor.submit(next, pieces, None) for _ in range(count))
@@ -160,13 +162,13 @@ def ahead(pieces: Iterator[_T], count: int = AHEAD) -> Generator[_T]:
 
 
 class Unpacked:
-    """Takes chunks in pieces of any size."""
+    """Decoder of chunks that arrive in pieces of any size."""
 
     def __init__(self, *, window: int = WINDOW) -> None:
-        """Nothing came yet.
+        """Start without data.
 
         Args:
-            window: that this side lends memory for.
+            window: the largest window that this side provides memory for.
 
         """
         self._held = bytearray()
@@ -174,10 +176,10 @@ class Unpacked:
         self._frame: zstd.ZstdDecompressor | None = None
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """What the chunks are that are whole now.
+        """Yield the contents of the chunks that are complete with this piece.
 
         Raises:
-            DamagedChunk: one is not what was sent; it and what follows is not to be used.
+            DamagedChunk: a chunk is not the one that was sent; neither it nor the data after it may be used.
 
         """
         self._held += piece

@@ -1,7 +1,7 @@
-"""A parcel: the files of a store as one stream, and what they are to be.
+"""A parcel: the files of a store as one stream, with a label that describes them.
 
-The stream is a tar archive of plain files in the order of their names, each with nothing but a name and a size, so that
-the same files always make the same bytes, and the same digest.
+The stream is a tar archive of plain files in the order of their names, each with nothing but a name and a size.  So the
+same files always yield the same bytes, and the same digest.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ PIECE: Final = 1024 * 1024
 """Bytes that are read, sent and written at once."""
 
 AT_ONCE: Final = 64
-"""Pieces that are looked at before anything else may want the thread."""
+"""Pieces that are processed before the thread is free for other work."""
 
 SLOW: Final = 20_000_000
-"""Bytes a second."""
+"""Bytes per second of a slow disk."""
 
 FILES: Final = "files"
 LABEL: Final = "seed.json"
-"""In the directory of a parcel: those files, and what they are."""
+"""Names in the directory of a parcel: its files, and its label."""
 
 SIGNATURE: Final = "Quadlog-Signature"
 QUADS: Final = "Quadlog-Quads"
 DIGEST: Final = "Quadlog-Digest"
 HASHED_BY: Final = "Quadlog-Hashed-By"
 SIZE: Final = "Quadlog-Size"
-"""What stands on a parcel while it is sent."""
+"""Headers of a parcel in an HTTP message."""
 
 MEDIA_TYPE: Final = "application/x-tar"
 
 BLAKE3: Final = "blake3"
-"""Seven times as fast as the other one, which only labels of earlier builds name, by naming none."""
+"""Seven times as fast as BLAKE2b, which only labels of earlier builds use; they name no hash."""
 BLAKE2B: Final = "blake2b"
 _HASHES: Final[dict[str, Callable[[], Any]]] = {BLAKE3: blake3, BLAKE2B: partial(blake2b, digest_size=32)}
 
@@ -56,30 +56,30 @@ _END: Final = bytes(2 * _BLOCK)
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _LEFT_OUT: Final = ("LOCK", "LOG")
-"""How names begin of what RocksDB writes for itself: its lock, and what it logs of its work."""
+"""Prefixes of the names of files that RocksDB writes for its own use: its lock, and the log of its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What the files of a parcel are: whoever has them all with this digest has that state."""
+    """Description of a parcel's files: a directory that has all files with this digest has that state."""
 
     signature: str
-    """Of the state, 64 hex digits."""
+    """Signature of the state, 64 hex digits."""
     quads: int
     digest: str
-    """Of the stream, 256 bits in hex."""
+    """Digest of the stream, 256 bits in hex."""
     size: int
     """Bytes of the stream."""
     hashed_by: str = BLAKE2B
-    """What made the digest."""
+    """The hash function of the digest."""
 
     @property
     def copying_s(self) -> float:
-        """How long a slow disk takes to copy the files: whoever waits for that hears nothing meanwhile."""
+        """Seconds that a slow disk takes to copy the files: a client that waits for that receives nothing meanwhile."""
         return self.size / SLOW
 
     def headers(self) -> dict[str, str]:
-        """As it is sent."""
+        """Return the label as HTTP headers."""
         return {
             "Content-Type": MEDIA_TYPE,
             SIGNATURE: self.signature,
@@ -91,10 +91,10 @@ class Label:
 
     @staticmethod
     def of(headers: Mapping[str, str]) -> Label:
-        """What stands on a parcel that comes in.
+        """Read the label from the HTTP headers of a parcel that arrives.
 
         Raises:
-            UserError: not all of it.
+            UserError: the headers are not complete, or not valid.
 
         """
         signature, digest = headers.get(SIGNATURE, ""), headers.get(DIGEST, "")
@@ -109,12 +109,12 @@ class Label:
         )
 
     def save(self, directory: Path) -> None:
-        """Write it beside the files: the parcel is whole then."""
+        """Write the label next to the files; the parcel is complete then."""
         (directory / LABEL).write_text(json.dumps(asdict(self)))
 
     @staticmethod
     def load(directory: Path) -> Label | None:
-        """What the parcel in a directory is; None: there is no whole one."""
+        """Read the label in a directory; None if there is no complete parcel."""
         try:
             said: dict[str, Any] = json.loads((directory / LABEL).read_text())
             return Label(**said)
@@ -123,9 +123,9 @@ class Label:
 
 
 def pieces_of(directory: Path, *, start: int = 0) -> Iterator[bytes]:
-    """The stream of the files in a directory, from one of its bytes on."""
+    """Yield the stream of the files in a directory, from the byte `start` on."""
     at = 0
-    """Of the stream, where the next piece begins."""
+    """Position in the stream where the next piece begins."""
     for path in sorted(directory.iterdir()):
         if path.name.startswith(_LEFT_OUT):
             continue
@@ -155,19 +155,19 @@ def _contents(path: Path, size: int, start: int) -> Iterator[bytes]:
 
 
 def _rest(piece: bytes, start: int) -> Iterator[bytes]:
-    """What of a piece is behind a byte of it, if anything is."""
+    """Yield the part of a piece from the byte `start` on, if there is any."""
     if rest := piece[max(0, start) :]:
         yield rest
 
 
 class Passed:
-    """What of a stream has passed by."""
+    """Digest and size of the part of a stream that has passed."""
 
     def __init__(self, hashed_by: str = BLAKE3) -> None:
-        """Nothing yet.
+        """Start with an empty stream.
 
         Raises:
-            UserError: a later build may know what that is.
+            UserError: this build does not know the hash function; a later one may.
 
         """
         if hashed_by not in _HASHES:
@@ -177,12 +177,12 @@ class Passed:
         self._hashed_by, self._digest, self.size = hashed_by, _HASHES[hashed_by](), 0
 
     def take(self, piece: bytes) -> None:
-        """The next piece."""
+        """Add the next piece."""
         self._digest.update(piece)
         self.size += len(piece)
 
     def label(self, *, signature: str, quads: int) -> Label:
-        """What is to stand on the parcel, if this was all."""
+        """Return the label of the parcel, if the stream is complete."""
         return Label(
             signature=signature,
             quads=quads,
@@ -192,10 +192,10 @@ class Passed:
         )
 
     def check(self, label: Label) -> None:
-        """It was all.
+        """Check the complete stream against its label.
 
         Raises:
-            UserError: it is not what the label says.
+            UserError: the stream is not the one that the label describes.
 
         """
         found = self._digest.hexdigest()
@@ -207,7 +207,7 @@ class Passed:
 
 
 def label_of(directory: Path, *, signature: str, quads: int, hashed_by: str = BLAKE3) -> Label:
-    """What is to stand on the parcel of these files."""
+    """Compute the label of a parcel with the files in a directory."""
     passed = Passed(hashed_by)
     for piece in pieces_of(directory):
         passed.take(piece)
@@ -215,12 +215,12 @@ def label_of(directory: Path, *, signature: str, quads: int, hashed_by: str = BL
 
 
 def copied(source: Path, target: Path, label: Label) -> Iterator[None]:
-    """Copy the files of a parcel into an empty directory of the same machine, some of it at a time.
+    """Copy the files of a parcel into an empty directory of the same machine, yielding after each part of the work.
 
-    The kernel copies them, and they are read again as they lie there then.
+    The kernel copies the files; then the copies are read and checked.
 
     Raises:
-        UserError: they are not what the label says.
+        UserError: the files are not those that the label describes.
         OSError: they cannot be read or written.
 
     """
@@ -237,7 +237,7 @@ def copied(source: Path, target: Path, label: Label) -> Iterator[None]:
 
 
 async def gathered(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """The same bytes in larger pieces: each costs a turn of a thread, or of a connection."""
+    """Yield the same bytes in larger pieces: each piece costs a turn of a thread, or of a connection."""
     held: list[bytes] = []
     size = 0
     async for chunk in stream:
@@ -251,19 +251,19 @@ async def gathered(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 class Unpacker:
-    """Writes the files of a stream while it comes in, in pieces of any size."""
+    """Writer of the files of a stream while it arrives, in pieces of any size."""
 
     def __init__(self, directory: Path, heads: Path | None = None, *, hashed_by: str = BLAKE3) -> None:
-        """Begin, or go on behind what came before.
+        """Begin, or continue after the data that arrived before.
 
         Args:
-            directory: for the files; empty if nothing came before.
-            heads: a file that says what these files are to be, for another one to go on; None: nobody will.
-            hashed_by: as the label says.
+            directory: directory for the files; empty if no data arrived before.
+            heads: file that records the tar headers, so that another unpacker can continue; None: no other one will.
+            hashed_by: hash function of the label.
 
         Raises:
-            UserError: what came before is damaged.
-            OSError: it cannot be read.
+            UserError: the data that arrived before are damaged.
+            OSError: they cannot be read.
 
         """
         self._directory = directory
@@ -298,20 +298,20 @@ class Unpacker:
 
     @property
     def size(self) -> int:
-        """Bytes that came in, and are kept."""
+        """Bytes that arrived, and are kept."""
         return self._passed.size
 
     def end_at(self, size: int) -> None:
-        """Nothing needs to come if all that is missing of a stream of this size is its end."""
+        """Complete a stream of `size` bytes if only its end (padding and the last blocks) is missing."""
         rest = size - self.size
         if not self._left and rest == self._padding + len(_END):
             self.feed(bytes(rest))
 
     def feed(self, piece: bytes) -> None:
-        """The next piece.
+        """Write the next piece.
 
         Raises:
-            UserError: it is no stream of a parcel.
+            UserError: the piece does not belong to the stream of a parcel.
             OSError: it cannot be written.
 
         """
@@ -335,7 +335,7 @@ class Unpacker:
             rest = rest[taken:]
 
     def _block(self, block: bytes) -> None:
-        """Not of a file: the head of the next one, or what stands behind the last one."""
+        """Process a block that is not part of a file: the header of the next file, or a block after the last one."""
         if self._is_ended or not any(block):
             self._is_ended = True
         else:
@@ -361,17 +361,17 @@ class Unpacker:
             self._file = None
 
     def end(self, label: Label) -> None:
-        """It was all.
+        """Close the last file, and check the complete stream against its label.
 
         Raises:
-            UserError: it is not what the label says.
+            UserError: the stream is not the one that the label describes.
 
         """
         self._let_go()
         self._passed.check(label)
 
     def close(self) -> None:
-        """However it ended."""
+        """Close all files, whether the stream is complete or not."""
         self._let_go()
         if self._heads is not None:
             self._heads.close()

@@ -1,1 +1,1 @@
-"""Agreement: one order, from the longest common prefixes of all queues."""
+"""Agreement on one order, by the longest common prefix of all queues."""

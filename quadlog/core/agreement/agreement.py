@@ -1,17 +1,16 @@
-"""Agreement: many masters, one order.  POST, COLLECT, ADD, MERGE.
+"""Agreement of many masters on one order: POST, COLLECT, ADD, MERGE.
 
-Sans-I/O: the shell feeds inputs to `Agreement.step` and then takes one `Ready`, whose
+Performs no I/O: the shell passes inputs to `Agreement.step` and then takes one `Ready`, whose
 order of work is a contract.  The protocol is TxLog's: every master posts its incoming
-queue; what is the common prefix of all queues *as posted*, up to the least counter,
-is synchronised.
+queue; the common prefix of all queues *as posted*, up to the least counter, is synchronised.
 
     POST      merge base, counter, what is new in the incoming queue (acquired transactions only): `speech`
     COLLECT   the newest post of every member of the view: `rounds`
     ADD       the longest common prefix of the posted queues, up to the least counter: `rounds`
     MERGE     all pairs that were not known yet: `rounds`
 
-What is known of the others' posts is in `company`, when to post in `pacing`, who takes part and how that changes in
-`views`, how one view follows another in `succession`, and what is held and saved in `holdings`.
+Other modules: `company` (known posts of the others), `pacing` (when to post), `views` (the members and how they
+change), `succession` (from one view to the next), `holdings` (queue, log, and what must be saved).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Agreement:
-    """One master's part in the agreement.  Owned by one thread."""
+    """One master's part in the agreement.  Used by one thread only."""
 
     def __init__(
         self,
@@ -66,17 +65,17 @@ class Agreement:
         limits: Limits,
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
-        """Start, or go on after a restart.
+        """Start, or continue after a restart.
 
         Args:
-            node: this master's id, one of `masters`; or not yet, if it is blank.
-            incarnation: of this master: 16 bytes, see `new_incarnation`.
-            masters: the peers of the settings, each with its data centre.
-            durable: what was saved last.
-            logged: ids of all synchronised transactions up to `durable.last`; it may lag behind
+            node: this master's id, one of `masters`; a blank master may be missing there.
+            incarnation: this master's incarnation: 16 bytes, see `new_incarnation`.
+            masters: data centre of each peer of the settings.
+            durable: the state saved last.
+            logged: ids of all synchronised transactions up to `durable.last`; may lack
                 what this object appends.
-            pace: when to post.
-            limits: how much at once.
+            pace: intervals of posts and timeouts.
+            limits: sizes of posts and turns.
             witnesses: data centres that evaluate nothing, by the settings; the same at all masters.
 
         """
@@ -115,65 +114,65 @@ class Agreement:
         self._post_due: Post | None = None
         self._saved = durable.standing
 
-    # --- what the shell may ask -------------------------------------------------------------------
+    # --- state for the shell ----------------------------------------------------------------------
 
     @property
     def view(self) -> View:
-        """The installed one."""
+        """The installed view."""
         return self._views.view
 
     @property
     def standing(self) -> Standing:
-        """Where this master stands among the others."""
+        """Membership state of this master."""
         return self._views.standing
 
     @property
     def is_blank(self) -> bool:
-        """It lost its disk, and takes part in nothing until it is let in."""
+        """True if this master lost its disk: it takes part in nothing until it is admitted."""
         return not self.view.members
 
     @property
     def is_peer(self) -> bool:
-        """Whether this master has its place among the others, as far as it was told: else it takes no writes."""
+        """True if this master is a peer, as far as it knows; otherwise it accepts no writes."""
         return self._views.is_peer
 
     @property
     def peers(self) -> tuple[Peer, ...]:
-        """Who may be a member of a view, as far as this master was told."""
+        """The masters that may be members of a view, as far as this master knows."""
         return self._views.peers
 
     @property
     def undecided(self) -> frozenset[str]:
-        """Those whose being a peer, or not, is agreed and not decided yet."""
+        """Masters whose addition or removal as a peer is agreed and not decided yet."""
         return self._views.undecided
 
     @property
     def has_majority(self) -> bool:
-        """Whether more than half of all data centres are in the view."""
+        """True if the members of the view are more than half of all data centres."""
         return self._views.is_majority(self.view)
 
     def confirms(self, entry: Entry) -> bool:
-        """Whether the view that this master appended an entry in holds a majority of the voting data centres.
+        """Return whether the view in which this master appended an entry holds a majority of the voting data centres.
 
-        Then all that any majority had agreed before the transaction was submitted stands before it: each member of the
-        view has posted it since, and one of them is in every other majority.  Of an entry that was adopted with a
-        stronger side's log this says nothing.
+        If so, all that any majority had agreed before the transaction was submitted precedes the entry: each
+        member of the view has posted it since, and every other majority includes one of them.  For an entry
+        that was adopted with a stronger side's log the result means nothing.
         """
         return self._views.is_majority(entry.view)
 
     @property
     def heard_at(self) -> Mapping[str, float]:
-        """When each other master was heard last: milliseconds of the steady clock."""
+        """Time at which each other master was last heard, in milliseconds of the steady clock."""
         return self._views.heard_at
 
     @property
     def beside(self) -> Point | None:
-        """How far the log of the side that this master is joining was read."""
+        """Position up to which the log of the side that this master is joining was read."""
         return self._succession.beside
 
     @property
     def effects(self) -> Held:
-        """How far the effects topic of this data centre goes; said in posts, and where a view's home may be."""
+        """End of this data centre's effects topic; it is posted, and determines where a view's home may be."""
         return self._speech.effects
 
     @effects.setter
@@ -183,7 +182,7 @@ class Agreement:
 
     @property
     def unheard(self) -> tuple[str, ...]:
-        """Data centres out of whose topics nothing comes; said in posts, at once, and means nothing here."""
+        """Data centres from whose topics nothing arrives; a change is posted at once, and has no other effect here."""
         return self._speech.unheard
 
     @unheard.setter
@@ -192,7 +191,7 @@ class Agreement:
 
     @property
     def full(self) -> bool:
-        """Whether the effects topic of this data centre takes no records; said in posts, and where no home may be."""
+        """True if this data centre's effects topic accepts no records; it is posted, and no home may be here then."""
         return self._speech.full
 
     @full.setter
@@ -207,29 +206,29 @@ class Agreement:
 
     @property
     def last(self) -> Point:
-        """The end of the synchronised queue: the merge base of the next post."""
+        """End of the synchronised queue: the merge base of the next post."""
         return self._holdings.log.last
 
     @property
     def members(self) -> Mapping[str, Member]:
-        """What is known of each member that has posted, this master included."""
+        """Known state of each master that has posted, including this one."""
         return self._company.members
 
     @property
     def asks(self) -> Mapping[str, Ask]:
-        """Of whom a snapshot is asked."""
+        """Snapshots that are requested, by master."""
         return self._company.asks
 
     @property
     def wake_at(self) -> float:
-        """When the next `Tick` is due: milliseconds of the steady clock."""
+        """Time at which the next `Tick` is due, in milliseconds of the steady clock."""
         return self._pacing.wake_at
 
     @property
     def settled(self) -> int:
-        """No entry up to this index is ever cut here: all members of a view that holds a majority have it.
+        """Index up to which no entry is ever cut here: all members of a view that holds a majority have these entries.
 
-        0: of none that is known.
+        0: no such entry is known.
         """
         members = self._company.in_view()
         if members is None or not self.has_majority:
@@ -237,13 +236,13 @@ class Agreement:
         return min(member.said.base.index for member in members if member.said is not None)
 
     def is_synchronised(self, transaction_id: bytes) -> bool:
-        """Is a transaction of this id in the synchronised queue, saved or about to be?"""
+        """Return whether a transaction of this id is in the synchronised queue, saved or about to be saved."""
         return transaction_id in self._holdings.log
 
     # --- inputs in, one Ready out -----------------------------------------------------------------
 
     def step(self, given: Input, now: Now) -> None:
-        """Take one input."""
+        """Process one input."""
         self._clock.now = now
         self._views.wake(now.steady)
         self._holdings.begin_turn()
@@ -275,10 +274,10 @@ class Agreement:
             self._rounds.add()
 
     def ready(self) -> Ready | None:
-        """Everything that the inputs since the last call ask for, or None.
+        """Return all work that the inputs since the last call require, or None.
 
-        Posting is decided here, so that one post answers however many inputs came in.  What is
-        only merged waits for the next post: until then nobody was promised anything.
+        Posting is decided here, so that one post answers any number of inputs.  Pairs that are only merged
+        wait for the next post: until then nothing is promised to any master.
         """
         if self._clock.now.steady >= self._pacing.post_at:
             self._post_due = self._speech.post(self.beside)
@@ -318,10 +317,10 @@ class Agreement:
             return
         member = self._company.recognised(post)
         if member is None:
-            self._speech.hear(post)  # who was removed may ask, to be told so
+            self._speech.hear(post)  # a removed master may request a snapshot, to learn of its removal
             return
         if member.heard >= post.sequence:
-            return  # heard already, or out of date
+            return  # received before, or out of date
         before = member.said
         self._clock.pass_by(post.highest)
         self._views.hear(post, self._clock.now.steady)
@@ -334,7 +333,7 @@ class Agreement:
     # --- views ------------------------------------------------------------------------------------
 
     def _govern(self) -> None:
-        """Look after the membership: who is missing, whom to join, what to vote for."""
+        """Update the membership: missing members, a side to join, votes."""
         now, members = self._clock.now.steady, self._company.members
         self._pacing.tended(now)
         changed = self._views.tend(members, self._company.holding_up(self.queue), now)
@@ -352,7 +351,7 @@ class Agreement:
             adopted = self._holdings.changes.adopted
             if adopted is not None and self.effects.index > adopted.kept:
                 self.effects = (
-                    OF_A_BRANCH  # the first post in the new view says so, before the shell has cut them
+                    OF_A_BRANCH  # the first post in the new view reports this, before the shell has cut them
                 )
             self._speech.begin_view()
             self._rounds.begin_view()

@@ -1,10 +1,10 @@
-"""What a new view inherits, and what who gives way to it keeps.
+"""The pairs that a new view inherits, and what a master that gives way to it keeps.
 
-A view inherits all that may have been agreed in its parent by anyone who is not in it.
+A view inherits all that may have been agreed in its parent by masters that are not in it.
 
-A member that was given up may have added what the others posted, and they not.  So what they posted goes
-with them: each vote lists the whole queue of its voter, and whoever is in the new view already has the
-whole of that.  Votes of joiners bring nothing: their timestamps belong to another history.
+A member that was given up may have added pairs that the others posted and have not added.  So the remaining
+members bring what they posted: each vote lists the whole queue of its voter, and every master that is in the
+new view already has all of it.  Votes of joiners bring nothing: their timestamps belong to another history.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Bequest(NamedTuple):
-    """From the others of a view that may be installed."""
+    """Inheritance from the other members of a view that may be installed."""
 
     lead: Post | None
-    """Of those who bring something the one whose log is longest; None: nobody else does."""
+    """Post of the heir with the longest log, among those that bring something; None: no other member does."""
     pairs: frozenset[Pair]
 
 
 def bequest(ballot: View, node: str, members: Mapping[str, Member]) -> Bequest | None:
-    """What `node` inherits with the view; None as long as it is not known to be unanimous."""
+    """Return what `node` inherits with the view; None while the vote is not known to be unanimous."""
     others = [members.get(name) for name in ballot.members if name != node]
     heard = [(member, member.said) for member in others if member is not None and member.said is not None]
     there = [(member, said) for member, said in heard if said.view == ballot]
@@ -47,25 +47,26 @@ def bequest(ballot: View, node: str, members: Mapping[str, Member]) -> Bequest |
 
 
 class Estate(NamedTuple):
-    """The queue of a master that took the stronger side's log."""
+    """Queue of a master that adopted the stronger side's log."""
 
     pairs: list[Pair]
-    """In order: what it inherits, and what only its own side had, stamped anew."""
+    """The inherited pairs, and those that only its own side had, with new timestamps; in order."""
     acquired: list[Transaction]
-    """Whose payloads are here."""
+    """Transactions whose payloads are here."""
     regained: list[Transaction]
-    """Of these, those that were synchronised on its own side, and wait again."""
+    """Those of them that were synchronised on its own side and wait again."""
     released: list[tuple[bytes, bytes]]
-    """Keys of payloads that nobody will ask for again."""
+    """Keys of payloads that no master will need again."""
 
 
 def estate(
     queue: IncomingQueue, branch: Branch, last: Point, inherited: frozenset[Pair], stamp: Callable[[], int]
 ) -> Estate | None:
-    """What a master keeps that gives way to `branch` up to `last`; None as long as an inherited payload is not here.
+    """Return what a master keeps that gives way to `branch` up to `last`; None while an inherited payload is missing.
 
-    Only TX entries are submitted anew: control entries of a branch that was cut die with it.  Their payloads are kept:
-    a pair of them may wait on the stronger side, and nobody tells again that they are here.
+    Only TX entries are submitted again: control entries of a branch that was cut are dropped with it.  Their
+    payloads are kept: a pair of them may wait on the stronger side, and their arrival is not reported a
+    second time.
     """
     given_way, logged = (
         [transaction for _, transaction in branch.given_way(last.index)],

@@ -1,4 +1,4 @@
-"""What is known of all masters, this one included, by their posts; and of whom a snapshot is asked."""
+"""Known state of all masters, including this one, by their posts; and the snapshots that are requested."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
 
 
 class Company:
-    """The members that have posted, each in its newest incarnation."""
+    """The masters that have posted, each in its newest incarnation."""
 
     def __init__(self, node: str, views: Views) -> None:
-        """Nobody was heard."""
+        """Start before any post was received."""
         self._node: Final = node
         self._views: Final = views
         self.members: Final[dict[str, Member]] = {}
         self.asks: Final[dict[str, Ask]] = {}
-        """Of whom a snapshot is asked."""
+        """Snapshots that are requested, by master."""
         self.ignored: Final[Counter[str]] = Counter()
-        """Posts that were not listened to, by node: of unknown peers, of older incarnations.
+        """Number of ignored posts by node: those of unknown peers and of older incarnations.
 
-        And those that do not count here: where settings differ on the roles, the first view has two homes.
+        It includes posts that do not count here because settings differ in the roles: then the first view has
+        two homes.
         """
 
-    # --- whose post it is -------------------------------------------------------------------------
+    # --- senders ----------------------------------------------------------------------------------
 
     def recognised(self, post: Post) -> Member | None:
-        """Whose post it is; None: it is not to be listened to."""
+        """Return the sender of a post; None if the post must be ignored."""
         member = self._sender_of(post) if self._views.listens_to(post) else None
         view = self._views.view
         if member is None or (post.view.home != view.home and post.view.id == view.id):
@@ -45,10 +46,10 @@ class Company:
         return member
 
     def _sender_of(self, post: Post) -> Member | None:
-        """None: of one that is no more.
+        """Return the sender of a post; None for an incarnation that is lost.
 
-        Nothing of an older incarnation is used for a newer one.  Nor is it missed: whatever may have been agreed
-        with it was posted by all, and is inherited from those that stay.
+        Nothing of an older incarnation is used for a newer one, and nothing is missed: all that may have been
+        agreed with the older one was posted by all members, and is inherited from those that stay.
         """
         member = self.members.get(post.node)
         if self._views.learn(post, member.incarnation if member is not None else None):
@@ -59,39 +60,40 @@ class Company:
         return member if member is not None and member.incarnation == post.incarnation else None
 
     def void(self, name: str, incarnation: bytes) -> bool:
-        """An incarnation is not to be listened to any more, though no later one is known; whether that is news."""
+        """Ignore an incarnation from now on although no later one is known; return whether that is new."""
         if not self._views.void(name, incarnation):
             return False
         self._drop_the_older()
         return True
 
     def _drop_the_older(self) -> None:
-        """Forget what incarnations said that are no more."""
+        """Forget the posts of lost incarnations."""
         for name, incarnation in self._views.standing.newest:
             known = self.members.get(name)
             if known is not None and known.incarnation < incarnation:
                 del self.members[name]
                 self.asks.pop(name, None)
 
-    # --- what is missing --------------------------------------------------------------------------
+    # --- missing posts ----------------------------------------------------------------------------
 
     def ask(self, post: Post) -> bool:
-        """Something before this post was not heard: its sender is asked for a snapshot until one comes.
+        """Request a snapshot of the sender of a post that was not understood, until one arrives.
 
-        Until then its last word is the one that was understood.  Whether it was not asked yet.
+        Until then its last word is the newest post that was understood.  Return whether no snapshot was
+        requested yet.
         """
         is_new = post.node not in self.asks
         self.asks[post.node] = Ask(post.node, post.sequence)
         return is_new
 
     def understood(self, name: str) -> None:
-        """Nothing of it is missing any more."""
+        """Note that no post of a master is missing any more."""
         self.asks.pop(name, None)
 
     # --- the members of the view ------------------------------------------------------------------
 
     def in_view(self) -> list[Member] | None:
-        """All members, if each has spoken in this view."""
+        """Return all members of the view; None if one of them has not posted in this view yet."""
         view, spoken = self._views.view, list[Member]()
         for name in view.members:
             member = self.members.get(name)
@@ -101,15 +103,15 @@ class Company:
         return spoken or None
 
     def furthest_behind(self, last: int) -> int:
-        """Index of the merge base that the furthest lagger posted, as far as members were heard; else `last`.
+        """Return the index of the lowest merge base that a member posted; `last` if no member was heard.
 
-        ADD does not go too far beyond it, so the log always remembers what that one lacks.
+        ADD does not go too far beyond it, so the log always keeps the entries that this member lacks.
         """
         members = (self.members.get(name) for name in self._views.view.members)
         return min((member.base.index for member in members if member), default=last)
 
     def holding_up(self, queue: IncomingQueue) -> HoldingUp:
-        """What heads the queues of all but some, and whose it does not."""
+        """Return the lowest first pair of all queues, and the members whose queue starts with another pair or none."""
         members = self.in_view()
         if members is None:
             return NOBODY
@@ -120,7 +122,7 @@ class Company:
 
 
 def common_head(members: Sequence[Member], queue: IncomingQueue) -> Pair | None:
-    """The pair that heads every member's queue as posted, less what is added already."""
+    """Return the first pair of every member's queue as posted, without what is already added; None if they differ."""
     first = members[0].head(queue)
     for member in members[1:]:
         if first is None or member.head(queue) != first:

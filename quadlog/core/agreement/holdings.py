@@ -1,6 +1,6 @@
-"""What one master holds: its incoming queue, the end of its log, and what of both is to be saved.
+"""Holdings of one master: its incoming queue, the end of its log, and the unsaved changes of both.
 
-Whatever is changed here goes into the next `Save`; nothing else does, but counter, sequence and standing.
+All changes made here go into the next `Save`, which otherwise contains only counter, sequence and standing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Changes:
-    """What is not saved yet."""
+    """Changes that are not saved yet."""
 
     acquired: list[Transaction] = field(default_factory=list[Transaction])
     enqueued: dict[Pair, None] = field(default_factory=dict[Pair, None])
@@ -37,12 +37,12 @@ class Holdings:
     """Queue and log of one master."""
 
     def __init__(self, durable: Durable, *, logged: Container[bytes], length: int) -> None:
-        """Continue with what was saved.
+        """Continue from the saved state.
 
         Args:
-            durable: that.
-            logged: ids of all synchronised transactions; it may lag behind what is appended here.
-            length: how many of the newest entries are kept in memory.
+            durable: the saved state.
+            logged: ids of all synchronised transactions; may lack what is appended here.
+            length: number of the newest entries that are kept in memory.
 
         """
         self.queue: Final = IncomingQueue(durable.queue, durable.acquired)
@@ -53,12 +53,12 @@ class Holdings:
         self._is_adopted = False
 
     def begin_turn(self) -> None:
-        """What the last changes adopted is saved by now."""
+        """Begin a turn: the changes taken last are saved, including an adopted log."""
         if self._is_adopted:
             self.log.logged, self._is_adopted = self._logged, False
 
     def take_changes(self) -> Changes:
-        """What is to be saved now."""
+        """Return the changes to save now, and start with no changes."""
         changes, self.changes = self.changes, Changes()
         self._is_adopted = changes.adopted is not None
         return changes
@@ -66,19 +66,19 @@ class Holdings:
     # --- the log ------------------------------------------------------------------------------------
 
     def append(self, pair: Pair, transaction: Transaction, view: View) -> None:
-        """A pair that waits becomes the next entry."""
+        """Append a waiting pair as the next entry."""
         self.changes.entries.append(self.log.append(pair, transaction, view))
         self._spend(pair.id)
 
     def _spend(self, transaction_id: bytes) -> None:
-        """With a transaction any later pair of the same id is spent, and every payload of it."""
+        """Spend all pairs of an id, and release all its payloads."""
         pairs, payloads = self.queue.remove(transaction_id)
         for pair in pairs:
             self._dequeue(pair)
         self.changes.released += payloads
 
     def adopt(self, branch: Branch, last: Point, estate: Estate) -> None:
-        """The log is a branch up to `last` from here on, and the queue what is left with it."""
+        """Replace the log by a branch up to `last`, and the queue by the estate."""
         tail, logged = branch.tail(last.index, self._length), branch.ids(last.index)
         self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
         self.changes.adopted = Adopted(branch, last)
@@ -89,7 +89,7 @@ class Holdings:
     # --- the queue ----------------------------------------------------------------------------------
 
     def enqueue(self, pair: Pair) -> bool:
-        """Add a pair that is not there yet.  True if it may be posted now."""
+        """Add a pair that is not there yet; return whether it may be posted now."""
         self.changes.enqueued[pair] = None
         return self.queue.add(pair)
 
@@ -100,16 +100,16 @@ class Holdings:
             self.changes.dequeued.append(pair)
 
     def acquire(self, transaction: Transaction) -> list[Pair]:
-        """A payload that was not there is durable in this DC.  Pairs that may be posted now are returned."""
+        """Note that a payload that was not there is durable in this DC; return the pairs that may be posted now."""
         self.changes.acquired.append(transaction)
         return self.queue.acquire(transaction)
 
     def has_payload(self, pair: Pair) -> bool:
-        """Is the payload of this pair here, or agreed?"""
+        """Return whether the payload of a pair is here, or its transaction is already agreed."""
         return pair.id in self.log or self.queue.has_payload(pair.key)
 
     def replace_queue(self, pairs: Sequence[Pair], acquired: Sequence[Transaction]) -> None:
-        """Hold these pairs and payloads, and no others."""
+        """Replace the whole content of the queue."""
         before, after = set(self.queue.everything()), set(pairs)
         for pair in sorted(before - after):
             self._dequeue(pair)

@@ -1,10 +1,10 @@
-"""COLLECT, ADD and MERGE: what a post tells, what becomes an entry, and what waits.
+"""COLLECT, ADD and MERGE: received posts, new entries, and waiting pairs.
 
     COLLECT   the newest post of every member of the view
     ADD       the longest common prefix of the posted queues, up to the least counter
     MERGE     all pairs that were not known yet
 
-What is acquired may be posted: it is offered to `posting`.
+Pairs with an acquired payload may be posted: they are offered to `posting`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Rounds:
-    """How one master's queue and log grow by what is heard."""
+    """Growth of one master's queue and log by received posts."""
 
     def __init__(self, shared: Shared, *, offer: Callable[[Pair], None]) -> None:
-        """`offer`: told of each pair that may be posted."""
+        """Start without any post; `offer` is called with each pair that may be posted."""
         self._node: Final = shared.node
         self._views: Final = shared.views
         self._company: Final = shared.company
@@ -40,7 +40,7 @@ class Rounds:
     # --- COLLECT ----------------------------------------------------------------------------------
 
     def collect(self, member: Member, post: Post) -> None:
-        """Take a post as its sender's last word; or ask for a snapshot, if that cannot be."""
+        """Make a post its sender's last word, or request a snapshot if that is not possible."""
         is_here = post.view == self._views.view
         member.hear(post, post.base if is_here else post.beside)
         pairs: Sequence[Pair] = post.queue
@@ -58,7 +58,7 @@ class Rounds:
             self._pacing.tell()
 
     def begin_view(self) -> None:
-        """Hear again, as a member of the new view, what its members said in it."""
+        """Process again the posts that members of the new view sent in it."""
         view = self._views.view
         for name in view.members:
             member = self._company.members.get(name)
@@ -79,12 +79,12 @@ class Rounds:
     # --- ADD --------------------------------------------------------------------------------------
 
     def add(self) -> None:
-        """Append the longest common prefix of the posted queues that no member can still insert into."""
+        """Append the longest common prefix of the posted queues into which no member can still insert a pair."""
         holdings, pacing = self._holdings, self._pacing
         pacing.has_more = False
         members = self._company.in_view()
         if members is None or self._views.is_frozen(members):
-            return  # every member has to speak in this view first
+            return  # every member has to post in this view first
         stable = min(member.counter for member in members)
         end = self._company.furthest_behind(holdings.log.last.index) + self._limits.post
         while (pair := common_head(members, holdings.queue)) is not None and pair.timestamp <= stable:
@@ -92,19 +92,25 @@ class Rounds:
                 pacing.has_more = True
                 return
             if holdings.log.last.index >= end:
-                # Laggers have to post first; if it is I who lags behind, at once.
+                # Members that lag have to post first; this master does so at once if it is one of them.
                 if self._company.members[self._node].base.index < holdings.log.last.index:
                     pacing.tell()
                 return
             self._append(pair)
 
     def _follow(self, post: Post) -> None:
-        """A lagger takes from a forerunner's post what that one has already added."""
+        """Append the entries that a member ahead of this one has already added, from its post.
+
+        Raises:
+            ForgottenPayloadError: the payload of such an entry is not here.
+            TwoOrdersError: both masters have different entries at one index.
+
+        """
         log = self._holdings.log
         behind = post.base.index - log.last.index
-        if 0 < behind <= len(post.added):  # else what is missing comes with a snapshot
+        if 0 < behind <= len(post.added):  # else the missing entries arrive with a snapshot
             for pair in post.added[-behind:]:
-                # Nothing is agreed that not all members have.
+                # An entry is agreed only if all members have its payload.
                 if self._holdings.queue.transaction(pair) is None:
                     message = f"{self._node}: {post.node} says what was agreed, and its payload is not here"
                     raise ForgottenPayloadError(message)
@@ -133,11 +139,15 @@ class Rounds:
     # --- MERGE ------------------------------------------------------------------------------------
 
     def _merge(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """Those that wait here, each as the one object that stands for it."""
+        """Merge pairs into the queue; return those that wait here, each as the object that the queue holds."""
         return [waiting for pair in pairs if (waiting := self._enqueue(pair)) is not None]
 
     def _enqueue(self, pair: Pair) -> Pair | None:
-        """Every pair is kept: two timestamps of one id are two pairs, and the first agreed spends both."""
+        """Add a pair unless its id is synchronised; return the object that the queue holds.
+
+        Every pair is kept: two timestamps of one id are two pairs, and the first one that is agreed spends
+        both.
+        """
         for known in self._holdings.queue.pairs(pair.id):
             if known == pair:
                 return known
@@ -150,12 +160,12 @@ class Rounds:
     # --- transactions and their payloads ----------------------------------------------------------
 
     def submit(self, transaction: Transaction) -> None:
-        """A client's, whose payload is here: stamped, unless it waits already."""
+        """Stamp and enqueue a client's transaction whose payload is here, unless it already waits."""
         if any(p.digest == transaction.digest for p in self._holdings.queue.pairs(transaction.id)):
             return  # a retry
         self._enqueue(Pair(self._clock.stamp(), transaction.id, transaction.digest))
 
     def acquire(self, transaction: Transaction) -> None:
-        """A payload that was not here; its pairs may be posted."""
+        """Note a payload that was not here, and offer its pairs for posting."""
         for pair in self._holdings.acquire(transaction):
             self._offer(pair)

@@ -1,4 +1,4 @@
-"""What the parts of one master's agreement have in common."""
+"""Objects shared by the parts of one master's agreement."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Of one master."""
+    """Shared objects of one master."""
 
     node: str
-    """Its id."""
+    """Id of the master."""
     views: Views
-    """Where it stands."""
+    """Its membership state."""
     company: Company
-    """What it knows of the others."""
+    """Known state of all masters."""
     holdings: Holdings
-    """Its queue and its log."""
+    """Its queue and log."""
     clock: Clock
-    """Its timestamps."""
+    """Source of its timestamps."""
     pacing: Pacing
-    """When it is to say something."""
+    """Times of its posts."""
     limits: Limits
-    """How much at once."""
+    """Sizes of posts and turns."""

@@ -1,6 +1,6 @@
-"""POST: what one master says of itself.
+"""POST: composition of one master's posts.
 
-What of its queue goes into a post is in `posting`; the rest stands here.
+`posting` selects the pairs of the queue for a post; this module adds everything else.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Speech:
     """One master's posts."""
 
     def __init__(self, shared: Shared, incarnation: bytes, sequence: int) -> None:
-        """`sequence`: of its last post."""
+        """Continue after the last post, whose number is `sequence`."""
         self.node: Final = shared.node
         self.incarnation: Final = incarnation
         self.sequence = sequence
         self.effects = NOWHERE
-        """How far the effects topic of this data centre goes; said in posts, means nothing here."""
+        """End of this data centre's effects topic; only posted, not used here."""
         self._unheard: tuple[str, ...] = ()
         self._full = False
         self._views: Final = shared.views
@@ -38,7 +38,7 @@ class Speech:
 
     @property
     def unheard(self) -> tuple[str, ...]:
-        """Data centres out of whose topics nothing comes; said in posts, at once, and means nothing here."""
+        """Data centres from whose topics nothing arrives; a change is posted at once, and has no other effect here."""
         return self._unheard
 
     @unheard.setter
@@ -49,7 +49,7 @@ class Speech:
 
     @property
     def full(self) -> bool:
-        """Whether the effects topic of this data centre takes no records; said in posts, at once."""
+        """True if this data centre's effects topic accepts no records; a change is posted at once."""
         return self._full
 
     @full.setter
@@ -60,29 +60,29 @@ class Speech:
         self._full = full
 
     def begin_view(self) -> None:
-        """All is to be said anew."""
+        """Begin a view: everything must be posted again."""
         self._posting = Posting(self._holdings.queue, self._limits)
         self._pacing.tell()
 
     def offer(self, pair: Pair) -> None:
-        """A pair of the queue is acquired."""
+        """Offer a pair of the queue whose payload is acquired."""
         self._posting.offer(pair)
         self._pacing.tell()
 
     def hear(self, post: Post) -> None:
-        """Another's post: does it ask for a snapshot that is not on its way?"""
+        """Process the requests in another master's post: post soon if it needs a snapshot that is not on its way."""
         for ask in post.asks:
             if ask.node == self.node and self._posting.asked(ask.sequence):
                 self._pacing.tell()
 
     def post(self, beside: Point | None) -> Post:
-        """The next post; `beside`: how far the log of the side that this master is joining was read."""
+        """Return the next post; `beside`: position up to which the log of the side to join was read."""
         self.sequence += 1
         counter = self._clock.stamp()
         is_snapshot, queue = self._posting.draw(self.sequence)
         left = self._posting.first_left
         if left is not None:
-            counter = min(counter, left.timestamp - 1)  # what is left may stand before what was posted
+            counter = min(counter, left.timestamp - 1)  # the pairs left may precede those that were posted
         views, log, company = self._views, self._holdings.log, self._company
         own = company.members.get(self.node) or Member(self.incarnation)
         furthest = company.furthest_behind(log.last.index)

@@ -1,7 +1,7 @@
-"""How one view follows another: what was voted for is installed as soon as all that it inherits is here.
+"""Succession of views: an elected view is installed as soon as all that it inherits is here.
 
-Who goes on from the parent view keeps its log.  Who was let in gives way: it takes the log that it has read beside
-its own, and submits anew what only its own side had.
+A master that comes from the parent view keeps its log.  A master that was admitted gives way: it adopts the
+log that it has read next to its own, and submits again what only its own side had.
 """
 
 from __future__ import annotations
@@ -22,34 +22,37 @@ if TYPE_CHECKING:
 
 
 class Succession:
-    """From the view that is installed to the one that was voted for."""
+    """Transition from the installed view to the view that was voted for."""
 
     def __init__(
         self, views: Views, holdings: Holdings, members: Mapping[str, Member], *, stamp: Callable[[], int]
     ) -> None:
-        """`members`: what is known of each; `stamp`: a new timestamp."""
+        """Start without a branch; `members`: known state of each master; `stamp`: returns a new timestamp."""
         self._views: Final = views
         self._holdings: Final = holdings
         self._members: Final = members
         self._stamp: Final = stamp
         self.branch: Branch | None = None
-        """What was read of the stronger side's log."""
+        """The part of the stronger side's log that was read."""
         self._lacks: Pair | None = None
 
     @property
     def beside(self) -> Point | None:
-        """How far the stronger side's log was read, beside the own one as it is."""
+        """Position up to which the stronger side's log was read; None if the own log has changed since."""
         branch = self.branch
         return branch.last if branch is not None and branch.own == self._holdings.log.last else None
 
     def may_wait_for(self, transaction_id: bytes) -> bool:
-        """Whether a view may be installed now that the payload of this transaction is here."""
+        """Return whether a view may be installed now that the payload of this transaction is here."""
         if self._views.ballot is None:
             return False
         return self._lacks is None or self._lacks.id == transaction_id
 
     def install(self, now: float) -> bool:
-        """Install what was voted for, if all did and all that it inherits is acquired.  Whether it could."""
+        """Install the view that was voted for; return whether that was possible.
+
+        All its members must have voted for it, and all that it inherits must be acquired.
+        """
         views = self._views
         ballot = views.ballot
         if ballot is None:
@@ -70,7 +73,7 @@ class Succession:
         return True
 
     def _has_payloads(self, pairs: frozenset[Pair]) -> bool:
-        """A promise needs the payloads that it promises."""
+        """Return whether all payloads of inherited pairs are here: this master promises to have them."""
         has_payload = self._holdings.has_payload
         if self._lacks is not None and self._lacks in pairs and not has_payload(self._lacks):
             return False
@@ -78,7 +81,7 @@ class Succession:
         return self._lacks is None
 
     def _keep_what_may_come(self, view: View) -> None:
-        """What is known, but neither acquired nor posted in the new view, is learned again when it is."""
+        """Forget pairs that are neither acquired nor posted in the new view; they return when they are posted there."""
         posted = {
             pair
             for name, member in self._members.items()
@@ -92,7 +95,10 @@ class Succession:
             self._holdings.replace_queue(kept, queue.transactions())
 
     def _give_way(self, ballot: View, inherited: Bequest) -> bool:
-        """Take the stronger side's log and queue; submit anew what only this side had.  Whether it could."""
+        """Adopt the stronger side's log and queue; return whether that was possible.
+
+        What only this side had is submitted again.
+        """
         holdings, branch, lead = self._holdings, self.branch, inherited.lead
         own = self._members.get(self._views.node)
         assert lead is not None
@@ -105,9 +111,9 @@ class Succession:
         ):
             return False
         if holdings.changes.entries or holdings.changes.adopted:
-            return False  # that is to be saved first
+            return False  # these changes must be saved first
         if branch.chain_at(lead.base.index) != lead.base.chain:
-            return False  # it is not read so far
+            return False  # the branch is not read so far
         kept = estate(holdings.queue, branch, lead.base, inherited.pairs, self._stamp)
         if kept is None:
             return False

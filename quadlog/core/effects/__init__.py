@@ -1,1 +1,1 @@
-"""Effects: what a transaction does, exactly, and the signature of the state behind it."""
+"""Effects: the exact change made by a transaction, and the signature of the state after it."""

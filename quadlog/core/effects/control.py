@@ -1,7 +1,7 @@
-"""Controls: what must be so after every transaction, as agreed for all.
+"""Controls: agreed conditions that must hold after every transaction.
 
-A control is the body of a CONFIG entry: a SPARQL ASK that has to be true, or a graph of SHACL shapes that the
-default graph has to conform to.  The transaction's options say its name and what it is.
+A control is the body of a CONFIG entry: a SPARQL ASK that must be true, or a graph of SHACL shapes to which the
+default graph must conform.  The transaction's options contain its name and its kind.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "control"
 IS: Final = "control-is"
-"""Options of a CONFIG transaction."""
+"""Options of a CONFIG transaction: name of a control, and its kind; an empty kind deletes the control."""
 
 LIMIT: Final = 256 * 1024
-"""Bytes of a control's text: every worker holds it in memory, and the evaluating one reads it with each update."""
+"""Maximum bytes of a control: every worker holds it in memory, and the evaluating one reads it for each update."""
 
 _NAMES: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _QUERIES: Final = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
@@ -45,12 +45,12 @@ _BEYOND: Final = frozenset(
     NamedNode(_SHACL + name)
     for name in ("entailment", "expression", "js", "jsLibrary", "rule", "target", "values")
 )
-"""Of SHACL's advanced features, JavaScript and entailment: they are not evaluated, and would silently mean nothing."""
+"""Terms of SHACL's advanced features, JavaScript and entailment, which are not evaluated: they would have no effect."""
 _IMPORTS: Final = NamedNode("http://www.w3.org/2002/07/owl#imports")
 
 
 class ControlKind(StrEnum):
-    """How a control is evaluated."""
+    """Kinds of controls, by their evaluation."""
 
     ASK = "ASK"
     SHACL = "SHACL"
@@ -64,16 +64,16 @@ MEDIA_TYPES: Final[Mapping[str, ControlKind]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """One control, as agreed."""
+    """An agreed control."""
 
     name: str
     kind: ControlKind
     text: str
     index: int
-    """Of the entry that set it."""
+    """Index of the entry that set the control."""
 
     def encode(self) -> str:
-        """As text: the same for the same control.
+        """Return the control as text: equal controls have equal texts.
 
         >>> a = Control(name="a", kind=ControlKind.ASK, text="ASK {}", index=7)
         >>> Control.decode(a.encode()) == a
@@ -83,25 +83,25 @@ class Control:
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """The inverse of `encode`."""
+        """Return the control that `encode` has encoded."""
         values = json.loads(text)
         return cls(**values | {"kind": ControlKind(values["kind"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlChange:
-    """What a CONFIG entry asks for."""
+    """Change of a control that a CONFIG entry requests."""
 
     name: str
     control: Control | None
-    """What has this name from then on; None: nothing."""
+    """The control that has this name from then on; None: the control is deleted."""
 
 
 def options_of(name: str, kind: ControlKind | None) -> dict[str, str]:
-    """The options of a transaction that sets a control, or, with no kind, deletes it.
+    """Return the options of a transaction that sets a control or, with no kind, deletes it.
 
     Raises:
-        UserError: nothing can have this name.
+        UserError: the name is not allowed.
 
     """
     if _NAMES.fullmatch(name) is None:
@@ -111,10 +111,10 @@ def options_of(name: str, kind: ControlKind | None) -> dict[str, str]:
 
 
 def change_of(entry: LoggedEntry) -> ControlChange:
-    """What a CONFIG entry that `concerns` controls asks for.
+    """Return the change that a CONFIG entry requests, which must be an entry that `concerns` controls.
 
     Raises:
-        UserError: it is not understood.
+        UserError: the entry is not understood.
 
     """
     name, kind = entry.options.get(NAME, ""), entry.options.get(IS)
@@ -133,19 +133,19 @@ def change_of(entry: LoggedEntry) -> ControlChange:
 
 
 def concerns(entry: LoggedEntry) -> bool:
-    """Whether an entry is to change controls: what else is configured is none of the workers' business."""
+    """Return whether an entry changes controls; other CONFIG entries do not affect workers."""
     return entry.kind is Kind.CONFIG and not names_peer(entry.options)
 
 
 def changes_of(pairs: Iterable[tuple[LoggedEntry, Effect]]) -> list[ControlChange]:
-    """What entries with these effects changed of the controls."""
+    """Return the changes of controls made by entries with these effects."""
     return [
         change_of(entry) for entry, effect in pairs if concerns(entry) and effect.outcome is Outcome.APPLIED
     ]
 
 
 def after(before: Mapping[str, Control], changes: Iterable[ControlChange]) -> dict[str, Control]:
-    """The controls once these changes are made, in the order of their names."""
+    """Return the controls after these changes, sorted by name."""
     controls = dict(before)
     for change in changes:
         if change.control is None:
@@ -156,14 +156,14 @@ def after(before: Mapping[str, Control], changes: Iterable[ControlChange]) -> di
 
 
 def check(kind: ControlKind, text: str) -> None:
-    """Refuse a text that is no control of this kind.
+    """Refuse a text that is not a control of this kind.
 
     Raises:
-        SyntaxRefused: it is not SPARQL, or not Turtle.
-        UserError: it is no ASK, or holds no shapes.
-        Unsupported: it is not (wholly) understood, or asks a SERVICE.
-        Forbidden: it names a reserved graph.
-        TooLarge: above `LIMIT`.
+        SyntaxRefused: the text is not SPARQL, or not Turtle.
+        UserError: the text is not an ASK query, or contains no shapes.
+        Unsupported: the text is not (fully) understood, or uses SERVICE.
+        Forbidden: the text names a reserved graph.
+        TooLarge: the text has more than `LIMIT` bytes.
 
     """
     if len(text.encode()) > LIMIT:
@@ -187,10 +187,10 @@ def _check_ask(text: str) -> None:
 
 
 def refuse_wild(text: str) -> None:
-    """Refuse a query that pyoxigraph might not survive, or would send elsewhere.
+    """Refuse a query that might crash pyoxigraph, or that pyoxigraph would send to another server.
 
     Raises:
-        Unsupported: it is one.
+        Unsupported: the query is such a query.
 
     """
     weight = weigh(text)

@@ -1,8 +1,8 @@
-"""What operations change, exactly, against a state that is only read.
+"""Exact changes that operations make to a state; the state itself is only read.
 
 A state is a set of quads and a set of *empty named graphs*: pyoxigraph keeps a named graph that
-has lost its last quad.  A change says what leaves and what joins each of the two sets, and which
-graphs with quads are no more; nothing that was so before is in it.
+has lost its last quad.  A change contains what leaves and what joins each of the two sets, and which
+graphs with quads cease to exist; it contains nothing that was already so before.
 """
 
 from __future__ import annotations
@@ -35,36 +35,35 @@ T = TypeVar("T", bound=Quad | NamedGraph)
 
 
 class State(Protocol):
-    """What computing an effect asks of a state."""
+    """Operations on a state that the computation of effects needs."""
 
     def contains(self, quad: Quad) -> bool:
-        """Whether the quad is there."""
+        """Return whether the state contains the quad."""
         ...
 
     def has_graph(self, graph: NamedGraph) -> bool:
-        """Whether the named graph exists, with quads or empty."""
+        """Return whether the named graph exists, with quads or empty."""
         ...
 
     def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
-        """Its quads, lazily: callers stop at the first that suits them."""
+        """Yield the quads of a graph, lazily: callers stop at the first one that they need."""
         ...
 
     def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
-        """The quads that fit, in graphs of clients."""
+        """Yield the quads that match a pattern, in graphs of clients."""
         ...
 
     def graphs(self) -> Iterator[NamedGraph]:
-        """All named graphs, with quads or empty."""
+        """Yield all named graphs, with quads or empty."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The exact difference between two states; each part sorted as N-Quads text.
+    """The exact difference between two states; each part is sorted by its N-Quads text.
 
-    ``emptied`` joins the set of empty named graphs, ``filled`` leaves it.  A filled graph
-    without an inserted quad is one that no longer exists.  ``dropped`` had quads and no longer
-    exists.
+    ``emptied`` graphs join the set of empty named graphs, ``filled`` graphs leave it.  A filled graph
+    without an inserted quad no longer exists.  ``dropped`` graphs had quads and no longer exist.
     """
 
     deleted: tuple[Quad, ...] = ()
@@ -75,13 +74,13 @@ class Change:
 
     @property
     def growth(self) -> int:
-        """By how many quads the state grows."""
+        """Number of quads by which the state grows."""
         return len(self.inserted) - len(self.deleted)
 
 
 def effect_of(operations: Iterable[DataOperation], state: State) -> Change:
-    """The net change of the operations, one after the other, as pyoxigraph's ``update``."""
-    # The last word on every quad, and the graphs that an insertion creates on its way.
+    """Return the net change of the operations, one after the other, as by pyoxigraph's ``update``."""
+    # Whether each quad exists in the end, and the graphs that an insertion creates on the way.
     wanted: dict[Quad, bool] = {}
     created: set[NamedGraph] = set()
     for operation in operations:
@@ -121,14 +120,19 @@ def effect_of(operations: Iterable[DataOperation], state: State) -> Change:
 
 
 def effect_of_load(graph: NamedNode | DefaultGraph, quads: Sequence[Quad], state: State) -> Change:
-    """The change of LOAD INTO ``graph``, whose document said ``quads``: the graph is there in any case."""
+    """Return the change of LOAD INTO ``graph`` of a document with ``quads``; it creates the graph in any case."""
     if quads or isinstance(graph, DefaultGraph) or state.has_graph(graph):
         return effect_of([InsertData(quads=tuple(quads))], state)
     return Change(emptied=(graph,))
 
 
 def effect_on_graphs(operation: GraphOperation, state: State) -> Change:
-    """The change of an operation on whole graphs; UserError where pyoxigraph's ``update`` fails."""
+    """Return the change of an operation on whole graphs.
+
+    Raises:
+        UserError: pyoxigraph's ``update`` fails in this case.
+
+    """
     match operation:
         case Create():
             if not state.has_graph(operation.graph):
@@ -154,7 +158,10 @@ def effect_on_graphs(operation: GraphOperation, state: State) -> Change:
 
 
 def _sent(operation: Send, state: State) -> Change:
-    """As pyoxigraph has it: from a graph to itself nothing happens, and only MOVE misses its source."""
+    """Return the change of ADD, COPY or MOVE.
+
+    As in pyoxigraph, nothing changes from a graph to itself, and only MOVE fails if its source does not exist.
+    """
     source, target, transfer = operation.source, operation.target, operation.transfer
     if source == target:
         return Change()
@@ -166,7 +173,7 @@ def _sent(operation: Send, state: State) -> Change:
     if transfer is Transfer.ADD:
         return effect_of([InsertData(quads=tuple(there))], state)
     had = set(state.quads_in(target))
-    # Graphs with what they had, and whether they are there afterwards.
+    # Each graph with whether it had quads before, and whether it exists afterwards.
     graphs: list[tuple[NamedNode | DefaultGraph, bool, bool]] = [(target, bool(had), bool(there))]
     gone = had - there
     if transfer is Transfer.MOVE:
@@ -182,7 +189,7 @@ def _sent(operation: Send, state: State) -> Change:
 
 
 def _meant(operation: Clear | Drop, state: State) -> Iterator[NamedGraph | DefaultGraph]:
-    """The graphs that CLEAR or DROP names."""
+    """Yield the graphs that CLEAR or DROP names."""
     target: Target = operation.target
     if isinstance(target, NamedNode):
         if state.has_graph(target):
@@ -197,12 +204,12 @@ def _meant(operation: Clear | Drop, state: State) -> Iterator[NamedGraph | Defau
 
 
 def merged(changes: Sequence[Change]) -> Change:
-    """Consecutive changes as one: exactly the difference between the first state and the last."""
+    """Return consecutive changes as one: exactly the difference between the first and the last state."""
     if len(changes) == 1:
         return changes[0]
-    # Whether a quad is there: before the first change that names it, after the last one.
+    # Whether each quad exists before the first change that names it, and after the last one.
     quads: dict[Quad, tuple[bool, bool]] = {}
-    # Whether a graph was empty before the first change that touches it; its last word.
+    # Whether each graph was empty before the first change that touches it, and what it is after the last one.
     empty_before: dict[NamedGraph, bool] = {}
     words: dict[NamedGraph, str] = {}
     for change in changes:
@@ -227,7 +234,7 @@ def merged(changes: Sequence[Change]) -> Change:
 
 
 def _words_of(change: Change) -> dict[NamedGraph, str]:
-    """What every named graph that a change touches is after it: full, empty or gone."""
+    """Return what every named graph that a change touches is after the change: full, empty or gone."""
     words = dict.fromkeys(change.filled, "gone")
     words.update(dict.fromkeys(named_graphs((*change.deleted, *change.inserted)), "full"))
     words.update(dict.fromkeys(change.dropped, "gone"))
@@ -236,13 +243,13 @@ def _words_of(change: Change) -> dict[NamedGraph, str]:
 
 
 def named_graphs(quads: Iterable[Quad]) -> set[NamedGraph]:
-    """The named graphs that these quads are in."""
+    """Return the named graphs that contain these quads."""
     graphs = {quad.graph_name for quad in quads}
     return {graph for graph in graphs if not isinstance(graph, DefaultGraph)}
 
 
 def graph_words(change: Change) -> dict[NamedGraph, bool]:
-    """Which named graphs exist after the change, as far as it says anything of them."""
+    """Return for each named graph that the change determines whether it exists after the change."""
     words: dict[NamedGraph, bool] = {}
     if change.filled or change.dropped:
         words.update(dict.fromkeys((*change.filled, *change.dropped), False))

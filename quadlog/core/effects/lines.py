@@ -1,6 +1,6 @@
-"""A change as text: canonical N-Quads lines and terms, as effects hold it.
+"""A change as text: canonical N-Quads lines and terms, as effects contain it.
 
-Who follows needs no more: a line is what is signed, and nearly what SPARQL says.
+Workers that apply effects need nothing else: a line is what is signed, and almost SPARQL syntax.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Lines(Protocol):
-    """The difference between two states, as a `Change` is; every `Effect` says one."""
+    """The difference between two states as text, with the parts of a `Change`; every `Effect` is one."""
 
     @property
     def deleted(self) -> Sequence[str]:
@@ -51,7 +51,7 @@ class Lines(Protocol):
 
 
 class ChangeLines(NamedTuple):
-    """Lines by themselves."""
+    """`Lines` without an effect."""
 
     deleted: tuple[str, ...] = ()
     inserted: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class ChangeLines(NamedTuple):
 
 
 def lines_of(change: Change) -> ChangeLines:
-    """A change as text."""
+    """Return a change as text."""
     return ChangeLines(
         deleted=tuple(map(quad_line, change.deleted)),
         inserted=tuple(map(quad_line, change.inserted)),
@@ -72,9 +72,9 @@ def lines_of(change: Change) -> ChangeLines:
 
 
 def inverse(lines: Lines) -> ChangeLines:
-    """What takes a change back, but for graphs that came with their first quads: only the state tells which those are.
+    """Return the change that reverts another one, except for graphs that were created with their first quads.
 
-    A graph that was dropped comes back with the quads that it had.
+    Only the state shows which graphs these are.  A dropped graph returns with the quads that it had.
 
     >>> inverse(ChangeLines(inserted=("<urn:s> <urn:p> <urn:o> <urn:g> .",), filled=("<urn:g>",))).emptied
     ('<urn:g>',)
@@ -88,7 +88,7 @@ def inverse(lines: Lines) -> ChangeLines:
 
 
 def change_of(lines: Lines) -> Change:
-    """What the text says."""
+    """Return the change that the text describes."""
     return Change(
         deleted=tuple(quads_of(lines.deleted)),
         inserted=tuple(quads_of(lines.inserted)),
@@ -99,15 +99,15 @@ def change_of(lines: Lines) -> Change:
 
 
 def signature_after(before: int, change: Change) -> int:
-    """The signature of a state of signature ``before`` once the change is made."""
+    """Return the signature after a change to a state whose signature is ``before``."""
     return signature.after(before, lines_of(change))
 
 
 def quads_of(lines: Iterable[str]) -> Iterable[Quad]:
-    """The quads of N-Quads lines."""
+    """Return the quads of N-Quads lines."""
     return parse("\n".join(lines), format=RdfFormat.N_QUADS, lenient=True)
 
 
 def graph_of(text: str) -> NamedGraph:
-    """The graph that an N-Quads term names."""
+    """Return the graph that an N-Quads term names."""
     return NamedNode(text[1:-1]) if text.startswith("<") else BlankNode(text.removeprefix("_:"))

@@ -1,4 +1,4 @@
-"""A state that is ahead of the one it stands on."""
+"""A state that is ahead of the base on which it is built."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 class Overlay:
-    """A state with changes laid over it that the state below does not show yet.
+    """A base state with changes on top that the base does not contain yet.
 
     Changes are pushed at the new end as they are computed and dropped at the old end once the
-    base has them; each costs its own size.  Between the base's commit and ``drop`` both say
-    the same, so the order of those two is free of gaps.
+    base has them; the cost of each is proportional to its own size.  Between the base's commit and
+    ``drop`` both contain the change, so that order leaves no gap.
     """
 
     def __init__(self, base: State) -> None:
-        """Nothing on top of ``base`` yet."""
+        """Start with no change on top of ``base``."""
         self._base = base
         self._changes: dict[int, Change] = {}
-        # The last word on a quad or a graph, and the index of the change that has it.
+        # Index of the last change that names a quad or a graph, and whether it exists after that change.
         self._quads: dict[Quad, tuple[int, bool]] = {}
         self._graphs: dict[NamedGraph, tuple[int, bool]] = {}
         self._by_graph: dict[NamedGraph | DefaultGraph, dict[Quad, None]] = {}
 
     def __len__(self) -> int:
-        """How many changes lie on the base."""
+        """Return the number of changes on top of the base."""
         return len(self._changes)
 
     def push(self, index: int, change: Change) -> None:
-        """Lay the change of log entry ``index`` on top."""
+        """Add the change of log entry ``index`` on top."""
         assert index > next(reversed(self._changes), -1), "changes come in the order of the log"
         self._changes[index] = change
         for quad in change.deleted:
@@ -48,7 +48,7 @@ class Overlay:
             self._graphs[graph] = (index, exists)
 
     def drop(self, index: int) -> None:
-        """Forget the oldest change: the base has it now."""
+        """Drop the oldest change, which the base has now."""
         assert index == next(iter(self._changes)), "the oldest change goes first"
         change = self._changes.pop(index)
         for quad in (*change.deleted, *change.inserted):
@@ -63,24 +63,24 @@ class Overlay:
                 del self._graphs[graph]
 
     def contains(self, quad: Quad) -> bool:
-        """As ``State``."""
+        """See ``State.contains``."""
         word = self._quads.get(quad)
         return self._base.contains(quad) if word is None else word[1]
 
     def has_graph(self, graph: NamedGraph) -> bool:
-        """As ``State``."""
+        """See ``State.has_graph``."""
         word = self._graphs.get(graph)
         return self._base.has_graph(graph) if word is None else word[1]
 
     def graphs(self) -> Iterator[NamedGraph]:
-        """As ``State``."""
+        """See ``State.graphs``."""
         yield from [graph for graph, (_, exists) in self._graphs.items() if exists]
         for graph in self._base.graphs():
             if graph not in self._graphs:
                 yield graph
 
     def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
-        """As ``State``: what the changes say of this graph, then what the base adds."""
+        """See ``State.quads_in``: yields first the quads of the changes, then the other quads of the base."""
         words = self._by_graph.get(graph, {})
         for quad in words:
             if self._quads[quad][1]:
@@ -90,7 +90,7 @@ class Overlay:
                 yield quad
 
     def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
-        """As ``State``."""
+        """See ``State.fitting``."""
         words = self._quads if pattern.graph is None else self._by_graph.get(pattern.graph, {})
         for quad in words:
             if self._quads[quad][1] and pattern.fits(quad):

@@ -1,16 +1,17 @@
-"""RDF Patch: quads to add and to remove, a line each, as a payload beside SPARQL text.
+"""RDF Patch: quads to add and to remove, one on each line, as an alternative payload to SPARQL text.
 
-What is understood is Apache Jena's format, https://jena.apache.org/documentation/rdf-patch/, of N-Quads terms:
+The supported format is Apache Jena's, https://jena.apache.org/documentation/rdf-patch/, with N-Quads terms:
 
-    H id <urn:x> .                      a header: passed over, the log has an order of its own
+    H id <urn:x> .                      a header: ignored, the log has its own order
     TX .  TC .                          begin and end of a block; all blocks of a patch are one transaction
-    PA "ex" "http://ex/" .  PD "ex" .   prefixes: passed over, stores here have none
-    A <s> <p> "o" <g> .                 this quad is there afterwards
-    D <s> <p> <_:b1> .                  this one is not; without a graph it is in the default graph
-    DP <s> * * DEFAULT .                ours: all that fit are gone; `*` is anything, as a graph any of them
+    PA "ex" "http://ex/" .  PD "ex" .   prefixes: ignored, stores here have none
+    A <s> <p> "o" <g> .                 this quad exists afterwards
+    D <s> <p> <_:b1> .                  this quad is gone afterwards; without a graph: of the default graph
+    DP <s> * * DEFAULT .                an extension: all matching quads are gone; `*`: any term or graph
 
-``<_:b1>`` is the stored blank node of this label.  ``_:b1`` is a new one, the same in all of the patch, and so
-stands in ``A`` only.  An aborted block (``TA``) is refused: whoever sends it may have meant something else.
+``<_:b1>`` is the stored blank node with this label.  ``_:b1`` is a new blank node, the same in the whole
+patch, and so is allowed in ``A`` only.  An aborted block (``TA``) is refused: the sender may have meant
+something else.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/rdf-patch"
 
 LINES: Final = 1_000
-"""Parsed in one go, within a millisecond or two: other threads run in between."""
+"""Lines parsed at a time, within a millisecond or two: other threads run in between."""
 BYTES: Final = 128 * 1024
-"""And bytes of them, but for a first one that is longer."""
+"""Bytes parsed at a time, unless the first line alone is longer."""
 
 MAX_PATTERNS: Final = 10_000
-"""In one patch: each looks through what the lines before it add."""
+"""Maximum number of patterns in a patch: each one searches the quads that the lines before it add."""
 
 _NODES: Final = 10_000
-"""Labels whose nodes are remembered; others are derived again."""
+"""Number of labels whose blank nodes are cached; those of other labels are derived again."""
 
 _SPECIAL: Final = re.compile(rb"_:|<<|\^\^|\\[uU]|" + RESERVED_PREFIX.encode())
-"""In lines of which more has to be known than that they are N-Quads."""
+"""Matches in lines that need more checks than that they are N-Quads."""
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _IRI = r"<[^<>\s]*+>"
 
 
-# All letters of blank nodes take milliseconds to compile: in whoever reads a patch, once.
+# Compiling all letters of blank nodes takes milliseconds: only processes that read a patch do it, once.
 @cache
 def _node() -> re.Pattern[str]:
     return re.compile(rf"{_STRING.pattern}|<_:(?P<stored>[^<>]*+)>|<[^<>]*+>|(?P<new>{BLANK_NODE})")
@@ -80,33 +81,33 @@ def _pattern() -> re.Pattern[str]:
 
 
 def parse_patch(body: bytes, *, tx_id: bytes) -> Iterator[DataOperation]:
-    """The operations of a patch, in their order, as a function of its bytes and the transaction's id alone.
+    """Yield the operations of a patch, in order; they depend only on its bytes and the transaction's id.
 
     >>> [add, remove] = parse_patch(b'A <urn:s> <urn:p> "x" .' + bytes([10]) + b"DP <urn:s> * * * .", tx_id=b"1")
     >>> add.quads[0].object.value, remove.subject, remove.graph
     ('x', <NamedNode value=urn:s>, None)
 
     Raises:
-        SyntaxRefused: it is no patch, or not one that is understood; with its line.
-        Forbidden: it names a reserved graph.
+        SyntaxRefused: the body is not a patch, or not one that is understood; the error names the line.
+        Forbidden: the patch names a reserved graph.
     """
     return _Parser(tx_id).operations(body)
 
 
 class _Parser:
-    """Gathers lines, and parses many at once."""
+    """Collects lines, and parses many at once."""
 
     def __init__(self, tx_id: bytes) -> None:
-        """New blank nodes get labels as those of INSERT DATA do."""
+        """Start a patch; its new blank nodes get labels in the same way as those of INSERT DATA."""
         self._new = lru_cache(maxsize=_NODES)(BlankNodes(tx_id, 0).named)
         self._literals = Literals()
         self._rows: list[tuple[bytes, bytes, int, bool]] = []
-        """Code, N-Quads line, number, whether it is special."""
+        """Code, N-Quads line, line number, and whether the line is special."""
         self._size = self._patterns = 0
         self._in_block = False
 
     def operations(self, body: bytes) -> Iterator[DataOperation]:
-        """All of them."""
+        """Yield all operations of a patch."""
         begun, number = False, 0
         for number, line in enumerate(io.BytesIO(body), 1):
             code, _, rest = line.strip().partition(b" ")
@@ -127,7 +128,7 @@ class _Parser:
             _refuse(number, "the patch ends in the middle of a block: TC . is missing; is it whole?")
 
     def _mark(self, code: bytes, rest: bytes, number: int, *, begun: bool) -> None:
-        """A row that changes no quad."""
+        """Check a line that changes no quad."""
         name = code[:20].decode(errors="replace")
         if code not in {b"H", b"PA", b"PD", b"TX", b"TC", b"TA"}:
             _refuse(
@@ -148,7 +149,7 @@ class _Parser:
             self._in_block = not self._in_block
 
     def _gather(self, code: bytes, rest: bytes, number: int) -> None:
-        # Each has to be one statement: then they may be parsed together.
+        # Each line must be one statement, so that many lines can be parsed together.
         if not rest or rest.startswith(b"#") or b"\r" in rest:
             _refuse(number, "after A or D stand a quad and . in one line")
         special = _SPECIAL.search(rest) is not None
@@ -158,7 +159,7 @@ class _Parser:
         self._size += len(rest)
 
     def _checked(self, code: bytes, rest: bytes, number: int) -> str:
-        """Blank nodes by the labels that they have in a store; triple terms within bounds."""
+        """Return a line with blank nodes by their labels in a store; refuse triple terms that are nested too deeply."""
         try:
             text = rest.decode()
         except UnicodeDecodeError as error:
@@ -181,7 +182,7 @@ class _Parser:
         return _node().sub(named, text) if "_:" in text else text
 
     def _gathered(self) -> Iterator[DataOperation]:
-        """What was gathered, in runs of one kind."""
+        """Yield the operations of the collected lines, one for each run of lines with the same code."""
         rows, self._rows, self._size = self._rows, [], 0
         pairs = zip((row[0] for row in rows), self._quads(rows), strict=True)
         for code, run in groupby(pairs, itemgetter(0)):
@@ -225,7 +226,7 @@ class _Parser:
         )
 
     def _stored(self, quad: Quad, number: int) -> Quad:
-        """A quad as a store holds it."""
+        """Return a quad as a store holds it."""
         graph, value = quad.graph_name, quad.object
         if isinstance(graph, BlankNode):
             _refuse(number, f"the graph {graph} is a blank node: graphs are named by IRIs")
@@ -252,7 +253,7 @@ def _parsed(text: bytes) -> Iterable[Quad]:
 
 
 def _words(error: Exception) -> str:
-    """What the parser says, without its own count of lines."""
+    """Return the parser's message without its own line number."""
     return str(error).removeprefix("Parser error ").partition(": ")[2] or str(error)
 
 
@@ -261,12 +262,12 @@ def _refuse(number: int, why: str) -> NoReturn:
 
 
 def adding(quads: Iterable[Quad]) -> Iterator[bytes]:
-    """The lines of a patch that add quads."""
+    """Return the lines of a patch that add quads."""
     return (f"A {quad} .\n".encode() for quad in quads)
 
 
 def pattern_line(subject: Term | None, predicate: NamedNode | None, value: Term | None, graph: str) -> str:
-    """The line that removes what fits; ``graph`` as such a line has it.
+    """Return the line that removes all matching quads; ``graph``: an IRI in angle brackets, ``DEFAULT`` or ``*``.
 
     >>> pattern_line(None, None, NamedNode("urn:o"), "DEFAULT")
     'DP * * <urn:o> DEFAULT .'
@@ -284,7 +285,7 @@ def _written(term: Term | None) -> str:
 
 
 def exact(line: str) -> str:
-    """An N-Quads line whose blank nodes are those of a store.
+    """Return an N-Quads line in which blank nodes refer to those of a store.
 
     >>> exact('_:b <urn:p> "_:x" .')
     '<_:b> <urn:p> "_:x" .'

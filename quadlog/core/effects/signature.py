@@ -1,12 +1,12 @@
-"""The signature of a state: equal states, equal signatures, whatever the order of writes.
+"""Signature of a state: equal states have equal signatures, whatever the order of writes.
 
 It is the sum modulo 2^256 of blake2b-256 over one line of text for
 
 * every stored quad: its N-Quads line, as pyoxigraph writes it, without the line feed;
-* every *empty* named graph, which pyoxigraph keeps and N-Quads cannot say: a comment,
-  so that it can never be a quad's line and a dump with these lines is still N-Quads.
+* every *empty* named graph, which pyoxigraph keeps and N-Quads cannot express: a comment,
+  so that it can never equal a quad's line, and a dump with these lines is still N-Quads.
 
-So the signature of a dump is the sum over its lines, and anyone can recount it:
+So the signature of a dump is the sum over its lines, and any program can recompute it:
 
 >>> from pyoxigraph import Literal, NamedNode, Quad
 >>> quad = Quad(NamedNode("urn:s"), NamedNode("urn:p"), Literal("o"), NamedNode("urn:g"))
@@ -38,32 +38,32 @@ MODULUS = 1 << 256
 
 
 def quad_line(quad: Quad) -> str:
-    """The N-Quads line of a quad as it is *stored*, so with normalised literals."""
+    """Return the N-Quads line of a quad as it is *stored*, that is, with normalised literals."""
     return f"{quad} ."
 
 
 def empty_graph_line(graph: NamedNode | BlankNode | str) -> str:
-    """The line that stands for a named graph without quads; as a term, or as N-Quads has it."""
+    """Return the line that represents a named graph without quads; ``graph``: a term or its N-Quads text."""
     return f"# empty graph {graph}"
 
 
 def digest(line: str) -> int:
-    """What one line adds to a signature."""
+    """Return the number that a line adds to a signature."""
     return int.from_bytes(blake2b(line.encode(), digest_size=32).digest(), "big")
 
 
 def add(signature: int, lines: Iterable[str]) -> int:
-    """The signature after these lines have come."""
+    """Return the signature after these lines are added."""
     return (signature + sum(map(digest, lines))) % MODULUS
 
 
 def remove(signature: int, lines: Iterable[str]) -> int:
-    """The signature after these lines have gone."""
+    """Return the signature after these lines are removed."""
     return (signature - sum(map(digest, lines))) % MODULUS
 
 
 def after(before: int, lines: Lines) -> int:
-    """The signature of a state of signature ``before`` once a change is made."""
+    """Return the signature after a change to a state whose signature is ``before``."""
     came, went = sum(map(digest, lines.inserted)), sum(map(digest, lines.deleted))
     if lines.emptied or lines.filled:
         came += sum(map(digest, map(empty_graph_line, lines.emptied)))
@@ -72,12 +72,12 @@ def after(before: int, lines: Lines) -> int:
 
 
 def as_bytes(signature: int) -> bytes:
-    """As it stands in effects and heartbeats: 32 bytes, big-endian."""
+    """Return a signature as in effects and heartbeats: 32 bytes, big-endian."""
     return signature.to_bytes(32, "big")
 
 
 def render(signature: int) -> str:
-    """64 hex digits.
+    """Return a signature as 64 hex digits.
 
     >>> render(255)[-4:], len(render(EMPTY))
     ('00ff', 64)

@@ -1,4 +1,4 @@
-"""What the solutions of a WHERE make of its templates."""
+"""Quads that the solutions of a WHERE clause make of the templates of an update."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _GRAPH: Final = (NamedNode, BlankNode, DefaultGraph)
 
 
 def filled_in(modify: Modify, rows: Iterable[Row], tx_id: bytes) -> tuple[DeleteData, InsertData]:
-    """The data that all solutions together delete and then insert.
+    """Return the data that all solutions together delete and then insert.
 
-    As SPARQL has it, a template that becomes no legal quad is passed over.  A new blank node
+    As SPARQL specifies, a template that yields no legal quad is skipped.  A new blank node
     is a function of the transaction, the operation, the solution and its label, so the order of
     solutions does not matter.
 
@@ -62,7 +62,7 @@ def filled_in(modify: Modify, rows: Iterable[Row], tx_id: bytes) -> tuple[Delete
 
 
 class _Plan:
-    """Templates whose places are numbers: of a variable, of a new blank node, of a constant, of a triple term."""
+    """Templates with numbered places: for variables, new blank nodes, constants and triple terms."""
 
     def __init__(self, modify: Modify) -> None:
         """Number all places."""
@@ -71,26 +71,26 @@ class _Plan:
         self._variables = len(variables)
         templates = (*modify.deletes, *modify.inserts)
         self.finds_graphs = any(isinstance(template.graph, Variable) for template in templates)
-        """Whether graphs are named by solutions, and not by the text alone."""
+        """True if solutions name graphs, and not only the text."""
         self.labels = tuple(dict.fromkeys(_labels(modify.inserts)))
         for label in self.labels:
             self._places[label] = len(self._places)
         self._first = len(self._places)
         self._rest: list[_Filled] = []
-        """Constants, and room for triple terms."""
+        """Constants, and None as a placeholder of each triple term."""
         self._triples: list[tuple[int, int, int, int]] = []
-        """Where each goes, and where its terms are: inner ones first."""
+        """Place of each triple term, and the places of its three terms; inner triple terms first."""
         self.deletes = [self._quad(template) for template in modify.deletes]
         self.inserts = [self._quad(template) for template in modify.inserts]
 
     def relevant(self, rows: Iterable[Row]) -> Iterable[Row]:
-        """Without variables all solutions are alike, and without new nodes one is enough."""
+        """Return the solutions to use: without variables all are alike, and without new blank nodes one is enough."""
         if self._variables:
             return rows
         return (() for _ in (rows if self.labels else islice(rows, 1)))
 
     def values(self, row: Row, nodes: Sequence[BlankNode]) -> Sequence[_Filled]:
-        """What stands in all places, for one solution."""
+        """Return the values of all places for one solution."""
         values: list[_Filled] = [*row, *nodes, *self._rest]
         for place, subject, predicate, value in self._triples:
             values[place] = _triple(values[subject], values[predicate], values[value])
@@ -113,18 +113,18 @@ class _Plan:
 
 
 class _NodesOfSolutions:
-    """New blank nodes for each solution; equal solutions are told apart by counting them."""
+    """New blank nodes for each solution; equal solutions are distinguished by a count."""
 
     def __init__(self, nodes: BlankNodes, labels: Sequence[BlankNode]) -> None:
-        """``labels`` are those of the template."""
+        """Start without a solution; ``labels``: blank nodes of the templates."""
         self._nodes, self._labels = nodes, labels
         self._seen: Counter[str] = Counter()
 
     def of(self, row: Row) -> list[BlankNode]:
-        """One for each label."""
+        """Return a new blank node for each label."""
         if not self._labels:
             return []
-        solution = "\n".join(map(str, row))  # no N-Triples term has a line feed
+        solution = "\n".join(map(str, row))  # no N-Triples term contains a line feed
         self._seen[solution] += 1
         name = f"{self._seen[solution]}\n{solution}\n"
         return [self._nodes.named(name + label.value) for label in self._labels]

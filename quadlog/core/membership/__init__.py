@@ -1,1 +1,1 @@
-"""Membership: who is in the view, who votes, and how views change."""
+"""Membership: the members of the view, votes, and changes of views."""

@@ -1,9 +1,10 @@
-"""Proposing and voting: which view is to be the next one.
+"""Proposals and votes that determine the next view.
 
-    propose    the lowest remaining id, as soon as the view is not what it should be
-    vote       once in an epoch, for ever
+    propose    the master of the lowest remaining id, as soon as the view differs from the intended one
+    vote       once per epoch, permanently
 
-Masters of one data centre are let in together: a joiner with all of its data centre that speak.
+Masters of one data centre are admitted together: a joiner together with all masters of its data centre that
+post.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Ballots:
-    """What one master proposes, and what it votes for."""
+    """Proposals and votes of one master."""
 
     def __init__(
         self,
@@ -35,14 +36,14 @@ class Ballots:
         electorate: Electorate,
         near: int,
     ) -> None:
-        """Decide by what these know.
+        """Start without known effects of the own data centre.
 
         Args:
-            node: this master.
-            presence: who is heard.
-            incarnations: who lost its disk.
-            electorate: who may be a member, and who counts.
-            near: how many entries may be between a joiner and this master.
+            node: id of this master.
+            presence: when each master was heard.
+            incarnations: the masters that lost their disks.
+            electorate: the masters that may be members, and what members count for.
+            near: maximum number of entries that a joiner may lack.
 
         """
         self._node: Final = node
@@ -51,19 +52,20 @@ class Ballots:
         self._electorate: Final = electorate
         self._near: Final = near
         self.effects = NOWHERE
-        """How far the effects of the own data centre go."""
+        """End of the effects topic of the own data centre."""
         self.full = False
-        """Whether its effects topic takes no records."""
+        """True if that topic accepts no records."""
 
     # --- proposing --------------------------------------------------------------------------------
 
     def _electoral(
         self, standing: Standing, members: Mapping[str, Member]
     ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]]:
-        """Who may be in the next view, and who might before, as long as that is undecided.
+        """Return the peers of the next view, and the peers before that while the change is undecided.
 
-        It is decided when all members of a majority of both are in a view that says so.  Who was removed with that
-        leaves it to the others to tell: until one of those that stay does, they may wait for its ballot.
+        The change is decided when all members of a majority of both sets are in a view that names both.  A master
+        that the change removes continues as if it were undecided until one of the remaining members votes for a view
+        without it: until then they may be waiting for its ballot.
         """
         view = standing.view
         gone = {*standing.given_up, *self._incarnations.gone(view)}
@@ -79,7 +81,7 @@ class Ballots:
         return view.peers, ()
 
     def _is_left_to_others(self, view: View, gone: set[str], members: Mapping[str, Member]) -> bool:
-        """Whether this master was removed, and none of those that stay has said yet that they go on without it."""
+        """Return whether this master was removed and no remaining member has posted a ballot without it yet."""
         peers = {peer.node for peer in view.peers}
         others = peers.intersection(view.members) - gone
         if self._node in peers or not others:
@@ -96,7 +98,11 @@ class Ballots:
         last: int,
         now: float,
     ) -> set[str]:
-        """Who is to be let in: those that ask to be, and are near."""
+        """Return the masters to admit: those that request it, lack few entries, and are not put off.
+
+        A master has to wait while another recently heard master of its data centre is neither ready for
+        admission nor a member that stays.
+        """
         near = {
             name
             for name, member in members.items()
@@ -133,7 +139,7 @@ class Ballots:
     def proposal(
         self, standing: Standing, members: Mapping[str, Member], last: int, now: float
     ) -> View | None:
-        """A ballot of its own, if it is for this master to propose one, and time to."""
+        """Return a new ballot if this master must propose one now; None otherwise."""
         ballot, view = standing.pending, standing.view
         if standing.joining is not None or self._node not in view.members:
             return None
@@ -177,7 +183,7 @@ class Ballots:
     def _returned(
         self, names: Iterable[str], view: View, members: Mapping[str, Member]
     ) -> tuple[Returned, ...]:
-        """Of members of the next view those that lost their disks, and whether they are blank still."""
+        """Return the members of the next view that lost their disks, and whether they are still blank."""
         return tuple(
             Returned(name, incarnation, self._is_blank(name, incarnation, view, members))
             for name, incarnation in self._incarnations.newest
@@ -185,7 +191,7 @@ class Ballots:
         )
 
     def _is_blank(self, name: str, incarnation: bytes, view: View, members: Mapping[str, Member]) -> bool:
-        """As the view tells that it is in: this one, or where it comes from."""
+        """Return whether a member is still blank, by its current view: this one, or the one from which it joins."""
         member = members.get(name)
         if name not in view.members and member is not None and member.said is not None:
             view = member.said.view
@@ -194,14 +200,18 @@ class Ballots:
     def _home_of(
         self, stay: Iterable[str], view: View, members: Mapping[str, Member], ballot: View | None
     ) -> str:
-        """Where it was, as long as a member is there that stays; else where the lowest one is that does.
+        """Return the home of the next view: the current home while a member stays there, else that of the lowest id.
 
-        But not where the effects are of a branch that was cut, if there is any other: it would decide anew what the
-        side that it follows has decided.  Of these not a witness, if there is any other.  And of these not where the
-        effects topic takes no records, if there is any other (decision 37).
+        These rules narrow the choice, in this order, each only if a data centre is left by it:
 
-        What is proposed already keeps its home while that will do: a voter may have installed it, and would be left
-        behind by a ballot more (seen on a lab: the lowest one had copied its effects in between).
+        - The effects of the home are not of a branch that was cut: such a home would decide again what the side that
+          it follows has decided.
+        - The home is not a witness.
+        - The effects topic of the home accepts records (decision 37).
+
+        A ballot that was already proposed keeps its home while these rules allow it: a voter may have
+        installed it, and another ballot would leave that voter behind (seen on a lab: the lowest member had
+        copied its effects meanwhile).
         """
         centres, names = self._electorate.centres(view), sorted(stay)
         fit = [name for name in names if self._effects_of(name, members) != OF_A_BRANCH] or names
@@ -212,13 +222,14 @@ class Ballots:
         return next((home for home in before if home in homes), homes[0])
 
     def _moves(self, view: View, home: str, members: Mapping[str, Member]) -> bool:
-        """Whether a view is to be followed by one with another home, whoever else may come or go.
+        """Return whether the next view must have another home, whatever else changes.
 
-        It began where only witnesses stayed.  Or its home's effects topic takes no records: nobody could evaluate,
-        nor could the duty be handed on, as that stands there too.
+        This is so if the view began with witnesses only.  It is also so if the effects topic of its home accepts no
+        records: no worker could evaluate, and the duty could not be handed over, because the handover is written to
+        the same topic.
 
-        Nobody is let in with that: by a ballot more the one that can evaluate is left behind, and only witnesses stay
-        (seen in the weather).
+        Such a view admits no master: another ballot would leave behind the member that can evaluate, and only
+        witnesses would stay (seen in the simulated weather of the tests).
         """
         if home == view.home or not _are_all_in(view, members):
             return False
@@ -228,7 +239,7 @@ class Ballots:
         return is_witness or (bool(there) and all(self._is_full(name, members) for name in there))
 
     def _is_full(self, name: str, members: Mapping[str, Member]) -> bool:
-        """Whether a master says that the effects topic of its data centre takes no records."""
+        """Return whether a master reports that the effects topic of its data centre accepts no records."""
         if name == self._node:
             return self.full
         member = members.get(name)
@@ -245,25 +256,29 @@ class Ballots:
     def votes_for(
         self, ballot: View, said: Post, standing: Standing, members: Mapping[str, Member], now: float
     ) -> bool:
-        """Whether another's ballot gets this master's vote: at most one an epoch, ever."""
+        """Return whether this master votes for another master's ballot: at most once per epoch, permanently."""
         view, joining = standing.view, standing.joining
         if self._node not in ballot.members or ballot.epoch <= max(standing.voted, view.epoch):
             return False
         if self._incarnations.gone(ballot):
-            return False  # whoever proposed it has not heard of that
+            return False  # the proposer does not know of the lost disk yet
         if joining is None:
             return ballot.parent == view.id and self._agrees(ballot, standing, members, now)
         return ballot.parent == joining.id and said.view == joining and said.rank > standing.rank
 
     def _agrees(self, ballot: View, standing: Standing, members: Mapping[str, Member], now: float) -> bool:
-        """Of the own view just those are in it that are not given up; the others ask to be, and may."""
+        """Return whether a ballot has the right members.
+
+        Of the own view it must contain exactly the members that are not given up.  All others must be peers
+        that request admission.
+        """
         theirs, mine = set(ballot.members), set(standing.view.members) & {*self._electorate.centres(ballot)}
         if theirs & mine != mine - set(standing.given_up):
             return False
         return all(self._asks_to_join(name, standing.view, members, now) for name in theirs - mine)
 
     def is_elected(self, standing: Standing, members: Mapping[str, Member], now: float) -> bool:
-        """Whether anyone who is heard has installed what this master voted for."""
+        """Return whether a master heard recently has installed the view that this master voted for."""
         ballot = standing.pending
         return ballot is not None and any(
             member.is_in(ballot) and self._presence.is_recent(name, now) for name, member in members.items()
@@ -271,12 +286,12 @@ class Ballots:
 
 
 def _staying(standing: Standing, centres: Mapping[str, str]) -> set[str]:
-    """Members of the view that are to be in the next one."""
+    """Return the members of the view that stay in the next view."""
     return {name for name in standing.view.members if name in centres and name not in standing.given_up}
 
 
 def _is_as_wanted(view: View, candidate: View, members: Mapping[str, Member]) -> bool:
-    """Whether the view is what it should be.  That all its members count is seen to when they are in it."""
+    """Return whether the view is as intended; returned members are compared only once all members are in it."""
     wanted = (candidate.members, candidate.peers, candidate.before)
     if (view.members, view.peers, view.before) != wanted:
         return False
@@ -284,14 +299,14 @@ def _is_as_wanted(view: View, candidate: View, members: Mapping[str, Member]) ->
 
 
 def _are_all_in(view: View, members: Mapping[str, Member]) -> bool:
-    """Whether all members of the view have installed it."""
+    """Return whether all members of the view have installed it."""
     return all((member := members.get(name)) and member.is_in(view) for name in view.members)
 
 
 def elected_from(standing: Standing) -> View | None:
-    """Whose log is to be read to follow what was elected; None: the own one goes on.
+    """Return the view whose log must be read to follow the elected view; None if the own log continues.
 
-    A voter may have asked to be let in elsewhere since it voted, while nobody had installed that yet.
+    A voter may have requested admission elsewhere after its vote, while no master had installed that view yet.
     """
     ballot, joining = standing.ballot, standing.joining
     if ballot is None or ballot.parent == standing.view.id:

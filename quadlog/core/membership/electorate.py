@@ -1,11 +1,13 @@
-"""Who may be a member of a view, and what its members count for.
+"""Electorate: the masters that may be members of a view (peers), and what the members of a view count for.
 
-The peers are those of the settings until an agreed CONFIG entry adds or removes one.  What such entries make of them
-follows from the log alone.  A majority has the next view name the new peers, and those before: it has to be a majority
-of both to be one.  The change is decided when all members of such a majority are in that view: no majority of the peers
-before can come about without one of them.  The view after that names the new peers alone.
+The peers are those of the settings until an agreed CONFIG entry adds or removes one.  The log alone
+determines how such entries change the peers.  After a change a majority installs a view that names both the
+new and the previous peers; it holds a majority only if it is a majority of both.  The change is decided when
+all members of such a majority are in that view: no majority of the previous peers is possible without one of
+them.  The view after that names the new peers only.
 
-Where no majority is left an operator names all that are, who are in one view: the next one names them alone.
+If no majority is left, an operator names all masters that are left, which are the members of one view: the
+next view names only them.
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ if TYPE_CHECKING:
 
 PEER: Final = "peer"
 DC: Final = "peer-dc"
-"""Options of a CONFIG transaction: a master's id, and its data centre, or nothing, to remove it."""
+"""Options of a CONFIG transaction: a master's id, and its data centre; an empty data centre removes the master."""
 FORCED: Final = "forced"
 FORCED_IN: Final = "forced-in"
-"""Options of one that removes a peer: ids of all that are left, with blanks in between; and in which view that is said,
-its id in hex."""
+"""Options of a CONFIG transaction that removes a peer: ids of all masters that are left, separated by blanks, and
+the id, in hex, of the view for which this is declared."""
 
 
 def options_of(peer: str, dc: str = "", *, left: View | None = None) -> dict[str, str]:
-    """The options of a transaction that adds a peer, or, without a data centre, removes it.
+    """Return the options of a transaction that adds a peer or, without a data centre, removes it.
 
     Args:
-        peer: its id.
-        dc: where it is; nothing to remove it.
-        left: the view whose members are all that is left, where no majority is; None: a majority is.
+        peer: id of the peer.
+        dc: its data centre; empty to remove the peer.
+        left: the view whose members are all masters that are left, if no majority is; None: there is a majority.
 
     """
     options = {PEER: peer, DC: dc}
@@ -46,12 +48,15 @@ def options_of(peer: str, dc: str = "", *, left: View | None = None) -> dict[str
 
 
 def names_peer(options: Mapping[str, str]) -> bool:
-    """Whether a CONFIG transaction with these options adds or removes a peer: it changes no quads, and no controls."""
+    """Return whether a CONFIG transaction with these options adds or removes a peer.
+
+    Such a transaction changes no quads and no controls.
+    """
     return bool(options.get(PEER))
 
 
 def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ...]:
-    """The peers behind an entry; nobody: it changes nothing.
+    """Return the peers after an entry; empty if it changes nothing.
 
     >>> from quadlog.core.model import Transaction
     >>> add = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of("m2", "dc2"))
@@ -67,76 +72,84 @@ def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ..
     is_there = len(others) < len(peers)
     if is_there == bool(dc):
         return ()
-    return tuple(sorted((*others, Peer(name, dc)))) if dc else others  # the last one stays: nobody is nothing
+    # The last peer cannot be removed: an empty result means no change.
+    return tuple(sorted((*others, Peer(name, dc)))) if dc else others
 
 
 def _forced(peers: tuple[Peer, ...], name: str, survivors: set[str]) -> tuple[Peer, ...]:
-    """Just those that were named are left, if they were peers and the one that is removed is not among them."""
+    """Return just the survivors; empty unless all are peers, `name` is not among them, and a peer is removed."""
     left = tuple(peer for peer in peers if peer.node in survivors)
     is_none = name in survivors or len(left) < len(survivors) or len(left) == len(peers)
     return () if is_none else left
 
 
 def is_forced_in(view: View, transaction: Transaction) -> bool:
-    """Whether it names all that is left, and that is said of this view."""
+    """Return whether a transaction names all masters that are left, and does so for this view."""
     return FORCED in transaction.options and transaction.options.get(FORCED_IN) == view.id.hex()
 
 
 class Electorate:
-    """What the members of a view count for, all of them together.
+    """Determines the peers, and whether the members of a view are a majority.
 
-    A data centre that has several masters counts with the share of them that are in it: if it were torn apart, each
-    part could make another half a majority.
+    A data centre with several masters counts by the share of them that are members: otherwise, if the data
+    centre were split, each part could turn another half into a majority.
     """
 
     def __init__(self, masters: Mapping[str, str], witnesses: frozenset[str] = frozenset()) -> None:
-        """`masters`: the peers of the settings, each with its data centre; `witnesses`: see `Agreement`."""
+        """Start with the peers of the settings.
+
+        Args:
+            masters: the data centre of each of these peers.
+            witnesses: data centres that evaluate nothing; see `Agreement`.
+
+        """
         self.witnesses: Final = witnesses
         self._configured: Final = tuple(sorted(Peer(name, centre) for name, centre in masters.items()))
         self._asked: View | None = None
         self._centres: Mapping[str, str] = {}
 
     def peers(self, view: View) -> tuple[Peer, ...]:
-        """Who may be a member, by the last change."""
+        """Return the peers after the last change that the view names."""
         return view.peers or self._configured
 
     def centres(self, view: View) -> Mapping[str, str]:
-        """The data centre of each who may be a member, by the last change or, while it is undecided, before it."""
-        if view is not self._asked:  # with every post it is the same one
+        """Return the data centre of each peer, including the previous peers while the last change is undecided."""
+        if view is not self._asked:  # the same view is passed with every post
             self._asked, self._centres = view, _centres(self.peers(view), view.before)
         return self._centres
 
     def is_majority(self, view: View) -> bool:
-        """Whether those in it that are not blank are more than half of all data centres."""
+        """Return whether the members that are not blank are more than half of all data centres."""
         return all(balance > 0 for balance in self._balances(view))
 
     def vouches(self, view: View) -> bool:
-        """Whether there is no majority without one of those in it that are not blank."""
+        """Return whether no majority is possible without one of the members that are not blank."""
         return all(balance >= 0 for balance in self._balances(view))
 
     def _balances(self, view: View) -> Iterator[Fraction]:
-        """By how much those that are not blank are more than half: by each of the changes."""
+        """Yield by how much the members that are not blank exceed half, for the peers and for the previous peers."""
         yield _balance(view.members, self.peers(view), view.blank)
         if view.before:
             yield _balance(view.members, view.before, view.blank)
 
     def is_blank(self, name: str, view: View) -> bool:
-        """Whether a master that has installed this view is blank still."""
+        """Return whether a master that has installed this view is still blank."""
         return name not in view.members or (name in view.blank and not self.vouches(view))
 
     def successors(
         self, view: View, changes: Sequence[tuple[Peer, ...]], forced: tuple[Peer, ...]
     ) -> tuple[tuple[Peer, ...], tuple[Peer, ...]] | None:
-        """Who may be in the view after this one, and who might before; None: nothing changes.
+        """Return the peers of the next view and the previous peers; None if nothing changes.
 
-        One change after the other, by a majority, all of whom count, and who are half of the new ones: or nobody could
-        vouch for one of those that loses its disk.  But who was named as all that is left does not wait for those who
-        are not, nor for what had been begun with them.
+        Changes are made one after the other, by a majority without blank members that is also at least half
+        of the new peers: otherwise no member could vouch for a new peer that loses its disk.  Masters that an
+        operator has declared to be all that are left wait neither for the others nor for changes that were
+        begun with the others.
 
         Args:
-            view: with those of its members alone who stay.
-            changes: that the log holds, and no view has named yet.
-            forced: all that is left, as an operator says in this view; nobody: none says so.
+            view: the view, with only those of its members that stay.
+            changes: sets of peers of the log that no view has named yet.
+            forced: all masters that are left, as an operator declared in this view; empty: not declared.
 
         """
         if view.blank:
@@ -148,11 +161,11 @@ class Electorate:
         return changes[0], self.peers(view)
 
 
-@lru_cache(maxsize=64)  # asked with every round
+@lru_cache(maxsize=64)  # called in every round
 def _balance(
     members: tuple[str, ...], peers: tuple[Peer, ...], blank: frozenset[str] = frozenset()
 ) -> Fraction:
-    """By how many data centres these, but for those that are blank, are more than half of all."""
+    """Return by how many data centres the members that are not blank exceed half of all data centres."""
     sizes = Counter(peer.dc for peer in peers)
     shares = {peer.node: Fraction(1, sizes[peer.dc]) for peer in peers if peer.node not in blank}
     return sum((shares[name] for name in members if name in shares), Fraction(-len(sizes), 2))

@@ -1,10 +1,10 @@
-"""Masters that lose their disks: who is the newer one, and when it counts again.
+"""Incarnations of masters that lost their disks: which one is the newest, and when it counts again.
 
-A master is an id and an incarnation.  One that lost its disk has forgotten what it voted for, and what it agreed to:
-with its vote two majorities could come about that know nothing of each other.  So it comes back *blank*: in no view
-at first, and then in one that names it blank, where it does not count for a majority.  That ends with the first view
-whose other members vouch for it: without one of them there was no majority, and there will be none.  Each of them
-remembers what it took part in, and hears the lost incarnation no more.
+A master is identified by an id and an incarnation.  A master that lost its disk has forgotten its votes and
+what it agreed to: with its vote, two majorities could arise that know nothing of each other.  So it returns
+*blank*: first in no view, then in a view that names it blank, where it does not count for a majority.  This
+ends with the first view whose other members vouch for it: no majority existed, or can exist, without one of
+them.  Each of these members remembers what it took part in, and ignores the lost incarnation.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from quadlog.core.model import Post, View
 
 CLOCK_BYTES: Final = 6
-"""Of milliseconds: enough for 8,900 years."""
+"""Bytes of the milliseconds: enough for 8,900 years."""
 CHANCE_BYTES: Final = 10
 
 
 def new_incarnation(after: bytes | None, wall: int, chance: bytes) -> bytes:
-    """An incarnation: 16 bytes that sort behind those of all earlier ones of this master.
+    """Return a new incarnation: 16 bytes that sort after all earlier incarnations of this master.
 
     >>> first = new_incarnation(None, 1_700_000_000_000, bytes(10))
     >>> first < new_incarnation(first, 1_600_000_000_000, bytes(10))
     True
 
     Args:
-        after: the newest one of this master that is known; None: it has none.
+        after: the newest known incarnation of this master; None: it has none.
         wall: milliseconds since 1970.
         chance: 10 random bytes.
 
@@ -42,43 +42,43 @@ def new_incarnation(after: bytes | None, wall: int, chance: bytes) -> bytes:
 
 
 def just_after(incarnation: bytes) -> bytes:
-    """What is above this one and all before it, and below every later one."""
+    """Return a value above this incarnation and all earlier ones, and below every later one."""
     return (int.from_bytes(incarnation, "big") + 1).to_bytes(CLOCK_BYTES + CHANCE_BYTES, "big")
 
 
 def first_standing(
     node: str, incarnation: bytes, masters: Mapping[str, str], witnesses: frozenset[str], *, blank: bool
 ) -> Standing:
-    """Where a master begins: with all others, or, blank, with nobody."""
+    """Return the initial state of a master: in the first view or, if it is blank, in no view."""
     if not blank:
         return Standing(view=first_view(masters, witnesses))
     return Standing(view=no_view(incarnation), promise=0, newest=((node, incarnation),))
 
 
 class Incarnations:
-    """Which masters lost their disks, as far as one of them knows."""
+    """The masters that lost their disks, as far as one master knows."""
 
     def __init__(self, newest: Iterable[tuple[str, bytes]]) -> None:
-        """Continue with what was saved."""
+        """Continue with the saved incarnations."""
         self._newest = dict(newest)
 
     @property
     def newest(self) -> tuple[tuple[str, bytes], ...]:
-        """Of each of them the newest incarnation heard of; in order."""
+        """The newest known incarnation of each of them, sorted by id."""
         return tuple(sorted(self._newest.items()))
 
     def learn(self, post: Post, known: bytes | None) -> bool:
-        """What a post tells; whether it is news.
+        """Learn incarnations from a post; return whether any of them is new.
 
         Args:
-            post: of any master.
-            known: the incarnation of its sender that was heard before.
+            post: a post of any master.
+            known: the incarnation of its sender in earlier posts; None: there were none.
 
         """
         view, ballot = post.view, post.ballot
         is_newer = known is not None and post.incarnation > known
         if view.members and not is_newer and not view.returned and not (ballot and ballot.returned):
-            return False  # as nearly always
+            return False  # nearly always
         told = [(one.node, one.incarnation) for one in (*view.returned, *(ballot.returned if ballot else ()))]
         if not view.members or is_newer:
             told.append((post.node, post.incarnation))
@@ -89,7 +89,7 @@ class Incarnations:
         return bool(newer)
 
     def void(self, name: str, incarnation: bytes) -> bool:
-        """An incarnation is no more, though no later one is known; whether that is news.
+        """Declare an incarnation lost although no later one is known; return whether that is new.
 
         >>> known = Incarnations([])
         >>> one = new_incarnation(None, 1_700_000_000_000, bytes(10))
@@ -104,12 +104,12 @@ class Incarnations:
         return True
 
     def is_current(self, name: str, incarnation: bytes) -> bool:
-        """Whether no newer incarnation is known."""
+        """Return whether no newer incarnation is known."""
         return incarnation >= self._newest.get(name, b"")
 
     def gone(self, view: View) -> set[str]:
-        """Members that lost their disks since they came into this view."""
+        """Return the members that lost their disks since they entered this view."""
         newest = self._newest
         if not newest:
-            return set()  # as nearly always
+            return set()  # nearly always
         return {name for name in newest if name in view.members and view.incarnation(name) < newest[name]}

@@ -1,11 +1,12 @@
-"""Who is missing, and who is stronger: giving up, and joining.
+"""Presence of masters: which members are missing and given up, and which stronger side to join.
 
-A member is given up that is silent, or lacks what all others posted, for `lag`.  Giving up is mutual, and where
-opinions differ the lower id is believed.  Masters of one data centre stay together: from outside a member is given up
-when those of its data centre that speak have given it up, or, after twice the time, together with them.
+A member is given up if for `lag` it is silent, or lacks what all others posted.  Giving up is mutual, and if
+members differ, the one with the lower id prevails.  Masters of one data centre stay together: other data
+centres give up a member when those masters of its data centre that post have given it up, or, after twice the
+time, together with them.
 
-Whoever hears a stronger side asks to be let in there.  One that is given up again and again is put off, for longer each
-time: all others wait whenever it goes.
+A master that hears a stronger side requests admission there.  The admission of a master that is given up
+repeatedly is put off, longer each time: all others have to wait whenever it disappears.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ if TYPE_CHECKING:
     from quadlog.core.queues.member import Member
 
 HoldingUp: TypeAlias = tuple[Pair | None, frozenset[str]]
-"""What heads the queues of all others, and the members that have not posted it."""
+"""The first pair of the queues of all others, and the members that have not posted it."""
 
 NOBODY: Final[HoldingUp] = (None, frozenset())
 
 STEADY: Final = 30
-"""How many times as long as the shortest wait after one was given up that is forgotten."""
+"""Number of shortest waits after which it is forgotten that a master was given up."""
 
 PUT_OFF_MS: Final = 10_000.0
-"""The shortest wait of one that flaps, where `lag` is longer: it is for ever where nobody is given up for silence."""
+"""Shortest wait of a flapping master if `lag` is longer: `lag` is infinite if no master is given up for silence."""
 
 ELSEWHERE_MS: Final = 10_000.0
-"""How long a member may speak in another view, where `lag` is longer."""
+"""How long a member may post in another view if `lag` is longer."""
 
 
 class Presence:
-    """Who was heard when, and what follows from that.  Times are steady milliseconds."""
+    """Times at which masters were heard, and the decisions based on them.  Times are steady milliseconds."""
 
     def __init__(self, node: str, electorate: Electorate, *, lag: float, put_off: int) -> None:
-        """Nobody was heard.
+        """Start before any master was heard.
 
         Args:
-            node: this master.
-            electorate: where the others are.
+            node: id of this master.
+            electorate: the data centres of the other masters.
             lag: how long a member may be silent.
-            put_off: how many times that, or `PUT_OFF_MS`, one that flaps is put off at the most.
+            put_off: longest delay of a flapping master, as a multiple of `lag`, or of `PUT_OFF_MS` if that is less.
 
         """
         self._node: Final = node
@@ -55,20 +56,20 @@ class Presence:
         self._put_off: Final = put_off
         self._shortest: Final = min(lag, PUT_OFF_MS)
         self.heard_at: dict[str, float] = {}
-        """When each other master was heard last, in this view or outside it."""
+        """Time at which each other master was last heard, in this view or outside it."""
         self._since: float | None = None
         self._held_up: tuple[HoldingUp, float] = (NOBODY, 0.0)
         self._given_up: dict[str, tuple[int, float]] = {}
-        """How often others were given up lately, and when last."""
+        """How often each other master was given up recently, and when last."""
         self._awake_at: float | None = None
         self._stood_still = False
-        """Since this view began: the others may have gone on without this master."""
+        """True if this master stood still since this view began: the others may have continued without it."""
 
     def wake(self, now: float) -> None:
-        """This master does something.
+        """Note that this master is running.
 
-        If it stood still before, because its process or its machine did, the others' time stood still, too: it has not
-        listened.
+        If it stood still before, because its process or its machine did, that time does not count as silence of
+        the others: their posts were not received meanwhile.
         """
         still = 0.0 if self._awake_at is None else now - self._awake_at
         self._awake_at = now
@@ -79,33 +80,38 @@ class Presence:
             self._held_up = (self._held_up[0], self._held_up[1] + still)
 
     def begin(self, now: float) -> None:
-        """A view begins: all have their time from here on."""
+        """Begin a view: the time for which members may be silent starts now."""
         self._since, self._stood_still = now, False
         self._held_up = (NOBODY, now)
 
     def hear(self, post: Post, view: View, now: float) -> None:
-        """A post came to this view.
+        """Note a received post.
 
-        A member that moved on to another view is silent to this one.  One that voted for it and has not
-        installed it has some more time: it may have a long queue to hear first.
+        A member that moved on to another view counts as silent in this view.  A member that voted for this
+        view and has not installed it gets some more time, one `lag` from the beginning of the view: it may
+        have a long queue to receive.
         """
         is_coming = post.ballot == view and now - (self._since or now) <= self._lag
         if post.node not in view.members or post.view == view or is_coming:
             self.heard_at[post.node] = now
 
     def is_recent(self, name: str, now: float) -> bool:
-        """Whether it was heard within `lag`."""
+        """Return whether a master was heard within `lag`."""
         heard = self.heard_at.get(name)
         return heard is not None and now - heard <= self._lag
 
     def give_up(self, names: set[str], now: float) -> None:
-        """These are given up."""
+        """Note that these members are given up."""
         for name in names:
             count, last = self._given_up.get(name, (0, now))
             self._given_up[name] = (count + 1 if now - last <= STEADY * self._shortest else 1), now
 
     def is_put_off(self, name: str, now: float) -> bool:
-        """Whether it is not let in yet: not the first time, then once, twice, `put_off` times as long."""
+        """Return whether the admission of a master is put off.
+
+        It is not put off after it was given up for the first time, and later by one, two, four, at most
+        `put_off` times the shortest wait.
+        """
         count, last = self._given_up.get(name, (0, now))
         return count > 1 and now - last < min(2 ** (count - 2), self._put_off) * self._shortest
 
@@ -117,7 +123,7 @@ class Presence:
         holding_up: HoldingUp,
         now: float,
     ) -> set[str]:
-        """Who was given up, and who is to be.  For good, in this view; at once, if it lost its disk (`gone`)."""
+        """Return the members to give up, permanently in this view; those that lost their disks (`gone`) at once."""
         view = standing.view
         lost = {*standing.given_up, *gone} - {self._node}
         overdue = self._overdue(view, holding_up, members, now)
@@ -141,12 +147,12 @@ class Presence:
     def _overdue(
         self, view: View, holding_up: HoldingUp, members: Mapping[str, Member], now: float
     ) -> dict[str, float]:
-        """Members that are silent for too long, or speak and lack what all others have posted; and for how long.
+        """Return the members that are silent, or lack what all others have posted, for too long, and for how long.
 
-        Who speaks in another view never comes back to this one.
+        A member that posts in another view never returns to this one.
 
-        While somebody else is silent nobody is blamed for what is lacking: it may have come from there, and take its
-        time by another way.
+        While a member of another data centre is silent, no member is given up for a pair that it lacks: the
+        pair may come from there, and take longer by way of another data centre.
         """
         if self._since is None:
             self._since = now
@@ -172,20 +178,20 @@ class Presence:
         }
 
     def _silent(self, missing: Mapping[str, float], centres: Mapping[str, str]) -> set[str]:
-        """Data centres of which a member is silent for a while."""
+        """Return the data centres with a member that is silent for more than half of `lag`."""
         return {centres[name] for name, late in missing.items() if name in centres and late > self._lag / 2}
 
     def _mates(self, name: str, view: View) -> list[str]:
-        """The other members of its data centre."""
+        """Return the other members of a member's data centre."""
         centres = self._electorate.centres(view)
         centre = centres.get(name)
         return [other for other in view.members if other != name and centres.get(other) == centre]
 
     def stronger(self, standing: Standing, members: Mapping[str, Member], now: float) -> View | None:
-        """The view of the strongest side that is heard, if it is stronger than this one.
+        """Return the view of the strongest side that is heard, if it is stronger than the own side.
 
-        Of a side that does not name this master its own members may not be heard: who was left behind by it as well
-        tells that it asks to be let in there.
+        The members of a side that does not name this master may not be heard.  Then other masters that this
+        side left behind report it: their posts name the view to which they request admission.
         """
         view = standing.view
         best, found = standing.rank, None
@@ -199,14 +205,14 @@ class Presence:
             if theirs == view or self._node in theirs.members:
                 continue
             if name in view.members and not self._stood_still:
-                continue  # it is given up first: then what waits here is agreed here
+                continue  # it is given up first, so that waiting pairs are agreed in this view
             if self._leaves(said):
                 continue
             best, found = said.rank, theirs
         return found
 
     def _leaves(self, said: Post) -> bool:
-        """Whether its sender lets nobody in: it was removed, and so was whoever of its view it has not given up."""
+        """Return whether the sender admits no master: it and all members that it has not given up were removed."""
         view = said.view
         if said.joining is not None or not said.given_up:
             return False

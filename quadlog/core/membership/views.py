@@ -1,11 +1,11 @@
-"""Which masters agree on one order, and how that changes.
+"""Views: the masters that agree on one order, and how they change.
 
-A view is left by giving up on its members, and entered by being let in; either way a new view is
-proposed, voted for by all who are to be in it, and installed.
+A master leaves a view by giving up members of it, and enters a view by being admitted.  In both cases a new
+view is proposed, voted for by all its members, and installed.
 
-    give up, join     `presence`: who is missing, and who is stronger
-    propose, vote     `ballots`: the next view; from a vote on nothing is added in the old view
-    install           all have voted, and all that their posts list is acquired (`succession`)
+    give up, join     `presence`: missing members, and stronger sides
+    propose, vote     `ballots`: the next view; after a vote nothing is added in the old view
+    install           all have voted, and all payloads that their posts list are acquired (`succession`)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Views:
-    """Where one master stands, and what it makes of the others' posts.  Times are steady milliseconds."""
+    """Membership state of one master, and how posts of the others change it.  Times are steady milliseconds."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Views:
         put_off: int,
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
-        """Go on from where this master stood.
+        """Continue from the saved state.
 
         Args:
-            node: this master.
-            masters: the peers of the settings, each with its data centre.
-            standing: what was saved.
+            node: id of this master.
+            masters: data centre of each peer of the settings.
+            standing: the saved state.
             lag: how long a member may be silent.
-            near: how many entries may be between a joiner and this master.
-            put_off: how many times `lag`, or 10 s, one that flaps is put off at the most.
+            near: maximum number of entries that a joiner may lack.
+            put_off: longest delay of a flapping master, as a multiple of `lag`, or of 10 s if that is less.
             witnesses: data centres that evaluate nothing.
 
         """
@@ -67,36 +67,36 @@ class Views:
         )
 
     def know_effects(self, held: Held) -> None:
-        """How far the effects of the own data centre go: a home has those of the log."""
+        """Set the end of the own data centre's effects topic: a home must have the effects of the log."""
         self._ballots.effects = held
 
     def know_full(self, *, full: bool) -> None:
-        """Whether the effects topic of the own data centre takes no records: a home's does."""
+        """Set whether the own data centre's effects topic accepts no records: that of a home must accept them."""
         self._ballots.full = full
 
     @property
     def view(self) -> View:
-        """The installed one."""
+        """The installed view."""
         return self.standing.view
 
     @property
     def ballot(self) -> View | None:
-        """What this master voted for, as long as it is not installed."""
+        """The view that this master voted for, while it is not installed."""
         return self.standing.pending
 
     @property
     def rank(self) -> Rank:
-        """How strong this side is."""
+        """Strength of this master's side."""
         return self.standing.rank
 
     @property
     def heard_at(self) -> Mapping[str, float]:
-        """When each other master was heard last, in this view or outside it."""
+        """Time at which each other master was last heard, in this view or outside it."""
         return self._presence.heard_at
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is under way."""
+        """True if no change of the membership is under way."""
         standing = self.standing
         return (
             standing.joining is None
@@ -107,20 +107,20 @@ class Views:
 
     @property
     def is_peer(self) -> bool:
-        """Whether this master has its place, as far as it was told: else it takes no writes."""
+        """True if this master is a peer, as far as it knows; otherwise it accepts no writes."""
         standing = self.standing
         peers = self._electorate.peers(standing.view)
         return not standing.outside and any(peer.node == self.node for peer in peers)
 
     @property
     def peers(self) -> tuple[Peer, ...]:
-        """Who may be a member, by the log; by the side that does not name this master, if it was told so."""
+        """The peers by the log or, if a side that does not name this master is known, by the view of that side."""
         beyond = self._beyond
         return self._logged if beyond is None else self._electorate.peers(beyond)
 
     @property
     def undecided(self) -> frozenset[str]:
-        """Those whose being a peer, or not, is agreed and not decided yet."""
+        """Masters whose addition or removal as a peer is agreed and not decided yet."""
         beyond = self._beyond
         view, changes = (self.view, self.standing.changes) if beyond is None else (beyond, ())
         said = [self._electorate.peers(view), *([view.before] if view.before else []), *changes]
@@ -129,7 +129,7 @@ class Views:
 
     @property
     def _beyond(self) -> View | None:
-        """The view of the side that does not name this master, as far as it was told."""
+        """The view of the side that does not name this master, if one is known."""
         return self.standing.joining if self.standing.outside else None
 
     @property
@@ -138,15 +138,16 @@ class Views:
         return changes[-1] if changes else self._electorate.peers(self.view)
 
     def is_majority(self, view: View) -> bool:
-        """Whether more than half of all data centres are in it."""
+        """Return whether the members of a view are more than half of all data centres."""
         return self._electorate.is_majority(view)
 
     # --- listening --------------------------------------------------------------------------------
 
     def listens_to(self, post: Post) -> bool:
-        """Whether its sender is a peer; or its side names both as peers, and has held a later majority.
+        """Return whether a post counts.
 
-        Whoever was cut off for long may know nobody of those that are peers by now.
+        It does if its sender is a peer, or if its side names both masters as peers and has held a later
+        majority: a master that was cut off for long may know none of the current peers.
         """
         if post.node in self._electorate.centres(self.view):
             return True
@@ -154,12 +155,15 @@ class Views:
         return {self.node, post.node} <= names and post.rank.epoch > self.standing.promise
 
     def learn(self, post: Post, known: bytes | None) -> bool:
-        """Who lost its disk, as far as a post tells, and whether that is news.
+        """Learn lost disks from a post; return whether any of them is new.
 
-        `known`: the incarnation of its sender that was heard up to now.
+        They are saved with the next vote or earlier: from then on an older incarnation is never accepted
+        again, even after a restart.
 
-        It is saved with the next vote, or before: after it an older incarnation is never heard again, also after a
-        restart.
+        Args:
+            post: a post of any master.
+            known: the incarnation of its sender in earlier posts; None: there were none.
+
         """
         if not self.incarnations.learn(post, known):
             return False
@@ -167,33 +171,36 @@ class Views:
         return True
 
     def void(self, name: str, incarnation: bytes) -> bool:
-        """A master may have forgotten what it said in this incarnation; whether that is news.  It is saved as above."""
+        """Declare an incarnation lost, because it may have forgotten its posts; return whether that is new.
+
+        It is saved as by `learn`.
+        """
         if not self.incarnations.void(name, incarnation):
             return False
         self.standing = replace(self.standing, newest=self.incarnations.newest)
         return True
 
     def wake(self, now: float) -> None:
-        """This master does something."""
+        """Note that this master is running."""
         self._presence.wake(now)
 
     def hear(self, post: Post, now: float) -> None:
-        """A post came."""
+        """Note a received post."""
         self._presence.hear(post, self.view, now)
 
     def is_moved_by(self, post: Post, before: Post | None) -> bool:
-        """Whether it is time to look after the membership: `before` is what the sender's last word was."""
+        """Return whether a post requires a check of the membership; `before`: the previous post that was understood."""
         has_moved = before is None or _stands(before) != _stands(post) or before.full is not post.full
         return has_moved or not self.is_settled
 
-    # --- what is to change ------------------------------------------------------------------------
+    # --- changing ---------------------------------------------------------------------------------
 
     def tend(self, members: Mapping[str, Member], holding_up: HoldingUp, now: float) -> bool:
-        """Look who is missing and who is stronger.  Whether anything changed.
+        """Determine missing members and a stronger side; return whether anything changed.
 
         Args:
-            members: what is known of the others.
-            holding_up: what heads the queue of most, and the members that have not posted it.
+            members: the known state of each master.
+            holding_up: the first pair of most queues, and the members that have not posted it.
             now: steady milliseconds.
 
         """
@@ -211,10 +218,10 @@ class Views:
         return True
 
     def vote(self, members: Mapping[str, Member], last: int, now: float) -> bool:
-        """Propose or vote, if it is time to.  Whether anything changed."""
+        """Propose or vote if that is due; return whether anything changed."""
         ballots, before = self._ballots, self.standing.ballot
         if ballots.is_elected(self.standing, members, now):
-            return False  # it is to be followed, as soon as all that it inherits is here
+            return False  # followed once all that it inherits is here
         proposal = ballots.proposal(self.standing, members, last, now)
         if proposal is not None:
             self.standing = replace(self.standing, ballot=proposal)
@@ -227,9 +234,10 @@ class Views:
         return self.standing.ballot is not before
 
     def configure(self, transaction: Transaction) -> bool:
-        """An entry is added: whether it changes who may be a member.
+        """Apply an added CONFIG entry; return whether it changes the peers.
 
-        That follows from the log alone, so it is the same wherever this entry is, in whatever view it was added.
+        The result depends on the log alone: it is the same wherever this entry is, in whatever view it was
+        added.
         """
         change = changed(self._logged, transaction)
         if change:
@@ -238,18 +246,22 @@ class Views:
         return bool(change)
 
     def is_frozen(self, members: Iterable[Member]) -> bool:
-        """Nothing is added in this view once this master, or a member, has voted for the next or wants to leave."""
+        """Return whether nothing may be added in this view.
+
+        This is so once this master or a member has voted for the next view, or this master is joining another
+        side.
+        """
         if self.standing.joining is not None or self.ballot is not None:
             return True
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
     def install(self, view: View, promise: int, changes: tuple[tuple[Peer, ...], ...], now: float) -> None:
-        """It is the view from here on.
+        """Install a view.
 
         Args:
-            view: that.
-            promise: of the lineage that it goes on.
-            changes: of the peers, by the log, that the view before did not name.
+            view: the view.
+            promise: promise of the lineage that the view continues.
+            changes: changes of the peers in the log that the previous view did not name.
             now: steady milliseconds.
 
         """
@@ -266,12 +278,12 @@ class Views:
 def _left_of(
     changes: tuple[tuple[Peer, ...], ...], view: View, forced: tuple[Peer, ...]
 ) -> tuple[tuple[Peer, ...], ...]:
-    """What of them the view does not name.  What was forced takes with it what was to come before."""
+    """Return the changes that the view does not name.  A forced change also drops the changes before it."""
     if view.peers == forced and not view.before and forced in changes:
         return changes[len(changes) - changes[::-1].index(forced) :]
     return changes[1:] if changes[:1] == (view.peers,) else changes
 
 
 def _stands(post: Post) -> tuple[View, View | None, View | None, tuple[str, ...], bool]:
-    """What it says of the membership."""
+    """Return the fields of a post that concern the membership."""
     return post.view, post.ballot, post.joining, post.given_up, post.whole

@@ -1,1 +1,1 @@
-"""Queues: what each master has received from each, and posts."""
+"""Queues of pairs: those that wait, those that each master has posted, and those that are synchronised."""

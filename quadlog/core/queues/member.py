@@ -1,4 +1,4 @@
-"""A master as its posts tell: what it has posted, as far as that was heard without a gap."""
+"""State of a master by its posts: what it has posted, as far as it was received without a gap."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """One incarnation of a master, this one itself included, whatever view it is in.
+    """One incarnation of a master, including this master, whatever view it is in.
 
-    What counts is its last word: a snapshot, and every delta on it in turn.  Behind a gap it has
-    said more, perhaps pairs that stand before all that is known of it; so its counter there is no
-    promise to the one who did not hear them.
+    What counts are its posts up to its last word: a snapshot, and every delta on it in turn.  After a gap it
+    has posted more, possibly pairs that precede all its known ones.  So the counter of a post after a gap is
+    no promise to a master that did not receive the posts in the gap.
     """
 
     def __init__(self, incarnation: bytes) -> None:
-        """Nothing was heard of it."""
+        """Start before any post was received."""
         self.incarnation = incarnation
         self.heard = -1
-        """Sequence of its newest post, understood or not."""
+        """Sequence of its newest post, whether understood or not."""
         self.base: Point = START
-        """Merge base of its newest post in this view, understood or not; of a joiner, how far it is beside."""
+        """Merge base of its newest post in this view, whether understood or not; of a joiner, its `beside`."""
         self.said: Post | None = None
-        """Its last word."""
+        """Its last word: the newest post that was understood."""
         self._posted = Pairs()
 
     def hear(self, post: Post, base: Point | None) -> None:
-        """A post that is newer than all before; `base`: how far its sender has this log, if it says so."""
+        """Note a post newer than all before; `base`: position up to which its sender has this log, if reported."""
         self.heard, self.base = post.sequence, base or self.base
 
     @property
@@ -44,20 +44,20 @@ class Member:
 
     @property
     def counter(self) -> int:
-        """What it promised with its last word."""
+        """Counter that it promised with its last word; -1 before its first snapshot."""
         return -1 if self.said is None else self.said.counter
 
     def is_in(self, view: View) -> bool:
-        """Whether its last word is said in this view."""
+        """Return whether its last word belongs to this view."""
         said = self.said
         return said is not None and (said.view is view or said.view == view)
 
     def follows(self, post: Post) -> bool:
-        """Is the post understood: a snapshot, or a delta on its last word?"""
+        """Return whether a post can be understood: it is a snapshot, or a delta on the last word."""
         return post.base_sequence is None or post.base_sequence == self.understood
 
     def understand(self, post: Post, pairs: Iterable[Pair]) -> None:
-        """Take a post that follows as its last word; `pairs` are those of the post that may wait here."""
+        """Make a post that follows the last word the new last word; `pairs`: pairs of the post that may wait here."""
         assert self.follows(post), f"post {post.sequence} of {post.node} is no last word"
         self.said = post
         if post.base_sequence is None:
@@ -66,23 +66,24 @@ class Member:
             self._posted.push(pair)
 
     def forget(self) -> None:
-        """It has to say anew what it posted."""
+        """Forget what it posted: it must send a snapshot again."""
         self.said = None
         self._posted = Pairs()
 
     @property
     def posted(self) -> Iterator[Pair]:
-        """All that it posted up to its last word, some of which may be spent; in no order."""
+        """All pairs that it posted up to its last word, in no order; some of them may be spent."""
         return iter(self._posted)
 
     def repost(self, pairs: Iterable[Pair]) -> None:
-        """What it posted, in the terms of another queue; in order."""
+        """Replace the posted pairs by those of another queue, which must be in order."""
         self._posted = Pairs(pairs)
 
     def head(self, queue: IncomingQueue) -> Pair | None:
-        """The first pair of its posted queue that is not spent.
+        """Return the first pair of its posted queue that is not spent.
 
-        All that it posted in this view was merged into `queue`, so a pair whose id waits there no longer is spent.
+        All that it posted in this view was merged into `queue`, so a pair whose id no longer waits there is
+        spent.
         """
         posted = self._posted
         while (pair := posted.first) is not None and pair.id not in queue:

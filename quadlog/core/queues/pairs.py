@@ -1,4 +1,4 @@
-"""Pairs that come nearly in order and leave in order."""
+"""Priority queue of pairs that arrive nearly in order and leave in order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Pairs:
     """A priority queue of pairs.
 
-    What comes behind all others, as pairs do but for payloads that are late, costs the same however
-    many there are; a heap alone would be touched all the way down for each that leaves.
+    A pair that sorts after all others, as all pairs do except those with late payloads, has a constant
+    cost, independent of the length; in a heap alone each removal would touch all levels.
 
     >>> pairs = Pairs()
     >>> for pair in [1, 5, 9, 3]:
@@ -28,17 +28,17 @@ class Pairs:
     __slots__ = ("_late", "_run")
 
     def __init__(self, ascending: Iterable[Pair] = ()) -> None:
-        """Begin with pairs that are in order."""
+        """Start with pairs that are in order."""
         self._run = deque(ascending)
         self._late: list[Pair] = []
 
     def __iter__(self) -> Iterator[Pair]:
-        """All of them, in no order."""
+        """Yield all pairs, in no order."""
         yield from self._run
         yield from self._late
 
     def push(self, pair: Pair) -> None:
-        """Add one."""
+        """Add a pair."""
         if self._run and pair < self._run[-1]:
             heappush(self._late, pair)
         else:
@@ -46,13 +46,13 @@ class Pairs:
 
     @property
     def first(self) -> Pair | None:
-        """The lowest."""
+        """The lowest pair; None: there are no pairs."""
         if self._late and (not self._run or self._late[0] < self._run[0]):
             return self._late[0]
         return self._run[0] if self._run else None
 
     def pop(self) -> Pair:
-        """The lowest, which is gone with it."""
+        """Remove and return the lowest pair."""
         if self._late and (not self._run or self._late[0] < self._run[0]):
             return heappop(self._late)
         return self._run.popleft()

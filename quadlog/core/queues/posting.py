@@ -1,9 +1,9 @@
-"""What of the incoming queue goes into the next post.
+"""Selection of the pairs of the incoming queue for the next post.
 
-A post says what is new since the one before; now and then, and when a member asks for it, it begins
-with the whole queue again.  Whatever is posted is the lowest of what is not posted yet, and the
-counter that goes with it is below the first pair that is left.  So what a member has posted, up to
-the counter that it posted last, is all that its queue holds there: what ADD relies on.
+A post contains what is new since the previous post; from time to time, and when a member requests it, it
+starts with the whole queue again.  A post always contains the lowest pairs that are not posted yet, and its
+counter is below the first pair that is left.  So the pairs that a member has posted, up to its last posted
+counter, are all that its queue holds there: ADD relies on this.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from quadlog.core.queues.queue import IncomingQueue
 
 SNAPSHOT_SHARE: Final = 4
-"""Snapshots that nobody asked for repeat one pair in so many that were said since the last one."""
+"""A snapshot that no member requested repeats at most one pair for this many posts and pairs since the last one."""
 
 
 class Posting:
     """The pairs of this master's queue that are not posted yet."""
 
     def __init__(self, queue: IncomingQueue, limits: Limits) -> None:
-        """The first post will be a snapshot."""
+        """Start with a snapshot due."""
         self._queue: Final = queue
         self._limits: Final = limits
         self._unposted = Pairs()
@@ -33,22 +33,22 @@ class Posting:
         self._is_due = True
         self._posts, self._pairs = 0, 0  # since the last snapshot
         self._repeats = 0
-        """Pairs that the last snapshot and the posts behind it repeat."""
+        """Number of pairs that the last snapshot and the posts after it repeat."""
 
     def offer(self, pair: Pair) -> None:
-        """A pair of the queue is acquired."""
+        """Add a pair of the queue whose payload is acquired."""
         self._unposted.push(pair)
 
     def asked(self, sequence: int) -> bool:
-        """A member misses something up to the post of this sequence: is a snapshot due?
+        """Note that a member misses posts up to this sequence; return whether a snapshot is due.
 
-        Not if one was posted after it: that is on its way.
+        None is due if one was posted after that sequence: it is on its way.
         """
         self._is_due = self._is_due or self._snapshot_at <= sequence
         return self._is_due
 
     def draw(self, sequence: int) -> tuple[bool, tuple[Pair, ...]]:
-        """Pairs for the post of this sequence, and whether it is a snapshot."""
+        """Return whether the post of this sequence is a snapshot, and its pairs."""
         if is_snapshot := self._is_due or self._is_time():
             waiting = self._queue.acquired()
             self._unposted, self._repeats = Pairs(waiting), len(waiting)
@@ -63,15 +63,17 @@ class Posting:
 
     @property
     def first_left(self) -> Pair | None:
-        """The lowest pair that is not posted."""
+        """The lowest pair that is not posted; None: all are posted."""
         while (pair := self._unposted.first) is not None and pair.id not in self._queue:
             self._unposted.pop()  # spent
         return pair
 
     def _is_time(self) -> bool:
-        """A snapshot costs as much as the queue is long; so a long queue is repeated more seldom.
+        """Return whether a snapshot is due without a request.
 
-        Never before all of it was said: who votes would not come to the end of it.  An id may have several pairs.
+        Its cost grows with the queue, so a long queue is repeated less often.  It is never due before the
+        whole queue was posted: otherwise a voter would never reach the end of its queue.  An id may have
+        several pairs.
         """
         said = self._posts + self._pairs
         least = SNAPSHOT_SHARE * max(len(self._queue), self._repeats)

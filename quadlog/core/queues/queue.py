@@ -1,7 +1,8 @@
-"""The incoming queue: what waits, and which of it is acquired.
+"""The incoming queue: the waiting pairs, and which of their payloads are acquired.
 
-Kept for 100,000 transactions and more, so the usual one costs a pair and a place in a dictionary:
-one pair, its payload acquired, nothing special about it.  Whatever else may be is kept beside.
+The queue may hold 100,000 transactions and more, so an ordinary transaction costs only a pair and a
+dictionary entry: one pair, its payload acquired, kind TX and no options.  Exceptions are kept in additional
+dictionaries.
 """
 
 from __future__ import annotations
@@ -20,52 +21,52 @@ if TYPE_CHECKING:
 class IncomingQueue:
     """Pairs that wait for the agreement.  Only those whose payload is acquired may be posted.
 
-    A pair's payload is named by its id and digest; the payload of an id may be there before any
-    pair of it, and a pair before its payload.
+    Id and digest of a pair identify its payload.  A payload may arrive before any pair of its id, and a pair
+    before its payload.
     """
 
     def __init__(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
-        """Continue with what was saved."""
+        """Continue with the saved pairs and payloads."""
         self.replace(pairs, acquired)
 
     def replace(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
-        """Hold these and no others."""
+        """Replace the whole content of the queue."""
         self._first: dict[bytes, Pair] = {}
         self._twins: dict[bytes, tuple[Pair, ...]] = {}
-        """Further pairs of an id: given to two masters at once, or with two bodies."""
+        """Further pairs of an id: submitted to two masters at the same time, or with two bodies."""
         self._lacking: set[Pair] = set()
         """Pairs whose payload is not acquired."""
         self._early: dict[bytes, tuple[bytes, ...]] = {}
-        """Digests of acquired payloads that no pair names yet, by id."""
+        """Digests of acquired payloads that no pair refers to yet, by id."""
         self._special: dict[tuple[bytes, bytes], Transaction] = {}
-        """Acquired transactions that are more than id and digest."""
+        """Acquired transactions with another kind than TX, or with options."""
         for transaction in acquired:
             self.acquire(transaction)
         for pair in pairs:
             self.add(pair)
-        self._early = dict(self._early)  # all were in it, and a dictionary does not shrink by itself
+        self._early = dict(self._early)  # it held all payloads, and a dictionary never shrinks
 
     def __contains__(self, transaction_id: bytes) -> bool:
-        """Does any pair of this id wait?"""
+        """Return whether any pair of this id waits."""
         return transaction_id in self._first
 
     def __len__(self) -> int:
-        """Count of transactions that wait, those without their payload included."""
+        """Return the number of waiting transactions, including those without their payload."""
         return len(self._first)
 
     def pairs(self, transaction_id: bytes) -> tuple[Pair, ...]:
-        """All waiting pairs of an id."""
+        """Return all waiting pairs of an id."""
         first = self._first.get(transaction_id)
         return () if first is None else (first, *self._twins.get(transaction_id, ()))
 
     def transaction(self, pair: Pair) -> Transaction | None:
-        """What the pair stands for, if it is acquired."""
+        """Return the transaction of a pair; None if its payload is not acquired."""
         if not self.has_payload(pair.key):
             return None
         return self._special.get(pair.key) or Transaction(id=pair.id, digest=pair.digest)
 
     def has_payload(self, key: tuple[bytes, bytes]) -> bool:
-        """Is the payload of this id and digest acquired?"""
+        """Return whether the payload of this id and digest is acquired."""
         transaction_id, digest = key
         if digest in self._early.get(transaction_id, ()):
             return True
@@ -78,22 +79,22 @@ class IncomingQueue:
         return any(twin.digest == digest and twin not in self._lacking for twin in twins)
 
     def acquired(self) -> list[Pair]:
-        """All pairs whose payload is acquired, in order: what a snapshot holds."""
+        """Return all pairs whose payload is acquired, in order: the content of a snapshot."""
         pairs = chain(self._first.values(), *self._twins.values())
         return sorted(pair for pair in pairs if pair not in self._lacking)
 
     def everything(self) -> list[Pair]:
-        """All pairs, those without their payload included, in order."""
+        """Return all pairs, including those without their payload, in order."""
         return sorted(chain(self._first.values(), *self._twins.values()))
 
     def transactions(self) -> list[Transaction]:
-        """All that is acquired, by a pair or before any."""
+        """Return all acquired transactions, with or without a pair."""
         keys = dict.fromkeys(pair.key for pair in self.acquired())
         keys.update(dict.fromkeys((i, digest) for i, digests in self._early.items() for digest in digests))
         return [self._special.get(key) or Transaction(id=key[0], digest=key[1]) for key in keys]
 
     def add(self, pair: Pair) -> bool:
-        """Add a pair that is not there yet.  True if it may be posted now."""
+        """Add a pair that is not there yet; return whether it may be posted now."""
         has_payload = self.has_payload(pair.key)
         if pair.id in self._first:
             self._twins[pair.id] = (*self._twins.get(pair.id, ()), pair)
@@ -108,7 +109,7 @@ class IncomingQueue:
         return True
 
     def acquire(self, transaction: Transaction) -> list[Pair]:
-        """A payload that was not there is durable in this DC.  Pairs that may be posted now are returned."""
+        """Note that a payload that was not there is durable in this DC; return the pairs that may be posted now."""
         if transaction.kind is not Kind.TX or transaction.options:
             self._special[transaction.key] = transaction
         arrived = [p for p in self.pairs(transaction.id) if p.digest == transaction.digest]
@@ -119,7 +120,7 @@ class IncomingQueue:
         return arrived
 
     def remove(self, transaction_id: bytes) -> tuple[tuple[Pair, ...], list[tuple[bytes, bytes]]]:
-        """Forget an id: its pairs and the keys of its payloads are returned."""
+        """Remove an id; return its pairs and the keys of its payloads."""
         pairs = self.pairs(transaction_id)
         digests = {*self._early.pop(transaction_id, ()), *(p.digest for p in pairs if p not in self._lacking)}
         self._first.pop(transaction_id, None)

@@ -1,4 +1,4 @@
-"""The synchronised queue: its end, as long as a lagger may need it, and every id that is in it."""
+"""The synchronised queue: its newest entries, which a member that lags may need, and every id in it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class SynchronisedQueue:
-    """Entries, each chained to the one before."""
+    """Entries, each chained to the previous one."""
 
     def __init__(
         self, last: Point, tail: Iterable[tuple[Point, Pair]], *, logged: Container[bytes], length: int
     ) -> None:
-        """Continue with what was saved.
+        """Continue from the saved state.
 
         Args:
-            last: its end.
+            last: the last entry.
             tail: the newest entries, oldest first.
-            logged: ids of all entries; it may lag behind by the newest `length`.
-            length: how many of the newest entries are kept here.
+            logged: ids of all entries; may lack the newest `length`.
+            length: number of the newest entries that are kept here.
 
         """
         self.last = last
@@ -36,11 +36,11 @@ class SynchronisedQueue:
         self._tail_ids = {pair.id for _, pair in self._tail}
 
     def __contains__(self, transaction_id: bytes) -> bool:
-        """Is a transaction of this id synchronised?"""
+        """Return whether a transaction of this id is synchronised."""
         return transaction_id in self._tail_ids or transaction_id in self.logged
 
     def append(self, pair: Pair, transaction: Transaction, view: View) -> Entry:
-        """The entry that the pair becomes."""
+        """Append a pair; return the entry that it becomes."""
         previous = self.last.chain
         self.last = Point(self.last.index + 1, chain_hash(previous, transaction, pair.timestamp))
         if len(self._tail) == self._length:
@@ -58,12 +58,12 @@ class SynchronisedQueue:
         )
 
     def since(self, index: int) -> tuple[Pair, ...]:
-        """The entries after an index, oldest first; no more than are kept here."""
+        """Return the pairs of the entries after an index, oldest first, as far as they are kept here."""
         newest_first = islice(reversed(self._tail), max(self.last.index - index, 0))
         return tuple(pair for _, pair in newest_first)[::-1]
 
     def chain_at(self, index: int) -> bytes | None:
-        """Chain hash of the entry at an index, if it is kept here."""
+        """Return the chain hash of the entry at an index; None if it is not kept here."""
         back = self.last.index - index
         if back == 0:
             return self.last.chain

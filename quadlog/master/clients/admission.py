@@ -1,4 +1,4 @@
-"""Admission: how many transactions of clients may wait, and how much may be on its way to Kafka."""
+"""Admission: limits the number of clients' transactions that wait, and the bytes that are in flight to Kafka."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from quadlog.errors import Unavailable
 from quadlog.settings.units import MIB
 
 RETRY_AFTER: Final = 5
-"""Seconds after which a client that was refused may try again: what waits goes in seconds, or in hours."""
+"""Seconds after which a refused client may try again: what waits is done within seconds, or within hours."""
 
 IN_FLIGHT: Final = 128 * MIB
-"""Bytes of clients' bodies that the own Kafka has not acknowledged.  Half of what the outlet holds, so
-that a broker that is away does not hold up the node."""
+"""Bytes of clients' bodies that the own Kafka has not acknowledged.
+
+This is half of what the outlet holds, so that the node is not blocked while a broker is down.
+"""
 
 
 class Admission:
-    """Says no before anything is logged.  Owned by the node's thread."""
+    """Refuses transactions before anything is logged.  Owned by the node's thread."""
 
     def __init__(self, *, max_waiting: int, in_flight: int = IN_FLIGHT) -> None:
-        """`max_waiting`: transactions in the incoming queue, wherever they were given."""
+        """`max_waiting`: maximum number of transactions in the incoming queue, of all masters."""
         self._max_waiting, self._in_flight = max_waiting, in_flight
-        self._count = 0  # transactions that are not acknowledged, and bytes of their bodies
+        self._count = 0  # number of transactions that are not acknowledged, and bytes of their bodies
         self._bytes = 0
 
     def refusal(self, size: int, *, queued: int) -> Unavailable | None:
-        """Why a new transaction of that size cannot be taken now, if that is so.
+        """Return the reason why a new transaction of `size` bytes cannot be accepted now; None if it can.
 
-        `queued`: how many wait in the incoming queue.
+        `queued`: number of transactions in the incoming queue.
         """
         waiting = queued + self._count
         if waiting >= self._max_waiting:
@@ -36,7 +38,7 @@ class Admission:
                 " one was logged. Try again; if it lasts, /cluster/status says which peer is silent",
                 retry_after=RETRY_AFTER,
             )
-        if self._bytes and self._bytes + size > self._in_flight:  # alone, the largest has to pass
+        if self._bytes and self._bytes + size > self._in_flight:  # the largest one must pass if it is alone
             return Unavailable(
                 f"{self._bytes / MIB:.0f} MiB of updates wait for the Kafka of this data centre; nothing of this"
                 " one was logged. Try again; if it lasts, see whether its broker is up",
@@ -45,11 +47,11 @@ class Admission:
         return None
 
     def sent(self, size: int) -> None:
-        """A body of that size is on its way to Kafka."""
+        """Note that a body of `size` bytes is in flight to Kafka."""
         self._count += 1
         self._bytes += size
 
     def durable(self, size: int) -> None:
-        """Kafka has it."""
+        """Note that Kafka has acknowledged a body of `size` bytes."""
         self._count -= 1
         self._bytes -= size

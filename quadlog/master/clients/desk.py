@@ -1,6 +1,6 @@
-"""The desk: who waits for what became of which transaction.
+"""The desk: which client waits for the outcome of which transaction.
 
-Owned by the node's thread, but for `state_of`, which only reads.
+Owned by the node's thread, except for `state_of`, which only reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDED: Final = (
 
 
 class TxState(StrEnum):
-    """What `/tx/{id or key}` answers."""
+    """State of a transaction as `/tx/{id or key}` reports it."""
 
     PENDING = "pending"
     APPLIED = "applied"
@@ -35,21 +35,21 @@ class TxState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Where a transaction ended up."""
+    """Place of a transaction in the log."""
 
     index: int
     chain: bytes
     by_majority: bool = False
-    """Whether this master appended it in a view that holds a majority (`Agreement.confirms`)."""
+    """True if this master appended it in a view that holds a majority (`Agreement.confirms`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiter:
-    """Somebody who waits for a transaction with this body."""
+    """A client that waits for a transaction with this body."""
 
     body_hash: bytes
     tell: Callable[[Answer | Exception], None]
-    """Called once, from the node's thread."""
+    """Called once, on the node's thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,41 +63,41 @@ class TxStatus:
 
 
 class Desk:
-    """Waiters by transaction until it is agreed, by index until its effect is here and applied."""
+    """Waiters by transaction until it is agreed, then by index until its effect is here and applied."""
 
     def __init__(self, store: MasterStore, *, decided_before: int = 0) -> None:
-        """`store` knows what is agreed for ever; effects up to `decided_before` were here before the start."""
+        """`store` has everything that was agreed; effects up to `decided_before` were here before the start."""
         self._store: Final = store
         self._decided_before = decided_before
         self._waiting: dict[bytes, list[Waiter]] = {}
         self._agreed: dict[int, tuple[bytes, Answer, list[Waiter]]] = {}
-        """By index: id, where it is, and who waits."""
+        """Id, place and waiters, by index."""
         self.rejected: dict[int, str] = {}
-        """Rejections that are not saved yet."""
+        """Rejections that are not saved yet, by index."""
         self.back: int | None = None
-        """Saved rejections behind this index are void; None: all count."""
+        """Index after which saved rejections are void; None if all of them count."""
         self.settled = 0
-        """Up to this index effects are here, and applied by a worker of this data centre."""
+        """Index up to which effects are here, and applied by a worker of this data centre."""
         self.decided = 0
-        """Up to this index effects are here."""
+        """Index up to which effects are here."""
 
     @property
     def shown(self) -> int:
-        """What a read has to show: all that was acknowledged here, also before the last start."""
+        """Index that a read must show: everything that was acknowledged here, also before the last start."""
         return max(self.settled, self._decided_before)
 
     def __len__(self) -> int:
-        """Count of transactions that somebody waits for."""
+        """Return the number of transactions for which a client waits."""
         return len(self._waiting) + len(self._agreed)
 
     def is_known(self, transaction_id: bytes) -> bool:
-        """Is a transaction of this id agreed, or on its way into the queue?"""
+        """Return whether a transaction with this id is agreed, or on its way into the queue."""
         return transaction_id in self._waiting or self._store.logged(transaction_id) is not None
 
     def wait(self, transaction_id: bytes, waiter: Waiter) -> bool:
-        """Note a waiter.  True if the transaction is new here: its payload has to be said.
+        """Add a waiter; return True if the transaction is new here, so that its payload must be published.
 
-        The answer may be known at once: an id never runs twice.
+        The answer may be known at once: an id is never executed twice.
         """
         known = self._store.logged(transaction_id)
         if known is None:
@@ -112,7 +112,7 @@ class Desk:
         return False
 
     def leave(self, transaction_id: bytes, waiter: Waiter, *, queued: bool) -> None:
-        """Forget a waiter: its transaction may wait for days.  `queued`: it is in the incoming queue."""
+        """Remove a waiter, as its transaction may wait for days.  `queued`: True if that is in the incoming queue."""
         waiters = self._waiting.get(transaction_id)
         if waiters is None:
             known = self._store.logged(transaction_id)
@@ -125,7 +125,7 @@ class Desk:
     def agreed(
         self, entries: Sequence[Entry], payloads: Payloads, *, confirms: Callable[[Entry], bool]
     ) -> None:
-        """Entries are synchronised and saved; `confirms` says whether a majority agreed on one."""
+        """Note entries that are synchronised and saved; `confirms` returns whether a majority agreed on an entry."""
         for entry in entries:
             waiters = self._waiting.pop(entry.pair.id, None)
             if waiters:
@@ -144,7 +144,7 @@ class Desk:
                 waiter.tell(KeyReused(message))
 
     def settle(self, *, decided: int, applied: int) -> None:
-        """Effects are here up to `decided`, and a worker applied up to `applied`."""
+        """Answer waiters, now that effects are here up to `decided`, and a worker has applied up to `applied`."""
         self.decided = max(self.decided, decided)
         settled = min(self.decided, applied)
         if settled > self.settled:
@@ -152,23 +152,26 @@ class Desk:
             self._answer_settled()
 
     def go_back(self, index: int) -> None:
-        """Effects are here up to `index` only, and what was decided behind it is decided anew."""
+        """Note that effects are here up to `index` only; what was decided after it will be decided again."""
         self.decided, self.settled = min(self.decided, index), min(self.settled, index)
         self._decided_before = min(self._decided_before, index)
         self.rejected = {at: reason for at, reason in self.rejected.items() if at <= index}
         self.back = index if self.back is None else min(self.back, index)
 
     def saved(self) -> None:
-        """The store has what was rejected, and nothing that is void."""
+        """Note that the store has all rejections, and none that is void."""
         self.rejected, self.back = {}, None
 
     def cut(self, index: int, *, waits: Callable[[bytes], bool], dequeued: Iterable[bytes]) -> None:
-        """The log is another one behind an entry, and saved: what was agreed there is elsewhere, or waits again.
+        """Note that the log was replaced after an entry, and that this is saved.
+
+        Transactions that were agreed after it are elsewhere in the log, or wait again.
 
         Args:
-            index: of the last entry that stayed.
-            waits: whether a transaction of this id is in the incoming queue.
-            dequeued: ids of what did, and may be in the log or nowhere now: control entries end with their branch.
+            index: index of the last entry that stayed.
+            waits: function that returns whether a transaction with this id is in the incoming queue.
+            dequeued: ids that left the queue, and may be in the log or nowhere now: control entries end with
+                their branch.
 
         """
         self.go_back(index)
@@ -203,9 +206,9 @@ class Desk:
         return None if self.back is not None and index > self.back else self._store.rejection(index)
 
     def state_of(self, transaction_id: bytes, *, queued: bool) -> TxStatus:
-        """What is known of a transaction; `queued`: it is in the incoming queue.
+        """Return what is known about a transaction; `queued`: True if it is in the incoming queue.
 
-        "Unknown" is an honest answer: nothing of this id is here.
+        The state "unknown" means that nothing with this id is here.
         """
         known = self._store.logged(transaction_id)
         if known is None:
@@ -217,7 +220,7 @@ class Desk:
             return TxStatus(state=TxState.PENDING)
         chain = entry[0]
         reason = self._reason(index)
-        # Applied: whoever is told so may read it here.
+        # Applied: a client that receives this state may read the change here.
         visible = TxState.APPLIED if index <= self.settled else TxState.PENDING
         state = visible if reason is None else TxState.REJECTED
         return TxStatus(state=state, index=index, chain=chain, reason=reason)

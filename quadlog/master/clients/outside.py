@@ -1,4 +1,4 @@
-"""Outside, read-only or write-protected: a master that takes no writes, and says who does."""
+"""Refusals of a master that is outside, read-only or write-protected, naming the masters that accept writes."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 OUTSIDE: Final = "outside"
 
 PROTECTED_S: Final = 5
-"""Seconds after which a client may try again: a rebuild, or the end of a split, takes what it takes."""
+"""Seconds after which a client may try again: a rebuild, or the end of a split, has no fixed duration."""
 
 
 def role_of(agreement: Agreement, settings: MasterSettings) -> str:
-    """What a master does for clients, as a status has it."""
+    """Return the role of a master towards clients, as its status reports it."""
     return settings.role.value if agreement.is_peer else OUTSIDE
 
 
 def urls_of(settings: MasterSettings) -> Mapping[str, str]:
-    """Of each master that the settings name where it is asked, this one included."""
+    """Return the URL of each master that the settings name, including this one."""
     return {settings.node_id: settings.master_url} | {peer.id: peer.url for peer in settings.peer.values()}
 
 
 def voting_of(settings: MasterSettings) -> Mapping[str, bool]:
-    """Of each master that the settings name whether it is a peer where the log begins."""
+    """Return for each master that the settings name whether it is a peer when the log begins."""
     others = {peer.id: peer.voting for peer in settings.peer.values()}
     return {settings.node_id: settings.voting} | others
 
 
 def roles_of(settings: MasterSettings) -> Mapping[str, Role]:
-    """Of each master that the settings name what it is for."""
+    """Return the role of each master that the settings name."""
     return {settings.node_id: settings.role} | {peer.id: peer.role for peer in settings.peer.values()}
 
 
 def refuse_writes(agreement: Agreement, settings: MasterSettings) -> None:
-    """Refuse a write, unless this master is a peer that takes writes.
+    """Refuse a write, unless this master is a peer that accepts writes.
 
     Raises:
         ReadOnly: definite; nothing was logged.
-        NotAPeer: so too.
+        NotAPeer: definite; nothing was logged.
 
     """
     refuse_read_only(agreement, settings)
@@ -54,7 +54,7 @@ def refuse_writes(agreement: Agreement, settings: MasterSettings) -> None:
 
 
 def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
-    """Refuse a write, or to tell of one, unless this master takes writes.
+    """Refuse a write, or a request for the outcome of one, unless this master accepts writes.
 
     Raises:
         ReadOnly: definite; nothing was logged.
@@ -69,7 +69,10 @@ def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
 
 
 def taken_before(name: str, agreement: Agreement, settings: MasterSettings) -> OutcomeUnknown:
-    """What a read-only master answers to a write that another master took: without workers it shows no outcome."""
+    """Return a read-only master's answer to a write that another master accepted.
+
+    Without workers, it cannot show the outcome.
+    """
     writers = _writers(agreement, settings)
     return OutcomeUnknown(
         f"transaction {name} was taken before, and {settings.node_id} is read-only: it does not tell the outcome."
@@ -98,7 +101,7 @@ def refuse_strict(agreement: Agreement) -> None:
     """Refuse a strict read, unless the installed view holds a majority of the voting data centres.
 
     Raises:
-        NoMajority: definite; it does not.
+        NoMajority: definite; the view holds no majority.
 
     """
     if not agreement.has_majority:
@@ -106,7 +109,7 @@ def refuse_strict(agreement: Agreement) -> None:
 
 
 def without_majority(agreement: Agreement) -> NoMajority:
-    """What a strict read is told where no majority agreed on its barrier."""
+    """Return the answer to a strict read whose barrier was not agreed by a majority."""
     members = ", ".join(agreement.view.members) or "nobody"
     return NoMajority(
         f"strict reads need a majority of the voting data centres, and {agreement.node} had none when this one was"
@@ -117,7 +120,7 @@ def without_majority(agreement: Agreement) -> NoMajority:
 
 
 def refuse_protected(crew: Crew) -> None:
-    """Refuse a client's write while one of two workers is out of sync: what the other one shows is not proved then.
+    """Refuse a client's write while one of two workers is out of sync: the other one's state is then not proved.
 
     Raises:
         WriteProtected: definite; nothing was logged.
@@ -133,14 +136,14 @@ def refuse_protected(crew: Crew) -> None:
 
 
 def _writers(agreement: Agreement, settings: MasterSettings) -> str:
-    """Where the masters are that take writes, as far as this one knows."""
+    """Return the addresses of the masters that accept writes, as far as this one knows."""
     urls, roles = urls_of(settings), roles_of(settings)
     others = [peer.node for peer in agreement.peers if peer.node != settings.node_id]
     return ", ".join(urls.get(name, name) for name in others if roles.get(name) is not Role.READ_ONLY)
 
 
 def muted(settings: MasterSettings) -> ReadOnly:
-    """What a muted master answers to whatever would be logged, or asks what became of it."""
+    """Return a muted master's answer to a request that would be logged, or that asks for an outcome."""
     writers = [peer.url for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
     return ReadOnly(
         f"{settings.node_id} of {settings.dc} is muted: it follows {settings.source}, and takes no writes, strict"

@@ -1,4 +1,4 @@
-"""Room for the bodies of open requests: who would not fit is told to come back, before anything is logged."""
+"""Room for the bodies of open requests: a request that does not fit is refused before anything is logged."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 REQUEST: Final = 16 * 1024
-"""Bytes that an open request costs beside its body: connection, task, waiter."""
+"""Bytes that an open request needs in addition to its body: connection, task, waiter."""
 
 RETRY_AFTER: Final = 2
-"""Seconds: requests end much sooner where the cluster is well."""
+"""Seconds after which a client may try again: in a healthy cluster, requests end much sooner."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """What one request has taken."""
+    """Bytes that one request occupies."""
 
     room: Room
     size: int = 0
 
     def grow(self, size: int) -> None:
-        """Take more.
+        """Occupy `size` more bytes.
 
         Raises:
-            Unavailable: there is none; nothing of this request was logged.
+            Unavailable: there is no room; nothing of this request was logged.
 
         """
         self.room.take(size)
@@ -38,15 +38,15 @@ class Lease:
 
 
 class Room:
-    """Bytes for all open requests of one master.  Used by its HTTP loop alone."""
+    """Bytes for all open requests of one master.  Used by its HTTP loop only."""
 
     def __init__(self, limit: int) -> None:
-        """`limit`: bytes in all."""
+        """`limit`: bytes for all requests together."""
         self._limit, self._taken = limit, 0
 
     @contextmanager
     def lease(self) -> Generator[Lease]:
-        """Room for one request, given back when it ends, however it ends."""
+        """Provide room for one request, which is released when the request ends, however it ends."""
         lease = Lease(self)
         try:
             lease.grow(REQUEST)
@@ -55,10 +55,10 @@ class Room:
             self._taken -= lease.size
 
     def take(self, size: int) -> None:
-        """Take some for a lease.
+        """Occupy bytes for a lease.
 
         Raises:
-            Unavailable: there is none.
+            Unavailable: there is no room.
 
         """
         if self._taken + size > self._limit:

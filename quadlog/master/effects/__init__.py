@@ -1,1 +1,1 @@
-"""Effects as a master sees them: who evaluates, what is copied between data centres, what is decided."""
+"""Effects from a master's view: which data centre evaluates, what is copied between data centres, what is decided."""

@@ -1,16 +1,19 @@
-"""Copying: the effects that come into this data centre's topic from another one's, and from where on.
+"""Copying: which effects are copied into this data centre's topic from another one's, and from which offset on.
 
-All others copy the home's or, while that is out of reach, another one's that does.  The home copies from the data
-centre that has the duty, while another one has it; and before it hands the duty over in a new view, from whoever has
-more of the effects than it has itself.
+All other data centres copy the home's effects or, while the home is out of reach, those of another data
+centre that copies them.  The home copies from the data centre that has the duty, while that is another one.
+Before the home hands over the duty in a new view, it copies from a data centre that has more of the effects
+than the home itself.
 
-A copy begins where the last one of this view ended, if that was of the same topic.  If it was of another one, or the
-own worker has said more since, it begins behind the last effect that both have: in one view they are of one history.
-Where there is none yet, both topics' terms tell up to where they are the same (`lineage`), and the first thing that is
-said is a rewind: what this data centre decided behind that is of another history.
+A copy continues where the last copy of this view ended, if that was made from the same topic.  If it was made
+from another topic, or the own worker has written effects since, the copy begins after the last effect that
+both topics have: within one view, their effects belong to one history.  If the topic has no handover of this
+view yet, the terms of both topics show up to where they are the same (`lineage`), and the first record
+written is a rewind: what this data centre decided after that point belongs to another history.
 
-A home may have given way before, to a side that it lost again: nobody is left then that has that side's effects.  It
-says the rewind by itself, and goes on behind the last effect that is one of the log.
+A home may have given way before to a side that it then lost again: no data centre that is left has that
+side's effects.  Such a home writes the rewind without copying, and continues after the last effect that
+belongs to the log.
 """
 
 from __future__ import annotations
@@ -42,11 +45,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 AGAIN_MS: Final = 500.0
-"""Until what could not be found is looked for again."""
+"""Milliseconds until a failed search is repeated."""
 
 
 class Part(Enum):
-    """What is copied of a topic."""
+    """Which records of a topic are copied."""
 
     HOME = "of the home, to follow it"
     COPY = "of another data centre that follows the home, while that is out of reach"
@@ -56,88 +59,91 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What is copied."""
+    """A topic to copy from, and which of its records to copy."""
 
     dc: str
     part: Part
     epoch: int
-    """Of the view installed here."""
+    """Epoch of the view installed here."""
     term: bytes
-    """The view's: another branch may have a view of the same epoch."""
+    """Id of that view: another branch may have a view of the same epoch."""
     start: int = 0
-    """Offset behind which a term begins there."""
+    """Offset in that topic after which a term begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Where is copying to begin?"""
+    """A request to find the offset at which copying begins."""
 
     source: Source
     terms: tuple[Term, ...]
     index: int
-    """Of the last own effect."""
+    """Index of the last own effect."""
     heard: int
-    """Offset behind the last own record that was heard: whoever stands beyond it was not heard yet."""
+    """Offset after the last own record that was heard; own records from there on were not heard yet."""
     is_exact: bool = False
-    """Whether all own records have to be heard first."""
+    """True if all own records must be heard first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An answer."""
+    """The answer to a `Wanted`."""
 
     source: Source
     offset: int | None
-    """Of the first record to copy; None: it is not known yet."""
+    """Offset of the first record to copy; None if it is not known yet."""
     fork: int | None = None
-    """Index of the last effect that stays; None: all do."""
+    """Index of the last effect that stays; None if all stay."""
     void: tuple[tuple[int, int], ...] = ()
-    """First and last offsets of what that topic has taken back itself since, with the rewinds that say so."""
+    """First and last offsets of the ranges that the source topic has revoked since, each including its rewind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What copying needs of the world."""
+    """Functions of the environment that copying needs."""
 
     find: Callable[[Wanted], None]
-    """Looks where to begin; `Copying.found` is told."""
+    """Searches for the offset to begin at, and has `Copying.found` called."""
     read: Callable[[str, int], None]
-    """Has the effects of a data centre read from an offset on."""
+    """Starts to read the effects of a data centre at an offset."""
     leave: Callable[[str], None]
-    """Has the effects of a data centre read no more."""
+    """Stops reading the effects of a data centre."""
     newest_cut: Callable[[], int]
-    """Epoch of the newest cut that the agreed topic has or is to have."""
+    """Returns the epoch of the newest cut that the agreed topic contains or will contain."""
     settle: Callable[[], None]
-    """Waits until all that was said is acknowledged; for failpoints."""
+    """Waits until all produced records are acknowledged; for failpoints."""
     foresee: Callable[[], None] = lambda: None
-    """Is called where the own topic is full, before what is said behind all that it has."""
+    """Called if the own topic is full, before the first record that follows everything the topic holds."""
 
 
 class Copying:
-    """For the master that leads.  Owned by the node's thread; times are steady milliseconds."""
+    """Copies effects into the own topic; for the master that leads.
+
+    Owned by the node's thread; times are steady milliseconds.
+    """
 
     def __init__(self, *, dc: str, ledger: EffectsLedger, mirror: EffectsMirror, reach: Reach) -> None:
-        """Begin by copying nothing.
+        """Start without copying anything.
 
         Args:
             dc: this data centre.
-            ledger: follows the own topic.
-            mirror: writes to it.
-            reach: what copying needs.
+            ledger: the ledger that follows the own topic.
+            mirror: the producer for the own topic.
+            reach: the functions of the environment.
 
         """
         self._dc, self._ledger, self._mirror, self._reach = dc, ledger, mirror, reach
         self._source: Source | None = None
         self._next: int | None = None
-        """Offset of the next record to copy; None: it is looked for."""
+        """Offset of the next record to copy; None while it is searched for."""
         self._fork: int | None = None
-        """A rewind to there is to be said before the next record."""
+        """Index of the rewind that must be written before the next record; None if no rewind is due."""
         self._void: tuple[tuple[int, int], ...] = ()
         self._is_asked, self._again_at = False, float("-inf")
         self._is_held = self._is_early = self._is_behind_rewind = False
         self._is_full = False
         self._back_in = 0
-        """Epoch of the view in which the own effects were last taken back without any to copy."""
+        """Epoch of the view in which own effects were last revoked without a source to copy."""
 
     def tend(
         self,
@@ -151,17 +157,18 @@ class Copying:
         ways: Mapping[str, Sequence[str]],
         is_full: bool = False,
     ) -> bool:
-        """See what is to be copied; whether all is here that a handover in this view begins behind.
+        """Choose what to copy, and return whether this topic has all effects that a handover in this view must follow.
 
         Args:
-            view: installed here.
-            moment: now.
-            is_held: whether a vote was cast for another one: until that is installed nothing is added.
-            heard: offset behind the last record of the own topic that was heard.
-            fork: index of the last own effect that is one of the log, where those behind it are of a branch.
-            others: of the other data centres of the view what their masters' posts say of effects.
-            ways: by way of which data centres those are heard of that are out of reach.
-            is_full: whether the own topic takes no records.
+            view: the installed view.
+            moment: the current time.
+            is_held: True if a vote was cast for another view: until that view is installed, nothing is added.
+            heard: offset after the last record of the own topic that was heard.
+            fork: index of the last own effect that belongs to the log, if later own effects are of a branch.
+            others: effects as reported by the masters' posts, by data centre, for the other data centres of
+                the view.
+            ways: for each data centre out of reach, the data centres through which it is heard.
+            is_full: True if the own topic accepts no records.
 
         """
         self._is_full = is_full
@@ -191,7 +198,7 @@ class Copying:
         return source is None
 
     def _go_back(self, view: View, index: int) -> None:
-        """The home's own effects behind that one are of a branch: they are taken back, and the view's term follows."""
+        """Write a rewind to effect `index`: later effects of this home are of a branch, and the view's term follows."""
         if self._back_in == view.epoch:
             return
         self._back_in = view.epoch
@@ -225,13 +232,18 @@ class Copying:
         return source(dc=duty.dc, part=Part.DUTY, start=duty.start)
 
     def stop(self) -> None:
-        """Another master leads."""
+        """Stop copying: another master leads."""
         self._turn_to(None)
 
     def begin_again(self, dc: str | None = None) -> None:
-        """Where to go on has to be found: effects of a data centre were made anew, or the own ones took nothing."""
+        """Search again for the offset to continue at.
+
+        Args:
+            dc: the data centre whose effects topic was re-created; None if the own topic accepted nothing.
+
+        """
         if dc is None:
-            self._back_in = 0  # that may not be there either
+            self._back_in = 0  # that rewind may be missing in the topic, too
         if self._source is not None and dc in {None, self._source.dc}:
             self._turn_to(None)
 
@@ -245,7 +257,7 @@ class Copying:
             and self._next is not None
             and self._fork is None
         )
-        if goes_on:  # the same stream in a new view: its handover comes with it
+        if goes_on:  # the same stream in a new view, and it contains that view's handover
             if self._is_early:
                 self._go_on()
             return
@@ -255,13 +267,13 @@ class Copying:
             self._reach.leave(before.dc)
 
     def _go_on(self) -> None:
-        """Have read again what came too early."""
+        """Request the records again that arrived too early."""
         self._is_early = False
         if self._next is not None and self._source is not None:
             self._reach.read(self._source.dc, self._next)
 
     def found(self, found: Found) -> None:
-        """Where to begin."""
+        """Begin to copy at the offset that was found."""
         if found.source != self._source or self._next is not None:
             return
         self._is_asked = False
@@ -274,16 +286,16 @@ class Copying:
         self._reach.read(found.source.dc, found.offset)
 
     def hear(self, dc: str, record: Record) -> None:
-        """A record of another data centre's effects: into the own topic, once, in order."""
+        """Copy a record of another data centre's effects into the own topic, once and in order."""
         source = self._source
         if source is None or dc != source.dc or record.offset != self._next or self._is_held:
-            return  # read before, or again
+            return  # already read, or read again
         if any(first <= record.offset <= last for first, last in self._void):
             self._next = record.offset + 1
             return
-        self._next = record.offset + 1  # also where another program wrote it
+        self._next = record.offset + 1  # also if another program wrote it
         if record.number(REWIND) is not None:
-            self._turn_to(None)  # that topic goes back itself: where to go on has to be found anew
+            self._turn_to(None)  # that topic was rewound: the offset must be found again
             return
         if record.header(HANDOVER) is not None and epoch_of(record) > source.epoch:
             self._is_early = True  # of a view that is not installed here, and may never be
@@ -291,7 +303,7 @@ class Copying:
             return
         if self._fork is not None:
             if all(record.header(name) is None for name in (HANDOVER, TERM, SEED)):
-                return  # no word of quadlog's: it does not tell what follows
+                return  # not a record of quadlog: it does not show what follows
             cut = self._reach.newest_cut()
             self._mirror.rewind(_rewind(self._fork, record, epoch=source.epoch, cut=cut), at=wall())
             visit(Failpoint.REWIND_SAID, self._reach.settle)
@@ -303,7 +315,12 @@ class Copying:
                 visit(Failpoint.HALF_BEHIND_REWIND, self._reach.settle)
 
     def _wants(self, source: Source, record: Record) -> bool:
-        """What was said here came from here; the home copies what was said where the duty is."""
+        """Return whether a record must be copied.
+
+        From the home, or from a copy of its topic, records that were evaluated here in this view are skipped:
+        they came from this topic.  From the data centre that has the duty, the home copies only records that
+        are not copies themselves.
+        """
         match source.part:
             case Part.HOME | Part.COPY:
                 is_own = record.header(EVALUATED_IN) == self._dc.encode()
@@ -315,7 +332,7 @@ class Copying:
 
 
 def _rewind(index: int, following: Record, *, epoch: int, cut: int) -> Rewind:
-    """Back to an effect; behind it stands this record."""
+    """Return a rewind to effect `index`, after which the record `following` is written."""
     if following.header(HANDOVER) is not None:
         return Rewind(epoch=epoch, index=index, term=GENESIS, attempt=0, cut=cut)
     attempt = following.number(ATTEMPT) or 0

@@ -1,4 +1,4 @@
-"""Decided: up to where the own data centre's topic has effects of the log as it is, and what they say."""
+"""Decided: up to which entry the own effects topic has effects of the current log, and their outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Decided:
-    """Owned by the node's thread."""
+    """Follows the own effects topic.  Owned by the node's thread."""
 
     def __init__(
         self,
@@ -41,49 +41,52 @@ class Decided:
         read: Callable[[int], None] = lambda _: None,
         foreseen: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Go on.
+        """Resume at the saved offset of the topic.
 
         Args:
-            ledger: follows the topic.
-            store: has the log, and how far the topic was heard.
-            topic: the own effects.
-            desk: is told what was rejected, and what is decided anew.
-            crew: the workers here: how far back they have to go.
+            ledger: the ledger that follows the topic.
+            store: the store of the log, and of the offset up to which the topic was heard.
+            topic: the own effects topic.
+            desk: receives rejections, and the index after which effects are decided again.
+            crew: the workers of this data centre; it learns how far back they must go.
             dc: this data centre.
-            standing: where this master stands.
-            read: has the topic read from an offset on, again.
-            foreseen: up to which entry effects are known that the topic has not got.
+            standing: the standing of this master.
+            read: function that reads the topic again from an offset on.
+            foreseen: function that returns the index up to which effects are known that the topic lacks.
 
         """
         self.ledger: Final = ledger
         self.topic: Final = topic
         self.heard = store.position(topic) or 0
-        """Offset behind the last record."""
+        """Offset after the last record."""
         self._store, self._desk, self._crew = store, desk, crew
         self._dc, self._read, self._foreseen = dc, read, foreseen
         self._view: View | None = None
         self.is_held = False
-        """Whether nothing is taken in until it is known where the next view has its home."""
+        """True while no records are accepted, until it is known where the next view has its home."""
         self._has_passed = False
-        """Whether anything came meanwhile."""
+        """True if a record arrived while `is_held` was set."""
         self._awaited: int | None = None
-        """Offset that is read again next; what else comes was read before."""
+        """Offset that is read again next; records at other offsets were read before."""
         self.floor = store.floor()
-        """Epoch of the view that last took the home away from here: what earlier views say here is void since."""
+        """Epoch of the view that last moved the home away from here.
+
+        What earlier views write here has been void since.
+        """
         if standing is not None:
             self.stand(standing)
         cut = store.cut()
         self._forked = cut.index if cut is not None else None
-        """The last entry before the newest cut, until effects are known to be those of the log behind it."""
+        """Index of the last entry before the newest cut; None if the effects are known to be of the log after it."""
         self._tell_the_crew()
 
     def stand(self, standing: Standing) -> None:
-        """Where this master stands has changed, and is to be saved.
+        """Apply a new standing of this master, which is about to be saved.
 
-        A home that is moved away while it lives says with its vote how far its effects are: so much the next home has
-        before it decides anything.  So nothing more of them is taken in here, though the old evaluator may say more;
-        and if the view is installed, nothing of earlier views ever is, until a rewind tells where that begins which
-        the next home says.
+        A home that loses its role while it is running reports with its vote how far its effects go; the next
+        home has all of these before it decides anything.  Therefore no more of them are accepted here,
+        although the old evaluator may write more.  Once the view is installed, records of earlier views are
+        never accepted again, until a rewind marks where the next home's effects begin.
         """
         before, self._view = self._view, standing.view
         ballot = standing.pending
@@ -99,7 +102,10 @@ class Decided:
 
     @property
     def floored(self) -> tuple[int, int] | None:
-        """Epoch and index behind which earlier views' effects are void here; None: a rewind says so, or none are."""
+        """Epoch and index after which effects of earlier views are void here.
+
+        None if a rewind in the topic says so, or if none are void.
+        """
         return (self.floor, self.ledger.index) if self._is_floored else None
 
     @property
@@ -108,12 +114,15 @@ class Decided:
 
     @property
     def seed(self) -> Seed | None:
-        """What the log begins with, if that is known to be a seed."""
+        """Seed that the log begins with; None if it is not known to begin with one."""
         return self.ledger.seed
 
     @property
     def index(self) -> int:
-        """Up to which entry effects are here; those of a branch that was cut are to be taken back, and do not count."""
+        """Index of the last entry whose effect is here.
+
+        Effects of a branch that was cut do not count: they will be revoked.
+        """
         index, forked = self.ledger.index, self._forked
         if forked is None or index <= forked:
             return index
@@ -125,31 +134,31 @@ class Decided:
 
     @property
     def fork(self) -> int | None:
-        """Index of the last effect that is one of the log, where those behind it are of a branch; None: all are."""
+        """Index of the last effect that belongs to the log, if later ones are of a branch; None if all belong to it."""
         index = self.index
         return index if index < self.ledger.index else None
 
     @property
     def left(self) -> int | None:
-        """Index of the last effect that counts, where void ones may stand behind it and no rewind says so yet."""
+        """Index of the last effect that counts, if void ones may follow it without a rewind; None otherwise."""
         return self.ledger.index if self.fork is None and self._is_floored else self.fork
 
     @property
     def held(self) -> Held:
-        """What posts say of these effects."""
+        """State of these effects as posts report it."""
         if self.fork is not None:
             return OF_A_BRANCH
         return held(self.ledger.duty.terms, self.ledger.index)
 
     def cut(self, index: int) -> None:
-        """The log is another one behind an entry."""
+        """Note that the log was replaced after the entry at `index`."""
         self._forked = index
 
     def hear(self, record: Record, *, agreed: int) -> bool:
-        """A record of the topic; whether another history is followed since, or somebody else has the duty.
+        """Apply the next record of the topic; return whether it changed the history that is followed, or the duty.
 
         Args:
-            record: the next one.
+            record: the next record.
             agreed: index of the last entry of the log.
 
         Raises:
@@ -164,9 +173,7 @@ class Decided:
             if record.offset != self._awaited:
                 return False
             self._awaited = None
-        self.heard = (
-            record.offset + 1
-        )  # of another program's record, too: what copies effects waits for the end
+        self.heard = record.offset + 1  # also for a foreign record: copying waits for the end
         if self._is_floored and epoch_of(record) < self.floor:
             return False
         before = ledger.rewound, ledger.duty

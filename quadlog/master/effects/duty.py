@@ -1,15 +1,16 @@
 """The duty: which data centre evaluates.
 
-A view gives it to its *home*, the data centre whose effects topic all others copy: a handover says so there, once
-the home has all effects that any data centre of the view has.  When no worker is left there to evaluate, its master
-proposes an EVALUATOR entry that names the next data centre.  Once that is agreed, the home's master looks where the
-effects of that data centre end, and writes a handover into the home's topic: of what stands behind it only effects of
-the new term count, in every copy.  Then a worker there takes over, and the home copies what it says, from where it
-looked on.
+A view assigns the duty to its *home*, the data centre whose effects topic all others copy.  A handover in the
+home's topic records this, once the home has all effects that any data centre of the view has.  If no worker
+is left there to evaluate, its master proposes an EVALUATOR entry that names the next data centre.  Once that
+entry is agreed, the home's master finds out where the effects of that data centre end, and writes a handover
+into the home's topic: after it, only effects of the new term count, in every copy.  Then a worker of that
+data centre starts to evaluate, and the home copies its effects from the end that it found.
 
-The handover is the one place where one term ends and the next begins, so an evaluator of the old term may wake up
-whenever it likes.  Only the data centre that has the duty proposes to give it away: a peer cannot tell a dead
-evaluator from one that is busy with a large update.  It waits until the home has copied all that was evaluated here.
+The handover is the only place where one term ends and the next one begins, so an evaluator of the old term
+may wake up at any time.  Only the data centre that has the duty proposes to give it away: a peer cannot tell
+a dead evaluator from one that is busy with a large update.  Before it proposes, it waits until the home has
+copied all effects that were evaluated here.
 """
 
 from __future__ import annotations
@@ -36,19 +37,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 AGAIN_MS: Final = 1000.0
-"""Until what was said and not heard is said again."""
+"""Milliseconds until a handover that was not read back is written again."""
 
 UNHEARD_MS: Final = 3000.0
-"""How long a data centre of which no worker was heard yet waits for one."""
+"""Milliseconds that a data centre from which no worker was heard yet waits for one."""
 
 JSON: Final = "application/json"
 
 LONGEST_MS: Final = 60_000.0
-"""Between two moves while nobody evaluates anywhere: each is an entry in the log."""
+"""Milliseconds between two moves while no data centre evaluates: each move is an entry in the log."""
 
 
 class Duty:
-    """As agreed, and as the effects tell.  Owned by the node's thread; times are steady milliseconds."""
+    """The duty as agreed, and as the effects topic records it.
+
+    Owned by the node's thread; times are steady milliseconds.
+    """
 
     def __init__(
         self,
@@ -64,19 +68,20 @@ class Duty:
         propose: Callable[[Handover, str], None],
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
-        """Go on.
+        """Resume from the newest agreed duty.
 
         Args:
             dc: this data centre.
-            view: installed here.
-            dcs: its data centres.
-            agreed: the newest that is agreed.
-            ledger: follows the home's effects.
-            crew: the workers here.
-            locate: finds where the effects of the data centre end that a duty goes to, and has `located` called.
-            hand_over: says it in the own topic.
-            propose: proposes that a duty goes on to another data centre.
-            witnesses: data centres that evaluate nothing: no duty goes on to them.
+            view: the installed view.
+            dcs: the data centres of that view.
+            agreed: the newest agreed handover.
+            ledger: the ledger that follows the own effects topic, which is the home's or a copy of it.
+            crew: the workers of this data centre.
+            locate: function that finds the end of the effects of the data centre that gets the duty, and has
+                `located` called.
+            hand_over: function that writes a handover to the own topic.
+            propose: function that proposes to move the duty to another data centre.
+            witnesses: data centres that evaluate nothing and never get the duty.
 
         """
         self._witnesses: Final = witnesses
@@ -91,7 +96,7 @@ class Duty:
 
     @property
     def is_here(self) -> bool:
-        """Is a worker of this data centre to evaluate, as agreed and as the effects tell?"""
+        """True if a worker of this data centre must evaluate, by both the agreed log and the effects topic."""
         return self._is_heard and self.agreed.dc == self._dc
 
     @property
@@ -99,11 +104,11 @@ class Duty:
         return self._ledger.duty.term == self.agreed.term
 
     def install(self, view: View, dcs: Iterable[str]) -> None:
-        """A view was installed: its home has the duty, whoever had it before.
+        """Give the duty to the home of a newly installed view, whichever data centre had it before.
 
         Args:
-            view: that one.
-            dcs: its data centres.
+            view: the installed view.
+            dcs: the data centres of that view.
 
         """
         self._view, self._dcs = view, [view.home, *sorted(set(dcs) - {view.home})]
@@ -114,7 +119,11 @@ class Duty:
             log.info("duty_assigned", dc=view.home, epoch=view.epoch)
 
     def note(self, entries: Iterable[Entry]) -> None:
-        """Entries are agreed.  A move counts if it moves what is the newest then: two masters may propose at once."""
+        """Apply agreed entries that move the duty.
+
+        A move counts only if it moves the newest duty at that point: two masters may propose at the same
+        time.
+        """
         for entry in entries:
             if entry.kind is not Kind.EVALUATOR:
                 continue
@@ -135,15 +144,16 @@ class Duty:
         is_full: bool = False,
         full: frozenset[str] = frozenset(),
     ) -> None:
-        """Say and propose what there is to be said; for the master that leads.
+        """Write the handover or propose a move if one is due; for the master that leads.
 
         Args:
-            moment: now.
-            last_index: of the last agreed entry.
-            is_whole: whether all effects are here behind which the view's own term begins.
-            others: of the other data centres of the view what their masters' posts say of effects.
-            is_full: whether the own effects topic takes no records.
-            full: other data centres whose topics take none.
+            moment: the current time.
+            last_index: index of the last agreed entry.
+            is_whole: True if this data centre has all effects that must precede the view's own term.
+            others: effects as reported by the masters' posts, by data centre, for the other data centres of
+                the view.
+            is_full: True if the own effects topic accepts no records.
+            full: other data centres whose effects topics accept no records.
 
         """
         self._full = full
@@ -167,13 +177,13 @@ class Duty:
 
     @property
     def _following(self) -> str:
-        """Where the duty goes on to from here; this data centre: nowhere."""
+        """The data centre that gets the duty next; this data centre if no other one can."""
         at = self._dcs.index(self._dc) + 1
         others = [dc for dc in (*self._dcs[at:], *self._dcs[: at - 1]) if dc not in self._witnesses]
         return next((dc for dc in others if dc not in self._full), (others or [self._dc])[0])
 
     def located(self, handover: Handover) -> None:
-        """It is known where the effects of the data centre end that has the duty from now on: say so."""
+        """Write the handover, now that the end of the effects of the data centre that gets the duty is known."""
         if handover.term == self.agreed.term and not self._is_heard:
             visit(Failpoint.BEFORE_HANDOVER)
             terms, view = self._ledger.duty.terms, self._view
@@ -182,10 +192,10 @@ class Duty:
             self._hand_over(replace(handover, terms=terms))
 
     def _is_copied(self, others: Mapping[str, Iterable[Held]]) -> bool:
-        """Whether the home has all effects that are here.
+        """Return whether the home has all effects that are here.
 
-        What it lacks would be evaluated again elsewhere, and count here all the same: nothing here stands between them
-        and the handover.
+        Effects that the home lacks would be evaluated again elsewhere, and would still count here: nothing in
+        this topic separates them from the handover.
         """
         home, index = self._dcs[0], self._ledger.index
         return home == self._dc or any(
@@ -193,9 +203,10 @@ class Duty:
         )
 
     def _is_lost(self, moment: float, last_index: int, *, is_full: bool) -> bool:
-        """Is there something to evaluate, and nobody here for long enough, or nowhere to say what comes of it?
+        """Return whether the duty must move: entries wait, and no worker here can evaluate or publish them.
 
-        Where a home has nowhere to say it, the duty cannot be handed over either: the next view has another home.
+        True only after the condition has lasted long enough.  If the home itself cannot publish effects, the
+        duty cannot be handed over either: then the next view has another home.
         """
         if self._ledger.index > self._decided:
             self._decided, self._moves = self._ledger.index, 0
@@ -207,13 +218,13 @@ class Duty:
         if self._lone_since is None:
             self._lone_since = moment
         patience = 0.0 if self._crew.all() else UNHEARD_MS
-        if self._moves >= len(self._dcs):  # nobody evaluates anywhere
+        if self._moves >= len(self._dcs):  # no data centre evaluates
             patience = min(AGAIN_MS * 2 ** (self._moves - len(self._dcs)), LONGEST_MS)
         return moment - self._lone_since >= patience
 
 
 def move_of(duty: Handover, dc: str, *, node: str, node_dc: str, new_id: bytes) -> Payload:
-    """The payload of the entry that moves a duty to another data centre."""
+    """Return the payload of the entry that moves a duty to another data centre."""
     options = {"dc": dc, "term": duty.term.hex()}
     body, created = json.dumps(options).encode(), wall()
     digest = payload_digest(origin=node, created=created, media_type=JSON, traceparent="", body=body)

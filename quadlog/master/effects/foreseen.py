@@ -1,8 +1,9 @@
-"""Foreseen: what the own effects topic will hold once it takes records again.
+"""Foreseen: what the own effects topic will hold once it accepts records again.
 
-While it takes none no worker here can show what is agreed.  But what this master says into it is known: copies of the
-home's effects, and the rewind that they follow.  That is followed as if it was there, so that clients here are told
-what became of their updates; what these did is shown by other data centres (`reads`).
+While the topic accepts no records, no worker here can show what is agreed.  But the records that this master
+produces for it are known: copies of the home's effects, and the rewind before them.  They are followed as if
+they were in the topic, so that clients of this master learn the outcomes of their updates; other data centres
+show the resulting state to readers (`reads`).
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 NOWHERE: Final = -1
-"""Offset of a record that is in no topic yet."""
+"""Offset of a record that is not in a topic yet."""
 
 
 class Foreseen:
-    """The outlet to the own effects, and what it leads to.  Owned by the node's thread."""
+    """Outlet to the own effects topic that also follows the records that the topic does not accept yet.
+
+    Owned by the node's thread.
+    """
 
     def __init__(
         self,
@@ -39,53 +43,56 @@ class Foreseen:
         last: Callable[[], int],
         chain_at: Callable[[int], bytes | None],
     ) -> None:
-        """Foresee nothing.
+        """Start without foreseeing anything.
 
         Args:
-            outlet: to the own effects.
-            ledger: follows them.
-            desk: is told what was rejected.
-            last: index of the last own entry.
-            chain_at: chain hash of the own entry at an index.
+            outlet: the outlet to the own effects topic.
+            ledger: the ledger that follows that topic.
+            desk: receives rejections.
+            last: function that returns the index of the last own entry.
+            chain_at: function that returns the chain hash of the own entry at an index.
 
         """
         self._outlet, self._own, self._desk = outlet, ledger, desk
         self._last, self._chain_at = last, chain_at
         self._ledger: EffectsLedger | None = None
         self._until: int | None = None
-        """Up to where it was foreseen when the topic took records again."""
+        """Index up to which effects were foreseen when the topic accepted records again."""
 
     def begin(self) -> None:
-        """What is said from here on follows all that the topic has, and it takes no records."""
+        """Start to follow produced records: they continue after all that the topic has, and it accepts none."""
         if self._ledger is None:
             self._ledger = copy(self._own)
             self._ledger.remember_apart()
             log.info("effects_topic_bypassed", behind=self._own.index)
 
     def tend(self, *, is_full: bool, applied: int) -> None:
-        """Nothing is foreseen any more once the topic has it, and a worker here shows it.
+        """Stop foreseeing once the topic has the effects, and a worker here shows them.
 
         Args:
-            is_full: whether the topic takes no records.
-            applied: up to which entry a worker here shows what was decided.
+            is_full: True if the topic accepts no records.
+            applied: index up to which a worker here shows what was decided.
 
         """
         if self._ledger is None or is_full:
             self._until = None
             return
         if self._until is None:
-            self._until = self._ledger.index  # more may come all the time
+            self._until = self._ledger.index  # fixed once: more may arrive all the time
         if min(self._own.index, applied) >= self._until:
             self._ledger = self._until = None
 
     @property
     def is_begun(self) -> bool:
-        """Whether effects are followed that are not in the own topic.  Of any thread: `index` is there step by step."""
+        """True if effects are followed that are not in the own topic.
+
+        May be read on any thread, unlike `index`, which is computed in several steps.
+        """
         return self._ledger is not None
 
     @property
     def index(self) -> int | None:
-        """Up to which entry of the own log effects are foreseen; None: nothing is foreseen."""
+        """Index of the last own entry whose effect is foreseen; None if nothing is foreseen."""
         if self._ledger is None:
             return None
         index = min(self._ledger.index, self._last())
@@ -95,7 +102,7 @@ class Foreseen:
     def produce(
         self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
     ) -> None:
-        """See `quadlog.ports.Outlet`."""
+        """Produce records; see `quadlog.ports.Outlet`."""
         if self._ledger is not None:
             for value in values:
                 if rejection := self._ledger.hear(Record(topic, NOWHERE, key, value, headers)):

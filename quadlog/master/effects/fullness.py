@@ -1,8 +1,9 @@
-"""Fullness: does the own effects topic take records?
+"""Fullness: detects that the own effects topic accepts no records.
 
-A worker that evaluates says so in its heartbeats; what this master copies and hands over tells it as well.  What is
-said here is a hint, and may be wrong: it moves the duty, and a home (`quadlog/core/membership/ballots.py`), to where
-effects are taken.  What keeps one order of effects meanwhile is in `decided`.
+An evaluating worker reports this in its heartbeats; the copies and handovers that this master writes show it
+as well.  The result is a hint, and may be wrong: it moves the duty, and a home
+(`quadlog/core/membership/ballots.py`), to a data centre whose topic accepts effects.  `decided` keeps the
+effects in one order meanwhile.
 """
 
 from __future__ import annotations
@@ -23,25 +24,28 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PATIENCE_MS: Final = 1_500.0
-"""How long nothing may be taken of what this master says there, while heartbeats come by the same Kafka."""
+"""Milliseconds without an accepted record of this master, after which the topic counts as full.
+
+Counted only while heartbeats arrive through the same Kafka.
+"""
 
 KEPT_MS: Final = 5_000.0
-"""How long a topic counts as full after it was seen to be: a view that moves its home takes some rounds."""
+"""Milliseconds that a topic counts as full after the last sign of it: a view that moves its home needs some rounds."""
 
 AGAIN_MS: Final = (1_000.0, 16_000.0)
-"""Between two tries to say something there: at first, and at the most."""
+"""Milliseconds between two attempts to write to the topic: initially, and at most."""
 
 
 class Fullness:
-    """Owned by the node's thread; times are steady milliseconds."""
+    """Fullness of the own effects topic.  Owned by the node's thread; times are steady milliseconds."""
 
     def __init__(self, crew: Crew, outlet: Renewable, topic: str) -> None:
-        """Begin without a doubt.
+        """Start with the assumption that the topic accepts records.
 
         Args:
-            crew: the workers here.
-            outlet: where this master says copies, handovers and rewinds.
-            topic: the own effects.
+            crew: the workers of this data centre.
+            outlet: the outlet through which this master writes copies, handovers and rewinds.
+            topic: the own effects topic.
 
         """
         self._crew, self._outlet, self._topic = crew, outlet, topic
@@ -51,15 +55,15 @@ class Fullness:
         self._pause = AGAIN_MS[0]
         self._reason = ""
         self.is_full = False
-        """Whether it takes no records, as far as is known."""
+        """True if the topic accepts no records, as far as is known."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether what this master says there goes nowhere now."""
+        """True if records that this master produces for the topic are currently discarded."""
         return self._given_up_at is not None
 
     def look(self, moment: float) -> None:
-        """See whether it is full."""
+        """Determine whether the topic is full."""
         if self._given_up_at is None and (reason := self._own_trouble(moment)):
             log.error("effects_topic_full", reason=reason)
             self._outlet.give_up()
@@ -72,14 +76,15 @@ class Fullness:
         self.is_full = is_full
 
     def lasts(self, moment: float) -> bool:
-        """Whether it has been full for so long that the duty would have moved if it could."""
+        """Return whether the topic has been full for so long that the duty would have moved if it could."""
         return self.is_full and moment - self._since >= KEPT_MS
 
     def _own_trouble(self, moment: float) -> str:
         if refusal := self._outlet.refusal:
             return refusal
         since = self._outlet.waits_since
-        # Without workers nothing tells whether that Kafka is there, but posts: they come from all of it or not at all.
+        # Without workers, only posts could show whether this Kafka is there, and they arrive from all of it
+        # or not at all.
         beats = [worker.heard_at for worker in self._crew.all()]
         if not self._patience.is_over(moment, since=since, proof_at=max(beats, default=moment)):
             return ""
@@ -90,9 +95,10 @@ class Fullness:
         return [worker.beat.unsaid for worker in self._crew.live(moment) if worker.beat.unsaid]
 
     def tries_again(self, moment: float) -> bool:
-        """Whether what was given up is tried again now: all has to be said again that is not in the topic.
+        """Renew the outlet if the next attempt is due; return whether it was renewed.
 
-        Where nothing was refused the last of what waited tells by itself that it is taken.
+        Everything that is not in the topic must then be written again.  If no record was refused, the topic
+        shows that it accepts records again by accepting the last one that waits.
         """
         if self._given_up_at is None or not self._outlet.is_settled:
             return False
@@ -103,12 +109,12 @@ class Fullness:
         return True
 
     def heard(self) -> None:
-        """The topic has a new record, whoever said it."""
+        """Note that the topic has a new record, whoever wrote it."""
         if self._reason and not self._outlet.refusal:
             log.info("effects_topic_recovered", topic=self._topic)
             self._reason, self._pause = "", AGAIN_MS[0]
 
     def troubles(self) -> Iterator[Trouble]:
-        """What to tell, beside what workers say of it."""
+        """Yield what to report to the operator, in addition to what workers report about the topic."""
         if self._reason:
             yield Trouble(name=AlarmName.FULL, worker=None, index=0, reason=self._reason)

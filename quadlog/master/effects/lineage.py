@@ -1,7 +1,7 @@
-"""Lineages of effects: how far two data centres' effects are the same, as their terms tell.
+"""Lineages of effects: how far the effects of two data centres are the same, by their terms.
 
-Like leader epochs in Kafka: whoever is given a term goes on behind what stood before it, so two histories are
-the same up to where the first term begins that only one of them has.
+The terms work like leader epochs in Kafka: a data centre that gets a term continues after the effects before
+it, so two histories are the same up to the start of the first term that only one of them has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fork(own: Sequence[Term], index: int, theirs: Sequence[Term]) -> int:
-    """Index of the last effect that both have, where the own ones go up to `index`.
+    """Return the index of the last effect that both have; the own effects end at `index`.
 
     >>> from quadlog.core.records import Term
     >>> one, two, other = Term(2, b"1", 100), Term(4, b"2", 140), Term(3, b"x", 103)
@@ -34,27 +34,27 @@ def fork(own: Sequence[Term], index: int, theirs: Sequence[Term]) -> int:
 
 
 def is_of(terms: Sequence[Term], view: View) -> bool:
-    """Whether the last of these terms is this view's; the first view's is not among them."""
+    """Return whether the last of these terms is this view's; the first view has no term among them."""
     return terms[-1].id == view.id if terms else view.epoch == 1
 
 
 def held(terms: Sequence[Term], index: int) -> Held:
-    """What a post says of effects that go up to `index`."""
+    """Return what a post reports about effects that end at `index`."""
     return Held(terms[-1].id if terms else GENESIS, index)
 
 
 def follows(there: Held, view: View) -> bool:
-    """Whether a data centre that says this of its effects has the view's handover."""
+    """Return whether a data centre that reports `there` about its effects has the view's handover."""
     return there.term == (GENESIS if view.epoch == 1 else view.id)
 
 
 def furthest(own: Sequence[Term], index: int, others: Mapping[str, Iterable[Held]]) -> tuple[str, int] | None:
-    """Who has more of the own history, and up to where; None: nobody.
+    """Return which data centre has most of the own history beyond `index`, and up to where; None if none has more.
 
     Args:
         own: terms of the own history.
-        index: up to where it is here.
-        others: of other data centres what their masters' last posts say.
+        index: index of the last own effect.
+        others: effects as reported by the masters' last posts, by data centre.
 
     >>> from quadlog.core.records import Term
     >>> one, two = Term(2, b"1", 100), Term(4, b"2", 140)

@@ -1,4 +1,7 @@
-"""Sources: what is looked for in topics, in threads: where copying begins, where logs part, what a cut made void."""
+"""Sources: searches in topics, run in threads.
+
+They find where copying begins, where two logs diverge, and entries that a cut made void.
+"""
 
 from __future__ import annotations
 
@@ -37,49 +40,56 @@ log = structlog.get_logger()
 Answer = TypeVar("Answer")
 
 READ_BACK: Final = 200
-"""Own effects that are read back for a copy: behind it stand at most this many of the own worker's."""
+"""Number of own records that are read back to find the last copy.
+
+At most this many effects of the own worker follow that copy.
+"""
 
 WINDOW: Final = 1_000
-"""Records that are looked at first, from the end on; then four times as many, and so on."""
+"""Number of records that the first search reads, counted from the end; each further search reads four times as many."""
 
 PATIENCE_S: Final = 5.0
-"""How long Kafka has to tell where a topic ends."""
+"""Seconds within which Kafka must report the end of a topic."""
 
 SOON_S: Final = 2.0
-"""How long it has where the question is asked again: the link to it may have been cut when the first one left."""
+"""Seconds within which it must report it if the request is repeated later.
+
+The link to it may have been cut when the first request was sent.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a record of effects says of its place."""
+    """Place of a record in an effects topic, as its headers state it."""
 
     offset: int
     index: int | None = None
-    """Of an effect."""
+    """Index of the effect, if the record is one."""
     rewind: int | None = None
-    """Of a rewind: the last effect that stays."""
+    """Index of the last effect that stays, if the record is a rewind."""
     attempt: int = 0
-    """Of an effect or a fence, in its term."""
+    """Attempt of an effect or a fence within its term."""
     term: bytes | None = None
 
 
 class Sources:
-    """As seen from one data centre."""
+    """Searches in the topics of all data centres, as seen from one of them."""
 
     def __init__(self, repository: str, *, dc: str, kafka_of: Mapping[str, str]) -> None:
-        """`kafka_of`: every data centre to its bootstrap servers."""
+        """`kafka_of`: bootstrap servers of every data centre."""
         self._repository, self._dc, self._kafka_of = repository, dc, kafka_of
         self._located: set[Handover] = set()
-        """Whose end is looked for now."""
+        """Handovers whose end is currently being searched for."""
 
     def _effects_of(self, dc: str) -> str:
         return Topics(self._repository, dc).effects
 
     async def locate(self, handover: Handover, then: Callable[[Handover], None]) -> None:
-        """Find where the effects end of the data centre that is to evaluate; it may be out of reach: then nothing.
+        """Find where the effects of the data centre that gets the duty end, and pass it to `then`.
 
-        Asked again before it is known, nothing more is done: out of reach it takes longer to fail than to be asked
-        again, and the threads that look are few, and others' too.
+        If that data centre is out of reach, `then` is not called.  A request that repeats a running one is
+        ignored: failing on an unreachable data centre takes longer than the interval between requests, and
+        the search threads are few and shared.
         """
         if handover in self._located:
             return
@@ -97,7 +107,10 @@ class Sources:
             then(replace(handover, start=end))
 
     async def find(self, wanted: Wanted, then: Callable[[Found], None]) -> None:
-        """Find where copying is to begin; whatever keeps it from that, it is asked again later."""
+        """Find where copying begins, and pass it to `then`.
+
+        The offset is None if the search fails; the request is then repeated later.
+        """
         source = wanted.source
         found = await _answer(lambda: self._find(wanted), "effects", dc=source.dc)
         then(found or Found(source=source, offset=None))
@@ -117,7 +130,15 @@ class Sources:
         return self._find_in_line(wanted, start, is_heard=is_heard)
 
     def _find_in_line(self, wanted: Wanted, start: int | None, *, is_heard: bool) -> Found:
-        """Where the last copy tells to go on, or `start` is None, behind what both topics have."""
+        """Find where copying continues.
+
+        Args:
+            wanted: the request.
+            start: offset after the last copied record; None if that is not of this source, or unknown: then
+                copying begins after the last effect that both topics have.
+            is_heard: True if the own topic was heard to its end.
+
+        """
         source = wanted.source
         is_handed_over = is_one_history(wanted)
         if start is not None and is_handed_over:
@@ -133,7 +154,7 @@ class Sources:
     async def fork(
         self, joined: Joined, chain_at: Callable[[int], bytes | None], then: Callable[[Forked], None]
     ) -> None:
-        """Find where the own log parts from another data centre's; it is answered, whatever goes wrong."""
+        """Find where the own log diverges from another data centre's; `then` is called even if the search fails."""
         found = await _answer(lambda: self._fork(joined, chain_at), "fork", dc=joined.dc)
         fork, offset, cut = found or (None, 0, 1)
         then(Forked(joined=joined, fork=fork, offset=offset, cut=cut))
@@ -158,7 +179,7 @@ class Sources:
         chain_at: Callable[[int], bytes | None],
         then: Callable[[Sequence[LoggedEntry]], None],
     ) -> None:
-        """Find an entry of the own log in the own agreed topic, where a cut has made it void, and what follows it."""
+        """Find an entry of the own log, which a cut has made void in the own agreed topic, and the entries after it."""
         found = await _answer(lambda: self._regain(index, chain_at), "entry", dc=self._dc)
         if not found:
             log.error("entry_missing", index=index)
@@ -166,7 +187,7 @@ class Sources:
         then(found or ())
 
     def _regain(self, index: int, chain_at: Callable[[int], bytes | None]) -> list[LoggedEntry]:
-        """As many as may be under way, from that one on."""
+        """Return that entry, and as many after it as may be in flight."""
         kafka, topic = self._kafka_of[self._dc], Topics(self._repository, self._dc).agreed
         end, _ = end_of(kafka, topic, count=0, timeout=PATIENCE_S)
         found, size = dict[int, LoggedEntry](), 0
@@ -183,12 +204,15 @@ class Sources:
         return []
 
     def _found_at(self, source: Source, offset: int) -> Found:
-        """Nowhere, where that topic was made anew since, and does not go so far: the next view says what to do."""
+        """Return `offset`, or None if the topic ends before it.
+
+        That is the case if the topic was re-created since: the next view then determines what to do.
+        """
         end, _ = end_of(self._kafka_of[source.dc], self._effects_of(source.dc), count=0, timeout=SOON_S)
         return Found(source=source, offset=offset if offset <= end else None)
 
     def _found_by_index(self, wanted: Wanted, start: int | None) -> Found:
-        """Behind the last effect that both have, or from `start` on."""
+        """Return the offset after the last effect that both topics have, or `start`."""
         source, count = wanted.source, WINDOW
         while True:
             marks, _, is_all = self._look_back(source.dc, count)
@@ -217,10 +241,10 @@ class Sources:
             count *= 4
 
     def _refuse_gap(self, dc: str, marks: Sequence[Mark], last: int, *, is_all: bool) -> None:
-        """Refuse to copy behind a gap: nobody here could apply that.
+        """Refuse to copy after a gap, because no worker here could apply what follows.
 
         Raises:
-            Unavailable: the effect behind `last` was deleted there.
+            Unavailable: the effect after `last` was deleted from the source topic.
 
         """
         if is_all and (first := lacks_before(marks, last)) is not None:
@@ -232,7 +256,7 @@ class Sources:
             )
 
     def _look_back(self, dc: str, count: int) -> tuple[list[Mark], list[Handover], bool]:
-        """Of the last `count` records the places, and the handovers of views; and whether these are all there are."""
+        """Return the marks and the views' handovers of the last `count` records, and whether these are all records."""
         marks: list[Mark] = []
         handovers: list[Handover] = []
         for record in last_records(self._kafka_of[dc], self._effects_of(dc), count=count, timeout=SOON_S):
@@ -243,22 +267,28 @@ class Sources:
 
 
 def is_one_history(wanted: Wanted) -> bool:
-    """Whether the view's handover is here: all effects at the source go on from those here, or are the same."""
+    """Return whether the view's handover is here.
+
+    Then all effects at the source continue those here, or are the same.
+    """
     return wanted.terms[-1].id == wanted.source.term if wanted.terms else wanted.source.epoch == 1
 
 
 def is_of_a_branch(wanted: Wanted) -> bool:
-    """Whether another view that is no older has the duty in the own topic: this master was in that, and forgot it."""
+    """Return whether another view that is no older has the duty in the own topic.
+
+    This master was in that view, and has forgotten it.
+    """
     return bool(wanted.terms) and wanted.terms[-1].epoch >= wanted.source.epoch
 
 
 class _Seen:
-    """Records while they pass by: with what they hold they may be of any size."""
+    """Iterator over records that keeps none of them: including their contents, they may be of any size."""
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._records = records
         self.first = self.count = 0
-        """Offset of the first one, and how many there were."""
+        """Offset of the first record, and number of records read."""
 
     def __iter__(self) -> Iterator[Record]:
         for record in self._records:
@@ -269,7 +299,10 @@ class _Seen:
 
 
 async def _answer(look: Callable[[], Answer], wanted: str, *, dc: str) -> Answer | None:
-    """What `look` finds, in a thread; None, and the reason in the log, if it fails: what is out of reach is usual."""
+    """Return what `look` finds, running it in a thread; None if it fails.
+
+    The reason is logged.  Failures are common, because data centres may be out of reach.
+    """
     try:
         return await asyncio.to_thread(look)
     except Unavailable as error:
@@ -280,7 +313,7 @@ async def _answer(look: Callable[[], Answer], wanted: str, *, dc: str) -> Answer
 
 
 def _mark(record: Record) -> Mark:
-    """Of what another program wrote nothing but its offset."""
+    """Return the mark of a record; of another program's record, only the offset."""
     if codec.is_ours(record.value):
         with suppress(ForeignRecord):
             index, rewind = record.number(INDEX), record.number(REWIND)
@@ -289,10 +322,10 @@ def _mark(record: Record) -> Mark:
 
 
 def _view_handed_over(record: Record) -> Handover | None:
-    """The handover of a view, if this is one, with its writer's epoch if that is later."""
+    """Return a view's handover if the record is one, with its writer's epoch if that is later."""
     if record.header(HANDOVER) != b"0":
         return None
-    with suppress(ForeignRecord):  # another program writes there
+    with suppress(ForeignRecord):  # another program's record
         said = codec.decode(record.value)
         if isinstance(said, Handover):
             return replace(said, epoch=max(said.epoch, epoch_of(record)))
@@ -300,7 +333,7 @@ def _view_handed_over(record: Record) -> Handover | None:
 
 
 def _terms_in(handovers: Iterable[Handover], view: bytes) -> tuple[Term, ...] | None:
-    """The terms that led to the view of this id, if it was handed the duty."""
+    """Return the terms that led to the view with this id, if it was handed the duty."""
     for handover in handovers:
         if handover.terms and handover.terms[-1].id == view:
             return handover.terms
@@ -308,7 +341,7 @@ def _terms_in(handovers: Iterable[Handover], view: bytes) -> tuple[Term, ...] | 
 
 
 def reaches(marks: Iterable[Mark]) -> int:
-    """Index of the last effect among these; 0 if there is none.
+    """Return the index of the last effect among these; 0 if there is no effect.
 
     >>> reaches([Mark(7, 3), Mark(8), Mark(9, 4)]), reaches([Mark(9, 4), Mark(10, rewind=2), Mark(11)]), reaches([])
     (4, 2, 0)
@@ -320,7 +353,9 @@ def reaches(marks: Iterable[Mark]) -> int:
 
 
 def lacks_before(marks: Sequence[Mark], last: int) -> int | None:
-    """Index of the first effect of a topic, if the one behind `last` is no longer there; None: it is, or is to come.
+    """Return the index of the topic's first effect if the effect after `last` was deleted.
+
+    None if that effect is there, or is still to be written.
 
     >>> front_deleted = [Mark(7, 3), Mark(8, 4)]
     >>> [lacks_before(front_deleted, last) for last in (0, 1, 2, 3, 4)]
@@ -339,10 +374,10 @@ def lacks_before(marks: Sequence[Mark], last: int) -> int | None:
 
 
 def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:
-    """Offset of the first record behind the effect of index `last`; None if it stands before these records.
+    """Return the offset of the first record after the effect `last`; None if it precedes these records.
 
-    A rewind takes back what stands before it.  Of the effects that stand twice the first one is taken that is not of an
-    evaluator that was superseded.
+    A rewind revokes effects before it.  If an effect occurs twice, the first one counts that is not of a
+    superseded evaluator.
 
     >>> effects = [Mark(7, 3), Mark(8, 4), Mark(9), Mark(10, 5), Mark(11, rewind=4), Mark(12), Mark(13, 5)]
     >>> [begins(effects, last, is_all=False) for last in (2, 3, 4, 5)], begins(effects, 0, is_all=True)
@@ -363,9 +398,9 @@ def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:
 
 
 def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
-    """What rewinds take back behind a place, each with the rewind itself: first and last offset.
+    """Return the ranges after `start` that rewinds revoke, each as first and last offset, the rewind included.
 
-    Of the effects of one index that stand before a rewind the one of the highest attempt in the newest term counted.
+    If effects of one index precede a rewind, the one of the highest attempt in the newest term counted.
 
     >>> effects = [Mark(7, 3), Mark(8, 4), Mark(9), Mark(10, 5), Mark(11, rewind=4), Mark(12), Mark(13, 5)]
     >>> voids(effects, 8), voids(effects, 12)
@@ -396,11 +431,14 @@ def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
 
 
 def _in_order(marks: Iterable[Mark]) -> Iterator[Mark]:
-    """All but those of an evaluator behind the word of a newer one: of an earlier term, or of a lower attempt."""
+    """Yield the marks, except those that a superseded evaluator wrote after a newer one.
+
+    An evaluator is superseded by one of a later term, or of a higher attempt in its term.
+    """
     terms: dict[bytes | None, int] = {}
     newest = (-1, -1)
     for mark in marks:
-        if mark.rewind is not None:  # what follows is of another history
+        if mark.rewind is not None:  # another history follows
             terms, newest = {}, (-1, -1)
         elif mark.attempt:
             attempt = (terms.setdefault(mark.term, len(terms)), mark.attempt)
@@ -411,12 +449,12 @@ def _in_order(marks: Iterable[Mark]) -> Iterator[Mark]:
 
 
 def _end_of(index: int, marks: Iterable[Mark], start: int) -> int:
-    """Offset behind the effect of this index that counted among these, or where they start."""
+    """Return the offset after the effect of this index that counted among these, or `start` if there is none."""
     end, newest, is_open = start, None, False
     for mark in marks:
         attempt = (mark.term, mark.attempt)
         if mark.index == index and (attempt != newest or is_open):
             end, newest, is_open = mark.offset + 1, attempt, True
         elif mark.index is not None and mark.index > index:
-            is_open = False  # what follows of that attempt is said again
+            is_open = False  # the rest of that attempt is written again
     return end

@@ -1,1 +1,1 @@
-"""HTTP at a master: what clients, operators and other nodes ask for."""
+"""HTTP interface of a master for clients, operators and other nodes."""

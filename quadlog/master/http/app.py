@@ -1,4 +1,4 @@
-"""The front door of a master: SPARQL 1.1 Protocol, transactions, status, schemas."""
+"""ASGI application of a master: SPARQL 1.1 Protocol, transactions, status, schemas."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STATEMENTS: Final = "/repositories/{repository}/statements"
 def make_app(
     node: Node, settings: MasterSettings, *, peers: Mapping[str, str], seeding: Seeding | None = None
 ) -> Starlette:
-    """The ASGI application; `peers` is every master's id to its data centre, this one's included."""
+    """Return the ASGI application; `peers` maps the id of every master, this one included, to its data centre."""
     room = Room(settings.max_open_requests_size)
     passage, updates = Passage(node.crew), Updates(node, settings, room)
     reads = Reads(
@@ -102,13 +102,16 @@ def make_app(
 
 
 async def _fine(request: Request) -> Response:
-    """The process serves HTTP."""
+    """Answer that the process serves HTTP."""
     del request
     return PlainTextResponse("ok\n")
 
 
 def _ready(node: Node, settings: MasterSettings) -> Response:
-    """Ready: a worker here shows what was acknowledged here.  So a witness never is: no client is to be sent there."""
+    """Return 200 if a worker here shows what was acknowledged here, else 503.
+
+    A witness is therefore never ready: no client must be sent there.
+    """
     if node.crew.for_read(now().steady, node.desk.shown):
         return PlainTextResponse("ok\n")
     if settings.role is Role.READ_ONLY:
@@ -121,7 +124,7 @@ def _ready(node: Node, settings: MasterSettings) -> Response:
 
 
 def transaction_ids(repository: str, name: str) -> list[bytes]:
-    """What `/tx/{name}` may mean: an id as it is shown, and an Idempotency-Key."""
+    """Return the ids that `/tx/{name}` may mean: those of a shown id and of an Idempotency-Key."""
     ids = [id_of_key(repository, name)]
     try:
         given = bytes.fromhex(name.replace("-", ""))

@@ -1,4 +1,4 @@
-"""The barrier of strict reads: an entry of the log that is agreed after they came."""
+"""The barrier of strict reads: an entry of the log that is agreed after they arrived."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ if TYPE_CHECKING:
 
 
 class Barrier:
-    """One barrier at a time; all reads that come while it is agreed share the next one.
+    """Agrees on one barrier at a time; all reads that arrive meanwhile share the next one.
 
-    What was acknowledged anywhere before a barrier was given to the agreement stands before it in the
-    log.  A barrier that was given before the read came says nothing of what was acknowledged between.
+    Everything that was acknowledged anywhere before a barrier was given to the agreement precedes the barrier
+    in the log.  A barrier that was given to it before a read arrived proves nothing about what was
+    acknowledged in between.
     """
 
     def __init__(self, give: Callable[[], Awaitable[int]]) -> None:
-        """`give` has an entry agreed that changes nothing; returns its index."""
+        """`give` submits an entry that changes nothing, and returns its index once it is agreed."""
         self._give = give
         self._agreeing: asyncio.Task[int] | None = None
         self._next: asyncio.Task[int] | None = None
 
     async def index(self) -> int:
-        """What a read that comes now has to show.
+        """Return the index that a read arriving now must show.
 
         Raises:
-            QuadlogError: what `give` raised.
+            QuadlogError: the error that `give` raised.
 
         """
         if self._next is None:
@@ -42,6 +43,6 @@ class Barrier:
 
 
 def _noted(task: asyncio.Task[int]) -> None:
-    """Everybody who wanted it may have left: its error is nobody's then."""
+    """Retrieve the error of a task: all reads that waited for it may have left, and then no read retrieves it."""
     if not task.cancelled():
         task.exception()

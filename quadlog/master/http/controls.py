@@ -1,4 +1,4 @@
-"""`PUT` and `DELETE /controls/{name}`: what must be so after every transaction, agreed like one."""
+"""`PUT` and `DELETE /controls/{name}`: conditions that must hold after every transaction, agreed like transactions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Controls:
-    """Takes changes of controls."""
+    """Changes controls."""
 
     def __init__(self, updates: Updates, settings: MasterSettings, room: Room) -> None:
-        """`updates` has them agreed; `room` is for the bodies of open requests."""
+        """`updates` submits the changes; `room` limits the bodies of open requests."""
         self._updates: Final = updates
         self._settings, self._room = settings, room
 
     async def change(self, request: Request) -> Response:
-        """Set or delete one: 204 when that is agreed and applied by a worker here.
+        """Set or delete a control; answer 204 when the change is agreed and applied by a worker here.
 
         Raises:
             UserError: definite; nothing was logged.

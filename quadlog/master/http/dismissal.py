@@ -1,4 +1,4 @@
-"""`DELETE /cluster/workers/{id}`: a worker that will not come back is forgotten, and its alarm with it."""
+"""`DELETE /cluster/workers/{id}`: forgets a worker that will not return, and clears its alarm."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.01
 LOOKS: Final = 500
-"""Whoever owns the crew takes it in with its next turn."""
+"""Number of checks whether the worker is forgotten: the owner of the crew forgets it in its next turn."""
 
 
 class Dismissal:
-    """Of workers, at this master; nothing of it is agreed or written."""
+    """Dismisses workers at this master; dismissals are neither agreed nor stored."""
 
     def __init__(self, crew: Crew, dismiss: Callable[[str], None]) -> None:
-        """`crew` knows who was heard; `dismiss` has one forgotten there, soon."""
+        """`crew` knows the workers that were heard; `dismiss` has it forget one soon."""
         self._crew, self._dismiss = crew, dismiss
 
     async def dismiss(self, request: Request) -> Response:
-        """Forget one: 204 when it is no longer known here.
+        """Forget a worker; answer 204 when this master no longer knows it.
 
         Raises:
-            NoSuchWorker: it was not heard here since this master's start.
-            StillServing: it is heard now.
-            OutcomeUnknown: this master is too busy to say.
+            NoSuchWorker: the worker was not heard here since this master started.
+            StillServing: the worker is heard now.
+            OutcomeUnknown: this master is too busy to confirm.
 
         """
         name, crew = request.path_params["id"], self._crew

@@ -1,6 +1,7 @@
-"""Introduction: before a master becomes a peer, all others have to know where it is, and it where they are.
+"""Introduction: before a master becomes a peer, it and all peers must know each other's addresses.
 
-Addresses stand in the settings of each master.  One that hears of a peer which its settings do not name cannot go on.
+Addresses are part of the settings of each master.  A master that learns of a peer which its settings do not
+name cannot continue.
 """
 
 from __future__ import annotations
@@ -19,28 +20,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ASK_S: Final = 5.0
-"""For a word from another master; it answers in milliseconds."""
+"""Seconds within which another master must answer; it usually answers in milliseconds."""
 
 
 class Introduction:
-    """Used on the server's loop only."""
+    """Checks other masters before a peer is added.  Used on the server's loop only."""
 
     def __init__(self, urls: Mapping[str, str], client: httpx.AsyncClient | None = None) -> None:
-        """`urls`: of each master that the settings name; `client` asks them."""
+        """`urls`: addresses of the masters that the settings name; `client`: HTTP client for requests to them."""
         self._urls: Final = urls
         self._client: Final = client or new_client(ASK_S)
 
     async def check(self, name: str, dc: str, own: Mapping[str, Any]) -> None:
-        """Ask all peers, and the new one.
+        """Check all peers and the new master.
 
         Args:
-            name: of the new one.
-            dc: its data centre.
-            own: what this master answers to GET /cluster/peers.
+            name: id of the new master.
+            dc: data centre of the new master.
+            own: this master's answer to GET /cluster/peers.
 
         Raises:
-            PeersStay: one of them does not know what it has to, or the new one is not outside.
-            Unavailable: one does not answer.
+            PeersStay: the settings of one of them lack a master or contradict this one's, or the new master
+                is not outside.
+            Unavailable: one of them does not answer.
 
         """
         here = Told.model_validate(own)
@@ -73,7 +75,7 @@ class Introduction:
                 )
 
     async def _asked(self, name: str) -> Told:
-        """What another master says of the peers."""
+        """Return the answer of another master to GET /cluster/peers."""
         url = self._urls.get(name)
         try:
             answer = await self._client.get(f"{url}/cluster/peers", timeout=ASK_S)
@@ -86,18 +88,18 @@ class Introduction:
 
 
 class _Known(BaseModel):
-    """A master that another one knows."""
+    """A master that the answering master knows."""
 
     id: str
     dc: str
     peer: bool
     voting: bool
     role: str | None
-    """By the settings of whoever says so; None: those do not name it."""
+    """Role by the settings of the answering master; None if those do not name this one."""
 
 
 class Told(BaseModel):
-    """What a master answers to GET /cluster/peers, as far as it matters here."""
+    """Answer of a master to GET /cluster/peers, as far as it is needed here."""
 
     node: str
     role: str
@@ -105,12 +107,12 @@ class Told(BaseModel):
 
     @property
     def voting(self) -> str:
-        """With whom the log began, by its settings."""
+        """Ids of the peers that the log began with, by its settings."""
         return " ".join(sorted(one.id for one in self.peers if one.voting))
 
     @property
     def roles(self) -> dict[str, str]:
-        """What each is for, of those that its settings name."""
+        """Role of each master that its settings name."""
         return {one.id: one.role for one in self.peers if one.role is not None}
 
 

@@ -1,4 +1,4 @@
-"""What a master knows that passes reads on."""
+"""What a master must know to pass reads on."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ if TYPE_CHECKING:
 
 
 class Known(Protocol):
-    """What a master knows that passes reads on."""
+    """What a master must know to pass reads on."""
 
     @property
     def crew(self) -> Crew:
-        """The workers."""
+        """The workers of this data centre."""
         ...
 
     @property
     def shown(self) -> int:
-        """Index that a read of its session has to show."""
+        """Index that a read of consistency `session` must show."""
         ...
 
     @property
     def agreed(self) -> int:
-        """Index of the last entry that it knows to be agreed."""
+        """Index of the last entry that this master knows to be agreed."""
         ...
 
     def chain_at(self, index: int) -> bytes | None:
-        """Chain hash of the entry at an index; None: it cannot tell."""
+        """Return the chain hash of the entry at an index; None if it is not known."""
         ...
 
     @property
     def elsewhere(self) -> Sequence[str]:
-        """URLs of masters of other data centres that may show what no worker here can; empty: nobody needs them."""
+        """URLs of masters of other data centres that may show what no worker here can show.
+
+        Empty if they are not needed.
+        """
         ...
 
 
@@ -44,32 +47,35 @@ class OfNode:
     """What a node knows."""
 
     def __init__(self, node: Node, urls: Mapping[str, str] = MappingProxyType({})) -> None:
-        """`node` is asked each time; `urls`: of other masters."""
+        """`node`: read on every access; `urls`: addresses of other masters."""
         self._node, self._urls = node, urls
 
     @property
     def crew(self) -> Crew:
-        """The workers."""
+        """The workers of this data centre."""
         return self._node.crew
 
     @property
     def shown(self) -> int:
-        """All that was acknowledged here."""
+        """Index that shows everything that was acknowledged here."""
         return self._node.desk.shown
 
     @property
     def agreed(self) -> int:
-        """The last entry of the own log."""
+        """Index of the last entry of the own log."""
         return self._node.agreement.last.index
 
     def chain_at(self, index: int) -> bytes | None:
-        """As the own log has it."""
+        """Return the chain hash that the own log has at an index."""
         entry = self._node.store.entry(index)
         return None if entry is None else entry[0]
 
     @property
     def elsewhere(self) -> Sequence[str]:
-        """Of all other members, while what was acknowledged here is not in the own effects topic; the home's first."""
+        """URLs of the view's members in other data centres, the home's first.
+
+        Empty unless the own effects topic lacks effects that were acknowledged here.
+        """
         if not self._node.foreseen.is_begun:
             return ()
         view, here = self._node.agreement.view, self._node.dc

@@ -1,4 +1,4 @@
-"""`GET /cluster/log`: which entries there are, for a master of which the topics do not tell that any more."""
+"""`GET /cluster/log`: entries of the log, for a master whose topics do not contain them any more."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "application/x-quadlog-rows"
 PAGE: Final = 10_000
-"""Entries in one answer: 1 MB, and a tenth of a second of one thread."""
+"""Maximum number of entries in one answer: 1 MB, and a tenth of a second of one thread."""
 
 
 class LogDoor:
-    """Used on the server's loop; reads the store in other threads."""
+    """Serves the log.  Used on the server's loop; reads the store in other threads."""
 
     def __init__(self, store: MasterStore) -> None:
-        """`store`: of this master."""
+        """`store`: the store of this master."""
         self._store = store
 
     async def answer(self, request: Request) -> Response:
-        """The rows of the entries behind `after`, up to `until` or so many as an answer has.
+        """Return the rows of the entries after `after`, up to `until` or the end of a page.
 
-        `chain` is that of the entry at `until`, which is never cut: whoever has it has all before as everybody has it.
+        `chain` is the chain hash of the entry at `until`, which is never cut: a master that has this entry
+        has the same entries before it as every other master.
 
         Raises:
-            UserError: it is not said what is asked for.
-            Unavailable: that entry is not here.
+            UserError: a parameter is missing or malformed.
+            Unavailable: this master does not have the entry at `until`.
 
         """
         after, until, chain = (request.query_params.get(name, "") for name in ("after", "until", "chain"))

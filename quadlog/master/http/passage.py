@@ -1,4 +1,4 @@
-"""One read at one worker, or at another master: asked, watched while it says nothing, relayed."""
+"""Passing one read to a worker or to another master: sending it, detecting silence, relaying the answer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from quadlog.web.http_response import Response
 
 CONNECT_S: Final = 2.0
-"""A worker is in this data centre: one that does not take a connection by then does not serve."""
+"""Seconds within which a worker must accept a connection.
+
+Workers are in this data centre: one that does not accept it by then does not serve.
+"""
 
 SECONDS: Final = Seconds(connect=CONNECT_S)
-"""No time limit on reading: a query runs as long as its client waits and its worker lives."""
+"""Without a limit on reading: a query runs as long as its client waits and its worker lives."""
 
 PROOF_S: Final = 0.5
-"""How long a worker whose heartbeats stay away has to show at its door that it lives."""
+"""Seconds within which a worker whose heartbeats are missing must answer a request to prove that it lives."""
 
 TRY_ANOTHER: Final = frozenset(
     {
@@ -39,7 +42,7 @@ TRY_ANOTHER: Final = frozenset(
         HTTPStatus.GATEWAY_TIMEOUT,
     }
 )
-"""What another worker may answer better.  501 it would not."""
+"""Statuses after which another worker is asked, because it may succeed.  With 501 it would not."""
 
 WITHOUT_BODY: Final = frozenset({"GET", "HEAD"})
 
@@ -57,7 +60,7 @@ class Question:
     body: bytes
 
     def message(self, host: bytes, prefix: bytes) -> Message:
-        """The request to a server with this name whose paths begin with `prefix`."""
+        """Return the request to the server `host` whose paths begin with `prefix`."""
         target = prefix + self.path.encode()
         if self.query_string:
             target += b"?" + self.query_string
@@ -69,43 +72,43 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a worker began to answer."""
+    """The beginning of an answer."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
-    """Names in lower case."""
+    """Headers with names in lower case."""
     first: bytes
     rest: Relay | None
-    """None: `first` is all."""
+    """Rest of the body; None if `first` is all of it."""
 
 
 class NoReply(Exception):
-    """This worker did not answer, and not a byte went to the client."""
+    """A worker or master did not answer, and no byte was sent to the client."""
 
 
 class Passage:
-    """The way from a master to its workers' doors."""
+    """Connections from a master to its workers, and to masters of other data centres."""
 
     def __init__(self, crew: Crew) -> None:
-        """`crew` knows who is silent."""
+        """`crew` knows which workers are silent."""
         self._crew = crew
         self._pool = ConnectionPool()
         self._client = new_client(CONNECT_S)
 
     async def ask(self, worker: Worker, question: Question) -> Reply:
-        """Ask one worker; returns with its first bytes.
+        """Pass a read to a worker, and return once the first bytes of the answer are here.
 
         Raises:
-            NoReply: it answered nothing that could be passed on, and why.
+            NoReply: the worker gave no answer that can be passed on; contains the reason.
 
         """
         return await self._ask(worker.beat.url, question, _AskedWorker(self, self._crew, worker))
 
     async def ask_master(self, url: str, question: Question) -> Reply:
-        """Ask a master of another data centre, which watches over its own workers.
+        """Pass a read to a master of another data centre, which watches its own workers.
 
         Raises:
-            NoReply: it answered nothing that could be passed on, and why.
+            NoReply: the master gave no answer that can be passed on; contains the reason.
 
         """
         return await self._ask(url, question, _Asked(url))
@@ -132,16 +135,16 @@ class Passage:
         return Reply(status=response.status, headers=response.headers, first=first, rest=rest)
 
     async def call(self, worker: Worker, method: str, path: str) -> httpx.Response:
-        """A short question about reads.
+        """Send a short request about reads to a worker.
 
         Raises:
-            httpx.HTTPError: no answer.
+            httpx.HTTPError: the worker did not answer.
 
         """
         return await self._client.request(method, worker.beat.url + path)
 
     async def lives(self, worker: Worker) -> bool:
-        """Whether a worker answers at its door."""
+        """Return whether a worker answers requests."""
         with suppress(httpx.HTTPError):
             answer = await self._client.get(f"{worker.beat.url}/status", timeout=PROOF_S)
             return answer.is_success
@@ -149,23 +152,26 @@ class Passage:
 
 
 class _Asked:
-    """Whom a read was passed to: a master of another data centre, which is not watched from here."""
+    """Target of a read: a master of another data centre, which is not watched from here."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.scope = FailScope()
-        """Where the read waits for it."""
+        """Scope in which the read waits for the target."""
 
     def failed(self, error: httpx.HTTPError) -> NoReply:
-        """Why there is no answer."""
+        """Return the reason why there is no answer."""
         return NoReply(f"failed: {type(error).__name__} {error}".strip())
 
     def end(self) -> None:
-        """The read is over."""
+        """Note that the read is over."""
 
 
 class _AskedWorker(_Asked):
-    """A worker of this data centre: ends the wait for it when it falls silent and does not prove that it lives."""
+    """Target of a read: a worker of this data centre.
+
+    Ends the wait for the worker if it falls silent and does not prove that it lives.
+    """
 
     def __init__(self, passage: Passage, crew: Crew, worker: Worker) -> None:
         super().__init__(worker.beat.worker)
@@ -196,10 +202,10 @@ class _AskedWorker(_Asked):
             self._proving = asyncio.ensure_future(self._prove())
 
     async def _prove(self) -> None:
-        # Its heartbeats come through Kafka: when that is away, workers still are there.
+        # Heartbeats arrive through Kafka: if Kafka is down, the workers may still be up.
         wait = self.scope.entered
         lives = await self._passage.lives(self._worker)
-        if lives or not self.scope.is_entered or self.scope.entered != wait:  # something came meanwhile
+        if lives or not self.scope.is_entered or self.scope.entered != wait:  # data arrived meanwhile
             self._timer = self._look_in(PROOF_S)
         else:
             self._worker.failed_at = now().steady
@@ -210,22 +216,22 @@ class _AskedWorker(_Asked):
 
 
 class Relay:
-    """The rest of an answer, piece by piece; an iterator that may be closed before it was begun."""
+    """The rest of an answer, piece by piece; an iterator that may be closed before its first piece."""
 
     def __init__(self, asked: _Asked) -> None:
-        """`asked` answers."""
+        """`asked`: the target that answers."""
         self._asked: _Asked | None = asked
         self.response: Response | None = None
 
     def __aiter__(self) -> Relay:
-        """Itself."""
+        """Return this iterator."""
         return self
 
     async def __anext__(self) -> bytes:
-        """The next piece.
+        """Return the next piece.
 
         Raises:
-            Unavailable: whoever was asked failed in the middle of the answer.
+            Unavailable: the target failed in the middle of the answer.
 
         """
         asked, response = self._asked, self.response
@@ -252,7 +258,7 @@ class Relay:
 
 
 async def _raise_if_refused(response: Response) -> None:
-    """Raises NoReply with the reason, where another one may answer better."""
+    """Raise NoReply, with the reason, if the target refused the read and another one may succeed."""
     if response.status not in TRY_ANOTHER or any(name == _FINAL for name, _ in response.headers):
         return
     body = b"".join([piece async for piece in response.pieces()])

@@ -1,11 +1,11 @@
-"""`/cluster/peers`: which masters agree on the order, by the agreed log, and how that is changed.
+"""`/cluster/peers`: the masters that agree on the order, by the agreed log, and changes of them.
 
-    GET     /cluster/peers        every master that the settings name or the log does
+    GET     /cluster/peers        every master that the settings or the log name
     POST    /cluster/peers        {"id", "dc"}: add one
     DELETE  /cluster/peers/{id}   remove one; with ?survivor=…, all but those, where no majority is left
 
-A change is an entry of the log.  Whatever nothing could be made of, or would leave a master behind that cannot hear the
-new one, is refused before it is logged.
+A change is an entry of the log.  A change that could not take effect, or would leave a master behind that
+cannot hear the new one, is refused before it is logged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JSON: Final = "application/json"
 
 
 class Peers:
-    """Used on the server's loop only."""
+    """Lists and changes the peers.  Used on the server's loop only."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Peers:
         dc_of: Mapping[str, str],
         introduction: Introduction,
     ) -> None:
-        """Nothing is asked yet.
+        """Keep the parts; sends no request.
 
         Args:
-            node: knows the log.
-            updates: has changes agreed.
-            settings: of this master.
-            dc_of: every master's data centre, of those that the settings name.
-            introduction: asks the other masters.
+            node: the node, which has the log.
+            updates: submits changes to the agreement.
+            settings: the settings of this master.
+            dc_of: data centre of each master that the settings name.
+            introduction: checks the other masters.
 
         """
         self._node, self._updates, self._settings = node, updates, settings
@@ -68,10 +68,10 @@ class Peers:
         self._voting, self._roles = voting_of(settings), roles_of(settings)
         self._introduction: Final = introduction
 
-    # --- what is so -------------------------------------------------------------------------------------
+    # --- listing ----------------------------------------------------------------------------------------
 
     async def listed(self, request: Request) -> Response:
-        """All of them, as this master knows it."""
+        """Return all masters, as this master knows them."""
         del request
         return JSONResponse(self._answer(), headers={"Cache-Control": "no-store"})
 
@@ -104,13 +104,13 @@ class Peers:
     # --- changes ----------------------------------------------------------------------------------------
 
     async def add(self, request: Request) -> Response:
-        """Make a master a peer: 200 when that is agreed.
+        """Make a master a peer; answer 200 when the change is agreed.
 
         Raises:
-            NoSuchPeer: these settings do not name it.
-            UserError: it is in another data centre by them; or the body says something else.
-            PeersStay: it is a peer already, or the settings of another master say otherwise.
-            Unavailable: definite; nothing was logged: a peer, or the new one, cannot be asked.
+            NoSuchPeer: the settings of this master do not name it.
+            UserError: the settings name another data centre for it, or the body is malformed.
+            PeersStay: it is a peer already, or the settings of another master contradict the change.
+            Unavailable: definite; nothing was logged: a peer or the new master cannot be reached.
 
         """
         refuse_others(parameters_of(request), ())
@@ -122,12 +122,13 @@ class Peers:
         return await self._change(request, transaction_id, name, dc=dc)
 
     async def remove(self, request: Request) -> Response:
-        """Make a master a peer no more, or all but the survivors that are named: 200 when that is agreed.
+        """Remove a peer, or all peers but the named survivors; answer 200 when the change is agreed.
 
         Raises:
-            NoSuchPeer: it is none, or a survivor is none.
-            PeersStay: it is the last one; or it serves, and others of its data centre go on; or the survivors are not
-                just those who are together here, or are a majority.
+            NoSuchPeer: the master, or a survivor, is not a peer.
+            PeersStay: it is the last peer that accepts writes; or it serves, and others of its data centre
+                remain; or the survivors are not exactly the members that are together here, or the view here
+                is a majority.
             Unavailable: definite; nothing was logged.
 
         """
@@ -155,7 +156,7 @@ class Peers:
         dc: str = "",
         is_forced: bool = False,
     ) -> Response:
-        """What became of it, once it is agreed."""
+        """Submit the change, and return its outcome once it is agreed."""
         options = options_of(name, dc, left=self._node.agreement.view if is_forced else None)
         asked = Asked(body=json.dumps(options).encode(), media_type=JSON, given={})
         answer = await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)
@@ -170,10 +171,10 @@ class Peers:
         return JSONResponse(self._answer(), headers=told)
 
     def _check_place(self) -> None:
-        """Whether a change can be made of an entry that is given here.
+        """Check that an entry submitted here can change the peers.
 
         Raises:
-            Unavailable: it could not.
+            Unavailable: it cannot.
 
         """
         agreement = self._node.agreement
@@ -202,7 +203,10 @@ class Peers:
             )
 
     def _check_left(self, name: str, survivors: frozenset[str]) -> None:
-        """Whether just these are left, and an operator's word stands for those who are not; raises as `remove`."""
+        """Check that exactly the survivors are left, so that an operator may decide for the other peers.
+
+        Raises as `remove` does.
+        """
         agreement = self._node.agreement
         refuse_writes(agreement, self._settings)
         view, known = agreement.view, {peer.node for peer in agreement.peers}
@@ -226,7 +230,10 @@ class Peers:
             )
 
     async def _check_new(self, name: str, dc: str) -> None:
-        """Whether all peers, and the new one itself, know where it is and where they are; raises as `add` does."""
+        """Check that the new master and all peers know each other's data centres.
+
+        Raises as `add` does.
+        """
         if self._roles.get(name) is Role.MUTED:
             raise PeersStay(
                 f"{name} is muted by the settings of {self._settings.node_id}: it never votes. Give it another role in"
@@ -248,7 +255,7 @@ class Peers:
 
 
 def _named_in(body: bytes) -> tuple[str, str]:
-    """The id and data centre that a body names.
+    """Return the id and the data centre that a body names.
 
     >>> _named_in(b'{"id": "m4", "dc": "dc4"}')
     ('m4', 'dc4')

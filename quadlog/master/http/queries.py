@@ -1,4 +1,4 @@
-"""`/queries`: reads under way at the workers of this data centre, whoever passed them on."""
+"""`/queries`: reads in progress at the workers of this data centre, whichever master passed them on."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Queries:
-    """Asks the workers."""
+    """Lists and ends reads."""
 
     def __init__(self, crew: Crew, passage: Passage) -> None:
-        """`passage` leads to the workers of `crew`."""
+        """`passage` connects to the workers of `crew`."""
         self._crew, self._passage = crew, passage
 
     async def listed(self, request: Request) -> Response:
-        """All of them, the oldest first; and which workers did not say."""
+        """Return all reads in progress, the oldest first, and the workers that did not answer."""
         del request
         workers = self._crew.all()
         answers = await asyncio.gather(*map(self._of, workers))
@@ -50,10 +50,10 @@ class Queries:
         return found
 
     async def stop(self, request: Request) -> Response:
-        """End one.
+        """End a read.
 
         Raises:
-            NoSuchQuery: none of this id is under way.
+            NoSuchQuery: no read with this id is in progress.
             Unavailable: its worker cannot be reached.
             OutcomeUnknown: its worker does not answer.
 

@@ -1,4 +1,4 @@
-"""`/sparql`: a query goes to the least busy worker that shows what the query needs."""
+"""`/sparql`: passes a query to the least busy worker that shows what the query requires."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ CLIENT_NAME: Final = CLIENT.lower().encode()
 VIA_NAME: Final = VIA.lower().encode()
 
 WAIT_S: Final = 2.0
-"""How long a read waits for a worker that shows what it needs."""
+"""Seconds that a read waits for a worker that shows what it requires."""
 
 AGAIN_S: Final = 0.005
-"""Between two looks: the worker's heartbeat follows what it applied within some milliseconds."""
+"""Seconds between two checks: a worker's heartbeat follows an applied batch within some milliseconds."""
 
 
 class Reads:
@@ -60,29 +60,32 @@ class Reads:
     def __init__(
         self, known: Known, settings: MasterSettings, room: Room, *, passage: Passage, barrier: Barrier
     ) -> None:
-        """`known` has the workers, `passage` leads there; `room` is for the bodies of open requests."""
+        """`known` has the workers, `passage` connects to them; `room` limits the bodies of open requests."""
         self._known, self._settings, self._room = known, settings, room
         self._passage, self._barrier = passage, barrier
         self._numbers = count(1)
 
     async def answer(self, request: Request) -> Response:
-        """A SPARQL query, of any form that the protocol knows.  Its body is held until its answer begins."""
+        """Answer a SPARQL query of any form that the protocol knows.  Its body is held until its answer begins."""
         with self._room.lease() as lease:
             return await self._pass_on(request, "/sparql", await read_query(request, lease.grow))
 
     async def statements(self, request: Request) -> Response:
-        """All quads."""
+        """Return all quads."""
         refuse_other_repository(request, self._settings.repository)
         return await self._pass_on(request, "/statements", b"")
 
     async def controls(self, request: Request) -> Response:
-        """All controls, or the one that the path names."""
+        """Return all controls, or the one that the path names."""
         name = request.path_params.get("name")
         path = "/controls" if name is None else f"/controls/{quote(name, safe='')}"
         return await self._pass_on(request, path, b"", query_string=b"")
 
     async def dry_run(self, request: Request, asked: Asked) -> Response:
-        """What an update would do: a read like any other, of a state that shows what was acknowledged here."""
+        """Return what an update would do.
+
+        This is a read like any other, of a state that shows what was acknowledged here.
+        """
         given = [(name, value) for name in (GRAPH, NAMED) for value in asked.given.get(name, ())]
         query = urlencode(given).encode()
         return await self._pass_on(
@@ -98,11 +101,11 @@ class Reads:
         query_string: bytes | None = None,
         media_type: str | None = None,
     ) -> Response:
-        """To one worker after the other until one answers; after its first byte to no other.
+        """Pass a read to one worker after the other until one answers; after its first byte, to no other.
 
         Raises:
-            Unavailable: none did; says why each one failed.
-            OtherHistory: it was to show what is not in the log.
+            Unavailable: no worker answered; lists the reason for each.
+            OtherHistory: the read requires a state that is not part of the log.
 
         """
         question = Question(
@@ -122,7 +125,7 @@ class Reads:
         worker = self._best(failures, at_least)
         if worker is None and not elsewhere:
             worker = await self._awaited(at_least)
-        self._refuse_other_history(asked)  # known only now, perhaps
+        self._refuse_other_history(asked)  # may be known only now
         while worker is not None:
             worker.asked_last = next(self._numbers)
             try:
@@ -141,7 +144,13 @@ class Reads:
         raise Unavailable(self._why(failures, at_least), retry_after=2)
 
     def _headers(self, request: Request, media_type: str | None) -> list[tuple[bytes, bytes]]:
-        """What the client says of its read, with another media type where there is one, and who it is."""
+        """Return the client's headers that describe its read, and the client's address.
+
+        Args:
+            request: the client's request.
+            media_type: replaces the client's Content-Type unless None.
+
+        """
         headers = [
             header
             for header in request.scope["headers"]
@@ -157,7 +166,7 @@ class Reads:
         return headers
 
     async def _ask_elsewhere(self, url: str, question: Question, at_least: int) -> Reply:
-        """Another data centre's master, which has workers that show it."""
+        """Pass a read to another data centre's master, whose workers show what it requires."""
         path, query = question.path, question.query_string
         if path == "/statements":
             path = f"/repositories/{self._settings.repository}/statements"
@@ -173,10 +182,10 @@ class Reads:
         )
 
     async def _needed(self, asked: Wanted) -> int:
-        """The index that a worker has to show.
+        """Return the index that a worker must show.
 
         Raises:
-            Unavailable: strict, and not all masters are there.
+            Unavailable: the read is strict, and not all masters answer.
 
         """
         match asked.consistency:
@@ -191,10 +200,10 @@ class Reads:
         return max(index, asked.index)
 
     def _refuse_other_history(self, asked: Wanted) -> None:
-        """Where the index that was asked for has another chain.
+        """Refuse a read if the requested index has another chain here.
 
         Raises:
-            OtherHistory: it has.
+            OtherHistory: the chains differ.
 
         """
         chain = self._known.chain_at(asked.index) if asked.chain else None
@@ -210,14 +219,15 @@ class Reads:
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
     async def _awaited(self, at_least: int) -> Worker | None:
-        """A worker that was about to apply it."""
+        """Wait for a worker that applies the index soon; return None if there is none after `WAIT_S`."""
         deadline = now().steady + WAIT_S * 1000
-        while (worker := self._best((), at_least)) is None and now().steady < deadline:  # noqa: ASYNC110 - heartbeats come on another thread
+        # Heartbeats arrive on another thread.
+        while (worker := self._best((), at_least)) is None and now().steady < deadline:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_S)
         return worker
 
     def _why(self, failures: Mapping[str, str], at_least: int) -> str:
-        """One line a worker."""
+        """Return the reasons why no worker answered, one line for each."""
         crew, moment = self._known.crew, now().steady
         others = [f"{url} {failures[url]}" for url in self._known.elsewhere if url in failures]
         lines = [
@@ -232,7 +242,8 @@ class Reads:
 def _passed_back(method: str, reply: Reply) -> Response:
     passed = [header for header in reply.headers if header[0] in PASSED_BACK]
     if reply.rest is None:
-        # To HEAD a worker may answer without it: GET has a body, and does not say how long it is.
+        # A worker may answer HEAD without a length: the answer to GET has a body, and HEAD does not report
+        # its length.
         if not (method == "HEAD" or reply.status in NO_BODY or any(name == LENGTH for name, _ in passed)):
             passed.append((LENGTH, b"%d" % len(reply.first)))
         return Whole(reply.first, passed, reply.status)
@@ -241,7 +252,7 @@ def _passed_back(method: str, reply: Reply) -> Response:
 
 
 def _wanted_by(request: Request, default: Consistency) -> Wanted:
-    headers = dict(reversed(request.scope["headers"]))  # the first of each
+    headers = dict(reversed(request.scope["headers"]))  # the first one of each name
     consistency, index = (
         None if value is None else value.decode("latin-1")
         for value in map(headers.get, (b"quadlog-consistency", b"quadlog-min-index"))
@@ -250,10 +261,10 @@ def _wanted_by(request: Request, default: Consistency) -> Wanted:
 
 
 def refuse_other_repository(request: Request, repository: str) -> None:
-    """Where the path names another repository than this one.
+    """Refuse a path that names another repository than the one served here.
 
     Raises:
-        NoSuchRepository: it does.
+        NoSuchRepository: the path names another one.
 
     """
     asked = request.path_params["repository"]
@@ -262,6 +273,6 @@ def refuse_other_repository(request: Request, repository: str) -> None:
 
 
 class NoSuchRepository(UserError):
-    """Another repository than the one that is served here."""
+    """The path names another repository than the one served here."""
 
     status = 404

@@ -1,4 +1,4 @@
-"""A read-only schema registry: what Confluent's deserializers, AKHQ and kafka-ui ask one for."""
+"""A read-only schema registry, with the routes that Confluent's deserializers, AKHQ and kafka-ui request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`/repositories/{repository}/statements`: data that are added, replaced and removed without SPARQL text.
+"""`/repositories/{repository}/statements`: adds, replaces and removes data without SPARQL text.
 
-RDF4J's protocol for statements.  Whatever comes becomes a patch (`quadlog.core.effects.patch`), and goes the way of
-every update.
+This is RDF4J's protocol for statements.  Data and removals become a patch (`quadlog.core.effects.patch`), which
+is handled like any other update.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ BASE: Final = "baseURI"
 TERMS: Final = ("subj", "pred", "obj")
 
 LINEAR: Final = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG)
-"""Formats whose parser needs time in proportion to the text, and kills nobody but by nested triple terms."""
+"""Formats parsed in time proportional to the text; only nested triple terms can crash these parsers."""
 
 READERS: Final = 2
-"""Processes that read documents at once: each may take a core, and 2 GiB."""
+"""Number of processes that may read documents at once: each may use a core and 2 GiB."""
 
 
 class Statements:
     """Turns requests into patches."""
 
     def __init__(self, updates: Updates, settings: MasterSettings, room: Room, dry_run: DryRun) -> None:
-        """`updates` takes the patches; `settings` has the limits; `room` is for the bodies of open requests."""
+        """`updates` accepts the patches; `settings` has the limits; `room` limits the bodies of open requests."""
         self._updates, self._settings, self._room, self._dry_run = updates, settings, room, dry_run
         self._readers = asyncio.Semaphore(READERS)
 
     async def change(self, request: Request) -> Response:
-        """POST adds, or does what an update says; PUT replaces; DELETE removes what fits.
+        """Change statements: POST adds data or runs an update; PUT replaces; DELETE removes what matches.
 
         Raises as `Updates.answer` does.
         """
@@ -72,7 +72,7 @@ class Statements:
             return await self._updates.take(request, asked, self._dry_run)
 
     def _removal(self, request: Request) -> bytes:
-        """All that fits; without parameters everything, as RDF4J has it."""
+        """Return a patch that removes all matching statements; without parameters all statements, as in RDF4J."""
         _refuse_unknown(request, (*TERMS, CONTEXT))
         subject, predicate, value = (_term_of(request, name) for name in TERMS)
         if not isinstance(subject, NamedNode | BlankNode | None):
@@ -123,7 +123,7 @@ class Statements:
         return b"".join((*(f"{pattern_line(None, None, None, graph)}\n".encode() for graph in gone), lines))
 
     async def _read(self, document: Document, body: bytes) -> bytes:
-        """Short and harmless ones here, all others in a process that may be killed."""
+        """Read a short and harmless document in this process, and any other one in a process that may be killed."""
         if (
             len(body) <= LONG_TEXT
             and RdfFormat.from_media_type(document.media_type) in LINEAR
@@ -142,7 +142,7 @@ def _no_data(method: str, media_type: str) -> str:
 
 
 def _refuse_unknown(request: Request, known: Collection[str]) -> None:
-    """A parameter that is not understood might have meant: less than everything."""
+    """Refuse unknown parameters: one that was ignored might have been meant to limit the change."""
     unknown = set(request.query_params).difference(known, [DRY_RUN])
     if unknown:
         raise UserError(
@@ -152,7 +152,7 @@ def _refuse_unknown(request: Request, known: Collection[str]) -> None:
 
 
 def _graphs_of(request: Request) -> Sequence[NamedNode | DefaultGraph] | None:
-    """The contexts that are named; None: none are."""
+    """Return the named contexts; None if no context is named."""
     graphs: dict[NamedNode | DefaultGraph, None] = {}
     for text in request.query_params.getlist(CONTEXT):
         graph = DefaultGraph() if text == "null" else _term(CONTEXT, text)
@@ -187,7 +187,7 @@ def _term_of(request: Request, name: str) -> Term | None:
 
 
 def _term(name: str, text: str) -> Term:
-    """A term as N-Triples writes it; a blank node is the stored one of that label."""
+    """Return the term that N-Triples writes as `text`; a blank node is the stored one with that label."""
     if "\n" not in text and "\r" not in text and text.count("<<") <= MAX_NESTING:
         try:
             [quad] = ox.parse(f"<urn:s> <urn:p> {text} .", RdfFormat.N_TRIPLES)

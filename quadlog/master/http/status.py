@@ -1,4 +1,4 @@
-"""`/cluster/status`: what this master knows of itself, its workers and its peers."""
+"""`/cluster/status`: what this master knows about itself, its workers and its peers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str]) -> dict[str, Any]:
-    """The whole status; its names are relied on outside (see ARCHITECTURE)."""
+    """Return the whole status; other programs rely on its names (see ARCHITECTURE)."""
     agreement = node.agreement
     moment = now().steady
     last, view = agreement.last, agreement.view
@@ -78,7 +78,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
 
 
 def _split(node: Node) -> dict[str, Any]:
-    """Whether this master's view lacks any peer, and whether it is about to give way to a stronger side."""
+    """Return whether this master's view lacks a peer, and whether it is about to give way to a stronger side."""
     agreement, fork = node.agreement, node.joining.fork
     standing = agreement.standing
     lacks = any(peer.node not in standing.view.members for peer in agreement.peers)
@@ -102,19 +102,22 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
 
 
 def _incarnation(node: Node, name: str) -> str | None:
-    """The newest that is known, also one that stands for an older one being void."""
+    """Return the newest known incarnation of a master; it may be one that only marks an older one as void."""
     member, newest = node.agreement.members.get(name), dict(node.agreement.standing.newest).get(name)
     known = [one for one in (newest, member and member.incarnation) if one]
     return max(known).hex() if known else None
 
 
 def is_silent(node: Node, name: str, moment: float) -> bool:
-    """Whether nothing came of another master for three idle rounds."""
+    """Return whether nothing arrived from another master for three idle rounds."""
     lag = _lag(node, name, moment)
     return lag is None or lag > node.agreement.pace.idle * 3
 
 
 def _lag(node: Node, name: str, moment: float) -> float | None:
-    """Milliseconds since another master was heard; the agreement listens to peers alone."""
+    """Return the milliseconds since another master was heard; None if it was never heard.
+
+    The time of the relay counts as well, because the agreement listens to peers only.
+    """
     heard = [at for at in (node.agreement.heard_at.get(name), node.relay.heard_at(name)) if at is not None]
     return moment - max(heard) if heard else None

@@ -1,6 +1,6 @@
-"""`POST /update`: a client's update becomes a payload, and its outcome an answer.
+"""`POST /update`: turns a client's update into a payload, and its outcome into an answer.
 
-An update is SPARQL text or a patch; what comes as RDF data is a patch by then (`statements.py`).
+An update is SPARQL text or a patch; RDF data have been turned into a patch before (`statements.py`).
 """
 
 from __future__ import annotations
@@ -53,55 +53,55 @@ UPDATE: Final = "update"
 
 DRY_RUN: Final = "dry-run"
 PARAMETERS: Final = (GRAPH, NAMED, DRY_RUN)
-"""What stands beside an update, in the URL or in a form."""
+"""Parameters of an update, in the URL or in a form."""
 
 LONG_TEXT: Final = 64 * 1024
-"""Bytes above which a text is checked beside the event loop: a few milliseconds of parsing."""
+"""Bytes above which a text is checked outside the event loop: a few milliseconds of parsing."""
 
 TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,64})?")
 
 KEY_LIMIT: Final = 255
-"""Characters of an Idempotency-Key."""
+"""Maximum number of characters of an Idempotency-Key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """An update as it was read from its request."""
+    """An update as read from its request."""
 
     body: bytes
     media_type: str
     given: Mapping[str, Sequence[str]]
-    """By name, what stands beside it."""
+    """Values of the parameters, by name."""
 
 
 _NOTHING: Final = Asked(body=b"", media_type=SPARQL_UPDATE, given={})
 
 
 class Updates:
-    """Takes updates."""
+    """Accepts updates."""
 
     def __init__(self, node: Node, settings: MasterSettings, room: Room) -> None:
-        """`settings` has the limits; `room` is for the bodies of open requests."""
+        """`settings` has the limits; `room` limits the bodies of open requests."""
         self._node, self._settings = node, settings
         self._room: Final = room
 
     async def answer(self, request: Request, dry_run: DryRun) -> Response:
-        """One update: 204 when it is agreed and applied by a worker here.
+        """Answer an update: 204 when it is agreed and applied by a worker here.
 
-        For a dry run, what `dry_run` finds out: what it would do.
+        A dry run is answered by `dry_run` with what the update would do.
 
         Raises:
             UserError: definite; nothing was logged.
-            Unavailable: definite; nothing was logged: no worker, no room, or too much waits already.
+            Unavailable: definite; nothing was logged: no worker, no room, or too many transactions wait.
             OutcomeUnknown: not decided within `request-timeout`.
-            Rejected: agreed, and refused by its evaluation.
+            Rejected: agreed, and rejected by its evaluation.
 
         """
         with self._room.lease() as lease:
             return await self.take(request, await self._update_of(request, lease), dry_run)
 
     async def take(self, request: Request, asked: Asked, dry_run: DryRun) -> Response:
-        """The answer to what a request asks for; raises as `answer` does."""
+        """Check an update that was read, and answer it; raises as `answer` does."""
         options = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
         transaction_id = self.id_of(request)
         await _check(asked, transaction_id, options)
@@ -118,13 +118,14 @@ class Updates:
         *,
         kind: Kind = Kind.TX,
     ) -> Response:
-        """The answer to a request whose transaction was checked, once that is agreed and applied, or rejected.
+        """Answer a request with a checked transaction once that is agreed and applied, or rejected.
 
-        One that is known here already gets the first outcome, or none yet: nothing that says that nothing was logged.
+        A transaction that is already known here gets its first outcome, or an error that leaves the outcome
+        open; never one that says that nothing was logged.
 
         Raises:
-            Unavailable: definite; nothing was logged: there is no worker, or this master takes no writes.
-            WriteProtected: so too, for as long as one of two workers is out of sync.
+            Unavailable: definite; nothing was logged: there is no worker, or this master accepts no writes.
+            WriteProtected: definite; nothing was logged: one of two workers is out of sync.
 
         """
         if not self._node.knows(transaction_id):
@@ -146,7 +147,7 @@ class Updates:
         )
 
     def _refuse_new(self, kind: Kind) -> None:
-        """Where nothing can be taken that is not known here; raises as `agreed` does."""
+        """Refuse a transaction that is not known here if none can be accepted; raises as `agreed` does."""
         refuse_writes(self._node.agreement, self._settings)
         crew, moment = self._node.crew, now().steady
         if not crew.live(moment):
@@ -157,11 +158,12 @@ class Updates:
             refuse_protected(self._node.crew)
 
     async def barrier(self) -> int:
-        """The index of an entry that was agreed after this was called, changes nothing, and is applied here.
+        """Return the index of an entry that changes nothing, was agreed after this call, and is applied here.
 
         Raises:
-            NoMajority: the view of this master holds none, or held none when the entry was appended.
-            Unavailable: it could not be given, or was not agreed within `request-timeout`: a master is silent.
+            NoMajority: the view of this master holds no majority, or held none when the entry was appended.
+            Unavailable: the entry could not be submitted, or was not agreed within `request-timeout`: a
+                master is silent.
 
         """
         agreement = self._node.agreement
@@ -179,7 +181,7 @@ class Updates:
         return answer.index
 
     async def _update_of(self, request: Request, lease: Lease) -> Asked:
-        """The update, and its parameters, in the URL and in a form."""
+        """Return the update and its parameters, from the URL and from a form."""
         limit = self._settings.max_transaction_size
         given = parameters_of(request)
         refuse_others(given, PARAMETERS)
@@ -188,7 +190,7 @@ class Updates:
             body = await read_body(request, limit, lease.grow)
             return Asked(body=body, media_type=media_type, given=given)
         if media_type == FORM:
-            # A form may write every byte as three.
+            # A form may encode each byte as three.
             raw = await read_body(request, limit * 3, lease.grow)
             form = await asyncio.to_thread(form_of, raw) if len(raw) > LONG_TEXT else form_of(raw)
             body = only(form, UPDATE).encode()
@@ -204,7 +206,7 @@ class Updates:
         raise UnsupportedMediaType(message)
 
     def id_of(self, request: Request) -> bytes:
-        """The id of a request's transaction; UserError if its Idempotency-Key is none."""
+        """Return the transaction id of a request; UserError if its Idempotency-Key is invalid."""
         key = request.headers.get("idempotency-key")
         if key is None:
             return new_id()
@@ -251,7 +253,7 @@ class Updates:
             loop.call_soon_threadsafe(settle, result)
 
         def settle(result: Answer | Exception) -> None:
-            if not future.done():  # else its client has gone, or was told to ask again
+            if not future.done():  # else its client has left, or was told to ask again
                 future.set_result(result)
 
         waiter = Waiter(body_hash=payload.body_hash, tell=tell)
@@ -274,13 +276,13 @@ class Updates:
 
 
 class UnsupportedMediaType(UserError):
-    """A body of a kind that is not taken."""
+    """The body has a media type that is not accepted."""
 
     status = 415
 
 
 def new_id() -> bytes:
-    """A UUID of version 7: 48 bits of time, so that ids of one time lie together, and 74 random bits."""
+    """Return a UUID of version 7: 48 bits of time, so that ids of one time are adjacent, and 74 random bits."""
     value = (wall() << 80) | secrets.randbits(80)
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
@@ -288,13 +290,16 @@ def new_id() -> bytes:
 
 
 def _traceparent(request: Request) -> str:
-    """W3C trace context; what is none is not passed on: it would stand in three topics for ever."""
+    """Return the W3C trace context of a request; empty if it is invalid.
+
+    An invalid one is not passed on, because it would be kept in three topics for ever.
+    """
     given = request.headers.get("traceparent", "")
     return given if TRACEPARENT.fullmatch(given) else ""
 
 
 def _is_dry(given: Sequence[str]) -> bool:
-    """Whether nothing is to be logged.  What is not understood must not become a write."""
+    """Return whether nothing must be logged; a value that is not understood must not become a write."""
     if any(value not in {"true", "false"} for value in given) or len(set(given)) > 1:
         message = f"{DRY_RUN} is true or false, not {' and '.join(given)}"
         raise UserError(message)
@@ -302,7 +307,7 @@ def _is_dry(given: Sequence[str]) -> bool:
 
 
 async def _check(asked: Asked, transaction_id: bytes, options: Mapping[str, str]) -> None:
-    """Refuse what is no update, or not supported, before it is logged."""
+    """Refuse a text that is not an update, or not supported, before it is logged."""
 
     def check() -> None:
         if asked.media_type == PATCH:
@@ -319,6 +324,6 @@ async def _check(asked: Asked, transaction_id: bytes, options: Mapping[str, str]
 
 
 def _failure(error: QuadlogError, transaction_id: bytes) -> Response:
-    """Which transaction it was, and where its outcome is told, unless that is elsewhere."""
+    """Return an error response with the transaction's id and, unless the error has one, the location of its outcome."""
     name = text_id(transaction_id)
     return error_response(error, {"Quadlog-Tx": name, "Location": f"/tx/{name}"})

@@ -1,1 +1,1 @@
-"""The agreed log as a master keeps it: writing it, joining that of others, and what is retained."""
+"""The agreed log at a master: writing it, joining another side's log, retaining payloads."""

@@ -1,9 +1,10 @@
-"""Joining: a stronger side's log is read beside the own one, until this master is let in and gives way to it.
+"""Joining: a stronger side's log is read in addition to the own one, until this master is let in and gives way to it.
 
-Their agreed topic is read from behind the last entry that both logs have, the fork.  It moves forward while what is
-read stands in the own log, too: their topic may lag behind both logs.  What was read is durable at once
-(`quadlog.masterstore.beside`), and told to the agreement, which says how far it is in every post.  Whatever does not
-fit (their topic goes back itself, the own log grew) has it begin anew.
+The other side's agreed topic is read from after the fork, the last entry that both logs have.  The fork moves
+forward as long as the entries read are in the own log, too: the topic may lag behind both logs.  Entries that
+were read are made durable at once (`quadlog.masterstore.beside`) and passed to the agreement, which reports
+the progress in every post.  If something does not fit (the topic contains a cut, the own log grew), joining
+starts again.
 """
 
 from __future__ import annotations
@@ -33,57 +34,57 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 AGAIN_MS: Final = 500.0
-"""Until a fork that could not be found is looked for again, in another data centre."""
+"""Milliseconds until a fork that could not be found is searched for again, in another data centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """Whose log is read."""
+    """The log that is read."""
 
     view: View
-    """The stronger side's."""
+    """View of the stronger side."""
     own: Point
-    """The end of the own log."""
+    """End of the own log."""
     dc: str
-    """Whose agreed topic is read."""
+    """Data centre whose agreed topic is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forked:
-    """Where to begin."""
+    """Where reading begins."""
 
     joined: Joined
     fork: Point | None
-    """The last entry that both logs have; None: it could not be found."""
+    """The last entry that both logs have; None if it could not be found."""
     offset: int = 0
-    """Behind it in their topic."""
+    """Offset after that entry in the other topic."""
     cut: int = 1
-    """Epoch of the newest cut before that: entries of smaller ones are void."""
+    """Epoch of the newest cut before that offset: entries of smaller epochs are void."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What joining needs of the world."""
+    """Functions of the environment that joining needs."""
 
     find: Callable[[Joined], None]
-    """Looks for the fork; `Joining.found` is told."""
+    """Searches for the fork, and has `Joining.found` called."""
     read: Callable[[str, int], None]
-    """Has the agreed topic of a data centre read from an offset on."""
+    """Starts to read the agreed topic of a data centre at an offset."""
     leave: Callable[[str], None]
-    """Has it read no more."""
+    """Stops reading it."""
 
 
 class Joining:
-    """Owned by the node's thread; times are steady milliseconds."""
+    """Reads a stronger side's log.  Owned by the node's thread; times are steady milliseconds."""
 
     def __init__(self, agreement: Agreement, beside: Beside, dc_of: Mapping[str, str], reach: Reach) -> None:
-        """Nothing is read; what was read before a restart is read again.
+        """Start without reading; a log that was being read before a restart is read again.
 
         Args:
-            agreement: says whom to join, and is told how far.
-            beside: keeps what was read.
-            dc_of: every master's data centre.
-            reach: what joining needs.
+            agreement: the agreement, which names the side to join and receives the progress.
+            beside: the store of entries that were read.
+            dc_of: data centre of every master.
+            reach: the functions of the environment.
 
         """
         self._agreement, self._beside, self._dc_of, self._reach = agreement, beside, dc_of, reach
@@ -92,24 +93,24 @@ class Joining:
         self._next = 0
         self._read: list[LoggedEntry] = []
         self._shared: Point | None = None
-        """A later fork than the branch was begun with, heard in this turn."""
+        """A fork, read in this turn, that is later than the one of the stored branch."""
         self._is_apart = False
-        """Whether anything was read that the own log does not have."""
+        """True if an entry was read that the own log does not have."""
         self._is_asked, self._again_at = False, float("-inf")
         self._tries = 0
 
     @property
     def fork(self) -> Point | None:
-        """The last entry that both logs have, while another one is read."""
+        """The last entry that both logs have; None while no other log is read."""
         branch = self._beside.branch() if self._consumer is not None else None
         return branch.fork if branch is not None else None
 
     def tend(self, moment: float, *, unheard: Collection[str] = ()) -> None:
-        """See whom to join.
+        """Start, continue or stop reading, as the agreement requires.
 
         Args:
-            moment: now.
-            unheard: data centres out of whose topics nothing comes: their logs are read elsewhere, if there is another.
+            moment: the current time.
+            unheard: data centres from whose topics nothing arrives: another topic is read if there is one.
 
         """
         joining, own = self._agreement.standing.joining, self._agreement.last
@@ -127,9 +128,10 @@ class Joining:
             self._reach.find(self._joined)
 
     def _sources(self, view: View, unheard: Collection[str]) -> list[str]:
-        """The home's topic first; where that is out of reach another one's of the same side.
+        """Return the data centres to read from: the view's home and, if it is out of reach, others of the same side.
 
-        The own one where there is no other: masters of one data centre may stand apart for a moment.
+        The own data centre is used only if there is no other: its masters may be in different views for a
+        moment.
         """
         here = self._dc_of[self._agreement.node]
         others = sorted({self._dc_of[name] for name in view.members} - {view.home, here})
@@ -148,12 +150,12 @@ class Joining:
         self._is_asked, self._again_at = False, float("-inf")
 
     def begin_again(self, dc: str) -> None:
-        """The agreed topic of a data centre was made anew: where the logs part has to be found again."""
+        """Search for the fork again, because the agreed topic of a data centre was re-created."""
         if self._joined is not None and self._joined.dc == dc:
             self._stop()
 
     def found(self, forked: Forked) -> None:
-        """Where to begin."""
+        """Begin to read after the fork that was found."""
         if forked.joined != self._joined or self._consumer is not None:
             return
         self._is_asked = False
@@ -169,14 +171,14 @@ class Joining:
         self._tell()
 
     def hear(self, dc: str, record: Record) -> None:
-        """A record of another data centre's agreed topic."""
+        """Process a record of another data centre's agreed topic."""
         joined = self._joined
         if self._consumer is None or joined is None or dc != joined.dc or record.offset != self._next:
             return
         self._next += 1
         said = self._consumer.hear(record)
         if isinstance(said, Cut):
-            self._stop()  # that side gave way itself: where the logs part is to be found anew
+            self._stop()  # that side gave way itself: the fork must be found again
         elif said is not None and not self._is_apart and self._has(said):
             self._shared = Point(said.index, said.chain)
         elif said is not None:
@@ -188,7 +190,7 @@ class Joining:
         return own is not None and own[0] == entry.chain
 
     def note(self) -> None:
-        """Keep what was heard in this turn, and tell the agreement."""
+        """Store what was read in this turn, and pass it to the agreement."""
         joined, shared, self._shared = self._joined, self._shared, None
         if joined is not None and shared is not None and self._agreement.standing.joining is not None:
             self._beside.begin(shared, joined.view.id, joined.own)
@@ -208,17 +210,18 @@ class Joining:
 def fork_of(
     records: Iterable[Record], own: Point, chain_at: Callable[[int], bytes | None]
 ) -> tuple[Point, int, int] | None:
-    """The last entry that both logs have, the offset behind it in their topic, and the newest cut before that.
+    """Return the last entry that both logs have, the offset after it in the other topic, and the newest cut before it.
 
-    Behind a cut at this very entry, too: whoever began before it would meet it, and search again, without end.
+    The offset is also after a cut at this very entry: a reader that began before the cut would read it and
+    search again, endlessly.
 
     Args:
-        records: the last ones of their agreed topic.
-        own: the end of the own log.
-        chain_at: chain hash of the own entry at an index.
+        records: the last records of the other agreed topic.
+        own: end of the own log.
+        chain_at: function that returns the chain hash of the own entry at an index.
 
     Returns:
-        None if it stands before these records.
+        None if that entry precedes these records.
 
     """
     common: dict[int, tuple[Point, int, int]] = {}
@@ -230,6 +233,6 @@ def fork_of(
             if said.index in common and common[said.index][0].chain == said.chain:
                 common[said.index] = (common[said.index][0], record.offset + 1, epoch)
         elif said is not None and chain_at(said.index) == said.chain:
-            # Said again, it is passed over.
+            # A repetition is ignored.
             common.setdefault(said.index, (said.point, record.offset + 1, epoch))
     return common[max(common)] if common else None

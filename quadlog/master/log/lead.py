@@ -1,11 +1,11 @@
-"""The lead: which master of a data centre writes what one of them has to write.
+"""The lead: which master of a data centre performs the tasks that only one of them must perform.
 
-The agreed topic, the copies of the peers' payloads and of the effects, and the appointment of the
-evaluating worker: one master does it, the others of the same data centre stand by.  It is the one with
-the lowest id among those that are heard; whoever is silent for longer than `patience` is passed over.
+These are writing the agreed topic, copying the peers' payloads and the effects, and appointing the evaluating
+worker.  One master does this; the others of the same data centre stand by.  It is the one with the lowest id
+among those that are heard; a master that is silent for longer than `patience` is skipped.
 
-Two may think for a moment that it is theirs.  That costs records, never an order: both say the same
-entries under the same indexes, and consumers take the first of each.
+Two masters may both lead for a moment.  That costs records, but does not affect the order: both write the
+same entries under the same indexes, and consumers use the first of each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lead:
-    """Times are milliseconds of the steady clock.
+    """Determines whether this master leads.  Times are milliseconds of the steady clock.
 
     >>> lead = Lead("dc1-m2", ["dc1-m1", "dc1-m2"], patience_ms=2000)
     >>> lead.is_mine({}, now=0.0), lead.is_mine({}, now=2500.0)
@@ -27,17 +27,17 @@ class Lead:
     """
 
     def __init__(self, node: str, masters: Sequence[str], *, patience_ms: float) -> None:
-        """`masters`: all of this data centre, `node` among them."""
+        """`masters`: all masters of this data centre, including `node`."""
         self._before: Final = sorted(master for master in masters if master < node)
         self._patience: Final = patience_ms
         self._since: float | None = None
         self.has_company: Final = len(masters) > 1
-        """Are there other masters in this data centre?"""
+        """True if there are other masters in this data centre."""
 
     def is_mine(self, heard_at: Mapping[str, float], now: float) -> bool:
-        """Is it this master's turn, from when the others were heard last?
+        """Return whether this master leads, from the times at which the others were last heard.
 
-        Who was not heard at all yet has been silent since this was asked first.
+        A master that was never heard counts as silent since the first call.
         """
         if self._since is None:
             self._since = now

@@ -1,4 +1,4 @@
-"""Phases of leaving a view and of being let into one, as `docs/agreement.md` lists them: places to die in tests."""
+"""Phases of leaving a view and of being let into one, as listed in `docs/agreement.md`: places to die in tests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def given_up(before: Standing, after: Standing) -> set[str]:
-    """Who is given up since, also where that is saved with the view that is installed without them.
+    """Return the members given up since `before`, including those given up by installing a view without them.
 
-    Who was removed is not there either, and was not given up:
+    A removed peer is not in the new view either, but was not given up:
 
     >>> from quadlog.core.model import Peer, Standing, View
     >>> three = Standing(view=View(epoch=1, members=("m1", "m2", "m3")))
@@ -31,7 +31,7 @@ def given_up(before: Standing, after: Standing) -> set[str]:
 
 
 def phases(before: Standing, after: Standing) -> Iterator[Failpoint]:
-    """What a master comes by that is saved to stand elsewhere now; several may come at once, in this order.
+    """Yield the phases that a master passes when its saved standing changes, in order; it may pass several at once.
 
     >>> from quadlog.core.model import Standing, View
     >>> first = View(epoch=1, members=("m1", "m2"), parent=b"")

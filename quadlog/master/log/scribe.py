@@ -1,4 +1,4 @@
-"""The scribe: brings the synchronised queue into the agreed topic, or stands by to do so."""
+"""The scribe: writes the synchronised queue into the agreed topic, or stands by to do so."""
 
 from __future__ import annotations
 
@@ -22,26 +22,32 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 Key = tuple[bytes, bytes]
-"""A payload: id and digest."""
+"""Key of a payload: id and digest."""
 
 FLYING: Final = 300
-"""Entries that are said and not known to be in the topic: most of a second of a busy master's.  All of them may be
-acknowledged at once, and it says nothing else until that is noted: some 30 ms."""
+"""Maximum number of entries that are written and not known to be in the topic.
+
+This is most of a second at a busy master.  All of them may be acknowledged at once, and the master publishes
+nothing else until it has noted that, for some 30 ms.
+"""
 
 FLYING_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of their bodies.  A log that was adopted may be of any size: it goes through memory in parts."""
+"""Maximum bytes of the bodies of these entries.
+
+An adopted log may have any size: it passes through memory in parts.
+"""
 
 
 class Log(Protocol):
-    """The log as it is saved."""
+    """The saved log."""
 
     def entry(self, index: int, /) -> tuple[bytes, Pair] | None:
-        """Chain hash and pair of the entry at an index."""
+        """Return the chain hash and the pair of the entry at an index."""
         ...
 
 
 class Mouth(Protocol):
-    """Who says things in the agreed topic."""
+    """The producer for the agreed topic."""
 
     def say(self, entry: LoggedEntry, acked: Acked, /) -> None:
         """Send an entry."""
@@ -53,15 +59,15 @@ class Mouth(Protocol):
 
 
 class Scribe:
-    """Owned by the node's thread.
+    """Writes the agreed topic.  Owned by the node's thread.
 
     The payload of every entry is in the store until the topic is known to hold it: its record was
-    acknowledged, or was heard there because another master of this data centre wrote it.
-    So whoever takes over says what is missing, and nothing that anybody could know to be there.
-    A master that lags may cut further back than that, and die: what is missing then stands before its cut.
+    acknowledged, or was read there because another master of this data centre wrote it.  A master that takes
+    over the lead therefore writes the missing entries, and none that it could know to be in the topic.  A
+    master that lags may cut further back than that, and die: the missing entries then precede its cut.
 
-    What counts is what consumers make of the topic: `_end` and `_epoch` follow it as they do.  If that end is in the
-    own log, by its chain hash, the topic holds the own log up to there.
+    The consumers' rules decide which records count: `_end` and `_epoch` follow the topic by the same rules.
+    If that end is in the own log, by its chain hash, the topic holds the own log up to there.
     """
 
     def __init__(
@@ -76,17 +82,18 @@ class Scribe:
         settle: Callable[[], None] | None = None,
         last: int = 0,
     ) -> None:
-        """All is said, and it is another's turn.
+        """Start with everything written, and another master leading.
 
         Args:
-            mouth: sends to the topic.
+            mouth: the producer for the topic.
             saved: the log.
-            payload: the body of an entry that is saved; KeyError if it is not kept any more.
-            view: the one that is installed here.
-            written: told what was acknowledged, and its offset; on any thread.  Where another master writes, too,
-                `holds` is to be told what is heard instead.
-            regain: looks for an entry of the log, and what follows it, in the topic behind a cut; `regained` is told.
-            settle: waits until all that was said is acknowledged; for failpoints.
+            payload: function that returns the payload of a saved entry; KeyError if it is no longer kept.
+            view: function that returns the installed view.
+            written: function that is called with an acknowledged place and its offset, on any thread.  If
+                another master writes, too, `holds` must be called with the records read instead.
+            regain: function that searches the topic before a cut for an entry of the log and those after it;
+                `regained` is called with them.
+            settle: function that waits until all records are acknowledged; for failpoints.
             last: index of the last entry.
 
         """
@@ -94,43 +101,43 @@ class Scribe:
         self._view, self._written, self._settle = view, written, settle
         self._regain = regain
         self._regained: dict[int, LoggedEntry] = {}
-        """What stood in the topic before another master cut too far back, and is to be said again."""
+        """Entries that were in the topic before another master cut too far back, and must be written again."""
         self._asked: int | None = None
-        """Index of the entry that is looked for."""
+        """Index of the entry that is being searched for."""
         self._fresh: deque[Entry] = deque()
-        """The newest entries; those before are read from the log."""
+        """The newest entries; earlier ones are read from the log."""
         self._last = last
         self.held = last
         """Index up to which the topic is known to hold the log."""
         self._cut: Cut | None = None
-        """To be said behind `held`: of the newest adoption, if the topic is not known to hold it."""
+        """Cut of the newest adoption, which must be written after `held`; None if the topic is known to hold it."""
         self._is_cut_said = False
         self._cut_in = 0
         """Epoch of the newest adoption."""
         self._next = last + 1
-        """Index of the entry that is said next."""
+        """Index of the entry that is written next."""
         self._flying: deque[tuple[int, int]] = deque()
-        """Index and size of what was said and is not known to be there."""
+        """Index and size of each entry that was written and is not known to be in the topic."""
         self._size = 0
         self._sent = self._met = self._again_at = 0
-        """Counts of own records: said, met in the topic, said when it was begun again."""
+        """Numbers of own records: written, found in the topic, and written when writing last began again."""
         self._offset = 0
-        """Behind the last record of the topic that was taken in."""
+        """Offset after the last record of the topic that was processed."""
         self._end = Point(last, self._chain_at(last) or b"")
         self._epoch = 0
-        """Of the newest cut in the topic."""
+        """Epoch of the newest cut in the topic."""
         self.leads = False
 
     def __len__(self) -> int:
-        """Count of entries that the topic is not known to hold."""
+        """Return the number of entries that the topic is not known to hold."""
         return self._last - self.held
 
     @property
     def newest_cut(self) -> int:
-        """Epoch of the newest cut that the topic has or is to have; 0 where none is known."""
+        """Epoch of the newest cut that the topic contains or will contain; 0 if none is known."""
         return max(self._epoch, 0 if self._cut is None else self._cut.epoch)
 
-    # --- what is to be said -------------------------------------------------------------------------
+    # --- what must be written -----------------------------------------------------------------------
 
     @property
     def reached(self) -> Reached:
@@ -140,19 +147,20 @@ class Scribe:
     def resume(
         self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]], cut: Cut | None
     ) -> None:
-        """After a start.
+        """Continue after a start.
 
         Args:
-            reached: how far the topic was followed when it was saved last; None: not at all, or it is another one now.
-            said: what stands behind that, in order, each with its offset.
-            cut: the newest one of the own log.
+            reached: how far the topic was followed when that was last saved; None if it was not, or the topic
+                is another one.
+            said: the records after that, in order, each with its offset.
+            cut: the newest cut of the own log.
 
         """
         known = reached if reached is not None else Reached()
         self._offset, self._end, self._epoch, self.held = known.offset, known.end, known.epoch, known.held
         for place, offset in said:
             if not self._offset and isinstance(place, Place) and place.index > 1:
-                self._end = place.point  # what stood before it is not there any more
+                self._end = place.point  # the entries before it are no longer in the topic
             elif not self._read(place):
                 continue
             self._offset, end = offset + 1, self._end
@@ -162,20 +170,20 @@ class Scribe:
         self._again()
 
     def write(self, entry: Entry) -> None:
-        """Take an entry that is saved, in the order of their indexes; say it if it is this master's turn."""
+        """Accept a saved entry, in the order of the indexes, and write it if this master leads."""
         self._fresh.append(entry)
         self._last = entry.index
         self._pump()
 
     def lead(self, *, mine: bool) -> None:
-        """Whose turn it is.  Taking over says what the topic is not known to hold."""
+        """Start or stop leading.  A master that starts to lead writes what the topic is not known to hold."""
         if mine == self.leads:
             return
         self.leads = mine
         self._again()
 
     def cut(self, cut: Cut, last: int) -> list[tuple[int, Key]]:
-        """The own log is another one behind an entry, and goes up to `last`; both are saved.
+        """Note that the own log was replaced after an entry, and now ends at `last`; both must be saved before.
 
         Returns indexes and keys of entries that the topic turns out to hold: see `goes_along`.
         """
@@ -203,17 +211,17 @@ class Scribe:
             return min(end.index, last)
         return min(self.held, kept)
 
-    # --- what is there ------------------------------------------------------------------------------
+    # --- what the topic holds -----------------------------------------------------------------------
 
     def holds(self, place: Place | Cut, offset: int, *, mine: bool = True) -> list[tuple[int, Key]]:
-        """A record is in the topic: indexes and keys of entries that it is known to hold now, and was not.
+        """Process a record of the topic; return the indexes and keys of entries that it is newly known to hold.
 
-        Told of all records in order, or, where no other master writes, of what was acknowledged.
+        Must be called with all records in order or, if no other master writes, with the acknowledged ones.
 
         Args:
-            place: what it says.
-            offset: where it stands.
-            mine: whether this master wrote it.
+            place: the place or the cut that the record contains.
+            offset: offset of the record.
+            mine: True if this master wrote it.
 
         """
         self._met += mine
@@ -227,19 +235,19 @@ class Scribe:
         if self._cut is not None and self._cut.epoch <= self._epoch:
             self._cut = None
         if self._cut is not None and self._is_cut_said:
-            return []  # it will be taken back
+            return []  # the cut that was written will void it
         before = self.held
         keys = self._compare()
         if self.held < before and not (mine and isinstance(place, Cut)):
-            self._again()  # behind a cut of its own what follows is under way
+            self._again()  # after an own cut, the entries that follow it are in flight
         self._pump()
         return keys
 
     def _compare(self) -> list[tuple[int, Key]]:
-        """See how far the topic holds the own log."""
+        """Determine up to where the topic holds the own log."""
         end = self._end
         if self._chain_at(end.index) != end.chain:
-            return []  # of a log that this master is to take over, or behind its own
+            return []  # of a log that this master must adopt, or beyond its own
         keys = self._keys(self.held + 1, end.index)
         self.held = end.index
         while self._fresh and self._fresh[0].index <= end.index:
@@ -250,7 +258,11 @@ class Scribe:
         return keys
 
     def _read(self, place: Place | Cut) -> bool:
-        """Whether it counts.  Two that lead for a moment write what does not fit each other; all pass over it."""
+        """Return whether a record counts.
+
+        Two masters that lead for a moment write records that do not fit each other; all consumers ignore
+        those.
+        """
         if isinstance(place, Cut):
             fits = place.index < self._end.index or (place.index, place.chain) == (
                 self._end.index,
@@ -267,9 +279,9 @@ class Scribe:
         return True
 
     def _is_lost(self, place: Place | Cut) -> bool:
-        """Whether it was to count, and something else came before it."""
+        """Return whether a record should have counted, but another one preceded it."""
         if self._met <= self._again_at:
-            return False  # said before the last beginning
+            return False  # written before writing last began again
         if isinstance(place, Cut):
             return place.epoch > self._epoch
         return place.epoch >= self._epoch and place.index > self._end.index
@@ -285,10 +297,10 @@ class Scribe:
     def _keys(self, first: int, last: int) -> list[tuple[int, Key]]:
         return [(index, self._entry(index)[1].key) for index in range(first, last + 1)]
 
-    # --- saying -------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------
 
     def _again(self) -> None:
-        """Say all that the topic is not known to hold; what is under way may come twice."""
+        """Write again all that the topic is not known to hold; records in flight may be duplicated."""
         self._flying.clear()
         self._size, self._next, self._is_cut_said = 0, self.held + 1, False
         self._again_at = self._sent
@@ -313,7 +325,11 @@ class Scribe:
         return not self._flying or (len(self._flying) < FLYING and self._size < FLYING_BYTES)
 
     def _send(self, index: int) -> bool:
-        """Whether it could: a payload that every master had, and the topic, may be kept here no more."""
+        """Write an entry; return False if its payload is not available yet.
+
+        A payload that every master and the topic had may no longer be kept here: it is then searched for in
+        the topic.
+        """
         chain, pair, previous = self._entry(index)
         view = self._view()
         try:
@@ -350,13 +366,13 @@ class Scribe:
             visit(Failpoint.HALF_BEHIND_CUT, self._settle)
 
     def regained(self, entries: Iterable[LoggedEntry]) -> None:
-        """What was looked for, as the topic has it; nothing: it is to be looked for again."""
+        """Accept the entries found in the topic; if there are none, they must be searched for again."""
         self._regained = {entry.index: entry for entry in entries}
         self._asked = None
         self._pump()
 
     def _entry(self, index: int) -> tuple[bytes, Pair, bytes]:
-        """Chain hash, pair, and the chain hash before."""
+        """Return the chain hash and the pair of an entry, and the chain hash before it."""
         if self._fresh and index >= self._fresh[0].index:
             fresh = self._fresh[index - self._fresh[0].index]
             return fresh.chain, fresh.pair, fresh.previous
@@ -366,7 +382,7 @@ class Scribe:
 
 
 def logged_entry(entry: Entry, payload: Payload) -> LoggedEntry:
-    """An entry with its payload and its writer's lineage: what the agreed topic holds."""
+    """Return an entry with its payload and its writer's lineage, as the agreed topic holds it."""
     return LoggedEntry(
         index=entry.index,
         kind=entry.kind,

@@ -1,13 +1,14 @@
-"""Twins: other processes that are this master, by their settings or by a copy of its disk.
+"""Twins: other processes that act as this master, by their settings or by a copy of its disk.
 
-Two that post under one id promise what neither of them keeps.  Who is superseded, or meets one that says what only it
-could say, says nothing more and ends; started again, it comes back as one that lost its disk (`own.open_store`).
+Two processes that post under one id make promises that neither of them keeps.  A master that is superseded,
+or reads a post that only it could have written, publishes nothing more and ends; when it is started again, it
+begins as one that lost its disk (`own.open_store`).
 
-A master that is alone in its data centre does not read its own posts: it sees by their offsets that somebody else
-writes there, and looks.  Any other one reads them anyway.
+A master that is alone in its data centre does not read its own posts: it detects by their offsets that
+another process writes to the topic, and then reads the records between.  Any other master reads them anyway.
 
-A record may be repeated, by a broker, a mirror or a tool.  A repeated post has the bytes of the post that this master
-said under that sequence; a twin's has others (decision 47).
+A record may be repeated by a broker, a mirror or a tool.  A repeated post has the bytes of the post that this
+master wrote under that sequence; a twin's post has other bytes (decision 47).
 """
 
 from __future__ import annotations
@@ -32,12 +33,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 REMEMBERED: Final = 10_000
-"""Own posts whose bytes are remembered, by 8 bytes of a hash: minutes of a busy master, hours of an idle one.  A twin
-begins with the same disk, so it says the same sequences at about the same time; what is older is taken for repeated."""
+"""Number of own posts whose bytes are remembered, as hashes of 8 bytes.
+
+These are minutes of a busy master, or hours of an idle one.  A twin begins with the same disk, so it writes
+the same sequences at about the same time; an older post counts as a repetition.
+"""
 
 
 class Twins:
-    """`say`, `hear` and `learn` belong to the node's thread, `acked` to the outlet's, `look` to any."""
+    """Detects twins.
+
+    `say`, `hear` and `learn` must be called on the node's thread, `acked` on the outlet's, `look` on any.
+    """
 
     def __init__(
         self,
@@ -48,14 +55,14 @@ class Twins:
         read: Callable[[int, int], None],
         topic: str = "",
     ) -> None:
-        """Begin.
+        """Start without having detected a twin.
 
         Args:
             node: this master.
-            incarnation: its own.
-            sequence: of the last post that its predecessor on this disk may have said.
-            read: has the own rounds from one offset on and before another one read, and `look` called.
-            topic: the own rounds, for the error.
+            incarnation: incarnation of this master.
+            sequence: sequence of the last post that this master may have written before this start.
+            read: function that reads the own rounds from one offset to before another one, and calls `look`.
+            topic: the own rounds topic, for the error.
 
         """
         self._topic: Final = topic
@@ -64,20 +71,20 @@ class Twins:
         self._read = read
         self._next: int | None = None
         self._digests: dict[int, bytes] = {}
-        """Of the own posts that were said last, by sequence."""
+        """Hashes of the newest own posts, by sequence."""
         self._gap: Gap | None = None
         self.anchor: Anchor | None = None
         """The last record of the own rounds that was acknowledged here."""
         self._older: set[bytes] = set()
-        """Incarnations that still post, and were told of in the log."""
+        """Older incarnations that still post and were reported in the log file."""
         self._why: str | None = None
 
     def say(self, post: Post) -> None:
-        """This master is about to post.
+        """Check that this master may post.
 
         Raises:
-            DuplicateNode: it must not any more.
-            TopicLost: what it said before is not there any more.
+            DuplicateNode: it must not post any more.
+            TopicLost: earlier posts are no longer in the topic.
 
         """
         if self._gap is not None:
@@ -87,12 +94,12 @@ class Twins:
         self._said = post.sequence
 
     def said(self, sequence: int, value: bytes) -> None:
-        """The bytes of a post that this master says."""
+        """Remember the bytes of a post that this master writes."""
         self._digests[sequence] = _digest(value)
         self._digests.pop(sequence - REMEMBERED, None)
 
     def acked(self, anchor: Anchor) -> None:
-        """What was said stands there, in the order in which it was said; with what others say there in between."""
+        """Note that an own post was acknowledged; own posts are acknowledged in order, others may be between them."""
         offset, self.anchor = anchor.offset, anchor
         expected, self._next = self._next, offset + 1
         if expected is not None and offset < expected:
@@ -101,7 +108,7 @@ class Twins:
             self._read(expected, offset)
 
     def look(self, records: Iterable[Record]) -> None:
-        """Records of the own rounds that this process did not say."""
+        """Check records of the own rounds that this process did not write."""
         for record, post in understood(records, rounds.hear):
             if post.node == self._node:
                 self._compare(post, record.value)
@@ -110,12 +117,12 @@ class Twins:
                     log.warning("older_incarnation_detected", incarnation=post.incarnation.hex())
 
     def hear(self, post: Post, value: bytes) -> None:
-        """Any post and its bytes, from any topic: own ones come back from the own topic, and passed on by others."""
+        """Check a post from any topic: own posts return from the own topic, and are passed on by other masters."""
         if post.node == self._node:
             self._compare(post, value)
 
     def learn(self, standing: Standing) -> None:
-        """What is known of incarnations."""
+        """Check the incarnations of a standing for a later one of this master."""
         for name, incarnation in standing.newest:
             if name == self._node and incarnation > self._incarnation:
                 self._why = "the others heard a later incarnation of it"
@@ -127,7 +134,7 @@ class Twins:
             self._why = f"another process with a copy of its disk said post {post.sequence}"
 
     def _is_mine(self, sequence: int, value: bytes) -> bool:
-        """Whether this process said that, or one before it."""
+        """Return whether this process, or its predecessor on this disk, wrote that post."""
         if sequence > self._said:
             return False
         known = self._digests.get(sequence)

@@ -1,1 +1,1 @@
-"""The node: one thread that owns the agreement, hears what comes, and performs what is decided."""
+"""The node: one thread that owns the agreement, processes what arrives, and performs what is decided."""

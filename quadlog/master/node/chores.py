@@ -1,4 +1,4 @@
-"""Chores: what one master of a data centre does for all of it, while the others stand by."""
+"""Chores: what one master of a data centre does for the whole data centre, while the others stand by."""
 
 from __future__ import annotations
 
@@ -24,41 +24,45 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOK_MS: Final = 250.0
-"""How often it is looked at who leads, and whether a worker evaluates."""
+"""Milliseconds between two checks of which master leads, and whether a worker evaluates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What there is to be seen at a look.  Times are steady milliseconds."""
+    """State of the node at a check.  Times are steady milliseconds."""
 
     view: View
-    """Installed here."""
+    """The installed view."""
     is_voting: bool
-    """Whether a vote was cast for another one, that is not installed yet."""
+    """True if a vote was cast for another view that is not installed yet."""
     heard_at: Mapping[str, float]
-    """When other masters were heard last."""
+    """Time at which each other master was last heard."""
     last_index: int
-    """Of the last agreed entry."""
+    """Index of the last agreed entry."""
     effects_heard: int
-    """Offset behind the last record of the own effects that was heard."""
+    """Offset after the last record of the own effects that was heard."""
     fork: int | None
-    """Index of the last own effect that is one of the log, where those behind it are of a branch; None: all are."""
+    """Index of the last own effect that belongs to the log, if later ones are of a branch; None if all belong to it."""
     effects_of: Mapping[str, Iterable[Held]]
-    """Of the other data centres of the view what their masters' last posts say."""
+    """Effects as reported by the masters' last posts, by data centre, for the other data centres of the view."""
     ways: Mapping[str, Sequence[str]]
-    """By way of which data centres those are heard of that are out of reach."""
+    """For each data centre out of reach, the data centres through which it is heard."""
     is_held: bool
-    """Whether own effects are not taken in until it is known where the next view has its home."""
+    """True if own effects are not accepted until it is known where the next view has its home."""
     full: frozenset[str]
-    """Other data centres whose effects topics take no records, as their masters say."""
+    """Other data centres whose effects topics accept no records, as their masters report."""
     floored: tuple[int, int] | None
-    """Epoch and index behind which effects of earlier views are void here, and no rewind says so yet."""
+    """Epoch and index after which effects of earlier views are void here.
+
+    None if a rewind in the topic says so, or if none are void.
+    """
 
 
 class Chores:
-    """The agreed topic, the copies of effects, the worker that evaluates.  Owned by the node's thread.
+    """Chores of the leading master: the agreed topic, the copies of effects, the appointment of the evaluating worker.
 
-    Peers' payloads are copied by the node itself; `leads` says whether it is to.
+    Owned by the node's thread.  Peers' payloads are copied by the node itself; `leads` determines whether it
+    copies them.
     """
 
     def __init__(
@@ -76,20 +80,20 @@ class Chores:
         foreseen: Foreseen,
         tell_floor: Callable[[str, tuple[int, int]], None],
     ) -> None:
-        """Begin by standing by.
+        """Start without leading.
 
         Args:
-            lead: whose turn it is.
+            lead: determines which master leads.
             scribe: writes the agreed topic.
-            copying: of effects.
-            duty: which data centre evaluates.
-            crew: the workers here.
-            peers: payloads topics of other data centres.
-            read: has a payloads topic of a peer read from an offset on, again.
-            appoint: asks the worker at a URL to evaluate, in a term.
-            fullness: whether the own effects topic takes records.
-            foreseen: what it will hold when it does.
-            tell_floor: tells the worker at a URL which effects are void.
+            copying: copies effects.
+            duty: determines which data centre evaluates.
+            crew: the workers of this data centre.
+            peers: intakes of other data centres' payloads, by topic.
+            read: function that reads a peer's payloads topic again from an offset on.
+            appoint: function that asks the worker at a URL to evaluate in a term.
+            fullness: determines whether the own effects topic accepts records.
+            foreseen: follows what that topic will hold once it accepts them.
+            tell_floor: function that reports to the worker at a URL which effects are void.
 
         """
         self.scribe: Final = scribe
@@ -106,7 +110,7 @@ class Chores:
         self._looked_at = float("-inf")
 
     def tend(self, scene: Callable[[], Scene], moment: float) -> None:
-        """See now and then whose turn it is, what is to be copied, and that a worker evaluates."""
+        """Check at intervals which master leads, and, if this one does, copy effects and have a worker evaluate."""
         if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
@@ -138,25 +142,29 @@ class Chores:
             is_full=self.fullness.is_full,
             full=there.full,
         )
-        # Where it is full the duty goes elsewhere; if it cannot, it is tried again here.
+        # If the topic is full, the duty moves; if it cannot move, evaluation is tried again here.
         is_able = not there.is_held and (not self.fullness.is_full or self.fullness.lasts(moment))
         if self.duty.is_here and is_able and (worker := self._crew.to_appoint(moment, self.duty.agreed.term)):
             log.info("worker_asked_to_evaluate", worker=worker.beat.worker)
             self._appoint(worker.beat.url, self.duty.agreed)
 
     def _tend_own_topic(self, moment: float) -> None:
-        """Where it is full what is copied is followed beside it; where it no longer is all is said that it lacks."""
+        """Restart copying if the own effects topic has become full, or is tried again.
+
+        While it is full, the copied records are also followed as if they were in the topic; once it is not,
+        all records that it lacks are written.
+        """
         is_news = self.fullness.is_full and not self._was_full
         self._was_full = self.fullness.is_full
         if self.fullness.tries_again(moment) or is_news:
             self.copying.begin_again()
 
     def look_soon(self) -> None:
-        """Something changed: the next look is due."""
+        """Make the next check due, because something changed."""
         self._looked_at = float("-inf")
 
     def _change(self, *, mine: bool) -> None:
-        """Take over, or stand by."""
+        """Start or stop leading."""
         log.info("leadership_taken" if mine else "leadership_released", unsaid=len(self.scribe))
         self.leads = mine
         self.scribe.lead(mine=mine)

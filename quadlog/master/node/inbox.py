@@ -1,4 +1,4 @@
-"""The inbox: what happens to a node, from any thread, in the order in which it came."""
+"""The inbox: events for a node from any thread, in the order in which they arrived."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
 BATCHES: Final = 8
-"""What tails have read and the node has not heard yet: two for each of a usual master's tails."""
+"""Maximum number of batches that tails have read and the node has not processed: two per tail of a usual master."""
 
 
 class Inbox:
-    """Anyone puts, the node's thread takes."""
+    """Queue of events: any thread puts, the node's thread takes."""
 
     def __init__(self) -> None:
-        """Nothing happened yet."""
+        """Start without events."""
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._ended = threading.Event()
 
     def put(self, event: Event) -> None:
-        """Hand over something that happened."""
+        """Add an event."""
         self._events.put(event)
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
-        """Hand over what a tail read; waits while the node has more than enough to hear."""
+        """Add records that a tail read; wait while the node has the maximum number of batches."""
         del tail
         while not self._batches.acquire(timeout=1):
             if self._ended.is_set():
@@ -39,7 +39,7 @@ class Inbox:
         self._events.put(Told(records))
 
     def take(self, timeout: float) -> list[Event]:
-        """All that is there; waits for the first one for so many seconds."""
+        """Return all waiting events; wait for the first one for at most `timeout` seconds."""
         events: list[Event] = []
         try:
             events.append(self._events.get(timeout=max(timeout, 0.0)))
@@ -49,9 +49,9 @@ class Inbox:
             return events
 
     def heard(self) -> None:
-        """A batch that a tail read was taken in: there is room for another one."""
+        """Note that a batch of a tail was processed: there is room for another one."""
         self._batches.release()
 
     def end(self) -> None:
-        """Nobody takes anything any more; tails that wait are let go."""
+        """Note that no more events are processed, and release the waiting tails."""
         self._ended.set()

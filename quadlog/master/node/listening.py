@@ -1,4 +1,4 @@
-"""Listening: what tails read reaches whom it concerns.  Posts and heartbeats do not wait for what came before them."""
+"""Listening: dispatches the records that tails read.  Posts and heartbeats do not wait for earlier records."""
 
 from __future__ import annotations
 
@@ -33,37 +33,37 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 SLICE: Final = 100
-"""Records between two looks at the clock."""
+"""Number of records between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ears:
-    """Which topic means what, beside those of payloads and the own effects."""
+    """Meaning of each topic; `Acquiring` and `Decided` recognise those of payloads and of the own effects."""
 
     rounds: Mapping[str, str]
-    """Topics of posts, each with its data centre."""
+    """Data centre of each topic of posts."""
     agreed: str
-    """Heard only where other masters of the data centre write to it too."""
+    """The own agreed topic, heard only if other masters of the data centre write to it, too."""
     sources: Mapping[str, str]
-    """Topics of other data centres' effects, which may be copied from, each with its data centre."""
+    """Data centre of each topic of other data centres' effects, which may be copied from."""
     sides: Mapping[str, str]
-    """Their agreed topics, which may be read beside."""
+    """Data centre of each of their agreed topics, which may be read by `Joining`."""
     own: Collection[str]
-    """Topics of the own data centre, without which nothing goes on."""
+    """Topics of the own data centre without which the node cannot continue."""
     needed: Collection[str] = ()
-    """Those of them of which no record may be passed over."""
+    """Those own topics of which no record may be skipped."""
     status: str
     payloads: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Topics of other data centres' payloads, each with its data centre."""
+    """Data centre of each topic of other data centres' payloads."""
 
     def dc_of(self, topic: str) -> str:
-        """Whose topic it is, of other data centres."""
+        """Return the data centre of a topic of another data centre."""
         found = (names.get(topic) for names in (self.rounds, self.sources, self.sides, self.payloads))
         return next(dc for dc in found if dc is not None)
 
 
 class Listening:
-    """Owned by the node's thread."""
+    """Dispatches records.  Owned by the node's thread."""
 
     def __init__(
         self,
@@ -81,25 +81,25 @@ class Listening:
         chores: Chores,
         heard: Callable[[], None],
     ) -> None:
-        """Listen for all of them.
+        """Start without records.
 
         Args:
-            ears: sorts topics.
+            ears: meaning of each topic.
             dc: the own data centre.
-            agreement: hears posts.
-            acquiring: hears payloads.
-            decided: hears the own effects.
-            saving: hears what the own masters publish.
-            joining: hears the logs of stronger sides, beside.
-            relay: is told of every post.
-            twins: so too.
-            crew: hears heartbeats.
-            chores: copy what other data centres decide.
-            heard: is called when all of a batch was heard.
+            agreement: receives posts.
+            acquiring: receives payloads.
+            decided: receives the own effects.
+            saving: receives what the masters of the own data centre publish.
+            joining: receives the logs of stronger sides.
+            relay: receives every post.
+            twins: receives every post.
+            crew: receives heartbeats.
+            chores: copies what other data centres decide.
+            heard: function that is called when a batch was processed completely.
 
         """
         self.unreadable: Final[Counter[str]] = Counter()
-        """Records that are none of ours, by topic."""
+        """Number of records of other programs, by topic."""
         self._ears, self._dc = ears, dc
         self._agreement, self._acquiring, self._decided, self._saving = agreement, acquiring, decided, saving
         self._joining, self._relay, self._crew, self._chores = joining, relay, crew, chores
@@ -107,17 +107,17 @@ class Listening:
         self._heard = heard
         self._prompt: Final = frozenset((*ears.rounds, ears.status))
         self._last: dict[str, Record] = {}
-        """Of each topic the last record that was read since anchors were taken."""
+        """Last record that was read of each topic since anchors were last requested."""
         self._later: deque[Sequence[Record]] = deque()
-        """Batches of what tails read, less what was heard at once."""
+        """Batches that tails read, without the records that were processed at once."""
 
     @property
     def has_more(self) -> bool:
-        """Whether anything was read that is still to be heard."""
+        """True if records were read that are still to process."""
         return bool(self._later)
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Posts and heartbeats, each the next of its topic; what else there is has its turn behind them."""
+        """Process the posts and heartbeats of a batch at once, and queue its other records."""
         for record in records:
             self._last[record.topic] = record
             if record.topic in self._prompt:
@@ -125,16 +125,16 @@ class Listening:
         self._later.append([record for record in records if record.topic not in self._prompt])
 
     def anchors(self) -> dict[str, Anchor]:
-        """Of each topic that an offset is saved in the last record that was read, where that is news."""
+        """Return the anchor of each topic with a saved offset of which records were read since the last call."""
         last, self._last = self._last, {}
         return {topic: Anchor.of(record) for topic, record in last.items() if topic != self._ears.status}
 
     def forget(self, topic: str) -> None:
-        """What was read of a topic is no anchor any more."""
+        """Discard what was read of a topic as an anchor."""
         self._last.pop(topic, None)
 
     def hear_the_rest(self, *, until: float) -> None:
-        """As much as there is time for, at least a slice: others wait for this master's posts."""
+        """Process queued records until `until`, at least a slice of them: others wait for this master's posts."""
         while self._later:
             records = self._later.popleft()
             for record in records[:SLICE]:
@@ -147,7 +147,7 @@ class Listening:
                 return
 
     def _hear_if_ours(self, record: Record) -> None:
-        """What another program wrote to a topic is passed over and counted: it must not stop the order."""
+        """Process a record; skip and count it if another program wrote it: such a record must not stop the order."""
         try:
             self._hear(record)
         except ForeignRecord as error:

@@ -1,8 +1,8 @@
-"""The node: one thread that owns the agreement, and performs what it asks for in order.
+"""The node: one thread that owns the agreement, and performs what it requests in order.
 
-What happens comes through its `inbox`.  What tails read is the part of `listening`, payloads that of `acquiring`,
-effects that of `decided`, what a round makes durable that of `saving`, what one master does for its data centre that
-of `chores`.
+Events arrive through its `inbox`.  Records that tails read are handled by `listening`, payloads by
+`acquiring`, effects by `decided`, what a round makes durable by `saving`, and what one master does for its
+data centre by `chores`.
 """
 
 from __future__ import annotations
@@ -73,66 +73,65 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LATER_MS: Final = 30.0
-"""What a turn takes at the most to hear of payloads, effects and logs."""
+"""Maximum milliseconds that a turn spends on records of payloads, effects and logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a node is made of."""
+    """The parts of a node."""
 
     agreement: Agreement
-    """Decides."""
     store: MasterStore
-    """Remembers."""
+    """Durable state of this master."""
     inbox: Inbox
-    """What happens."""
+    """Events for the node."""
     ears: Ears
-    """Sorts what is heard."""
+    """Meaning of each topic."""
     dc_of: Mapping[str, str]
-    """Every master's data centre."""
+    """Data centre of every master."""
     posts: RoundsProducer
-    """Says posts."""
+    """Producer of posts."""
     twins: Twins
-    """Sees to it that nobody else says them."""
+    """Detects other processes that post as this master."""
     superseded: Superseded
-    """Asks whether they count."""
+    """Asks peers whether this master's posts count."""
     together: Together
-    """What is said within a turn goes at its end."""
+    """Sends what is produced within a turn at its end."""
     acquiring: Acquiring
-    """Payloads."""
+    """Acquires payloads."""
     decided: Decided
-    """Effects in the own topic."""
+    """Follows the effects in the own topic."""
     bodies: Bodies
-    """What payloads say."""
+    """Bodies of payloads."""
     desk: Desk
-    """Who waits."""
+    """Clients that wait."""
     crew: Crew
-    """The workers here."""
+    """The workers of this data centre."""
     watch: Watch
-    """Whether they are there and right."""
+    """Checks that the workers are up, and that their state is right."""
     joining: Joining
     """Reads the log of a stronger side."""
     relay: Relay
-    """Hears by way of others what does not come directly."""
+    """Receives through other data centres what does not arrive directly."""
     chores: Chores
-    """What this master may have to do for its data centre."""
+    """What this master does for its data centre while it leads."""
     trimming: Trimming
-    """Shortens its topics."""
+    """Shortens the own topics."""
     monitor: TopicMonitor
-    """Knows what is wrong with them."""
+    """Knows the faults of the own topics."""
     topics: Topics
-    """Its own ones."""
+    """The own topics."""
     settle: Callable[[], None]
-    """Waits until all that was said is acknowledged; for failpoints."""
+    """Waits until all produced records are acknowledged; for failpoints."""
     failed: Callable[[str], None]
     """Ends the process with a reason."""
 
 
 class Node:
-    """A master's heart.  Everything but reads of settled facts happens on its thread."""
+    """Main thread of a master.  Everything but reads of settled facts happens on it."""
 
     def __init__(self, parts: Parts) -> None:
-        """Nothing happens before `start`."""
+        """Assemble the parts; nothing runs before `start`."""
         self.agreement: Final = parts.agreement
         self.store: Final = parts.store
         self.inbox: Final = parts.inbox
@@ -187,14 +186,14 @@ class Node:
         self._turns = Turns(most_ms=20, each_ms=0.3)
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
 
-    # --- from any thread ----------------------------------------------------------------------------
+    # --- for any thread -----------------------------------------------------------------------------
 
     def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
-        """Begin to take part.
+        """Start the thread.
 
         Args:
-            reached: how far the agreed topic was followed; None: that is not known.
-            said: what stands behind that, in order, each with its offset.
+            reached: how far the agreed topic was followed; None if that is not known.
+            said: the records after that, in order, each with its offset.
 
         """
         self._saving.start(reached, said)
@@ -202,29 +201,32 @@ class Node:
 
     @property
     def seed(self) -> Seed | None:
-        """What the log begins with, if that is known to be a seed."""
+        """Seed that the log begins with; None if it is not known to begin with one."""
         return self._decided.seed
 
     @property
     def has_begun(self) -> bool:
-        """Whether the log holds anything."""
+        """True if the log contains anything."""
         return self.agreement.last.index > 0 or self.has_effects
 
     @property
     def has_effects(self) -> bool:
-        """Whether any entry was decided."""
+        """True if any entry was decided."""
         return self._decided.ledger.index > 0
 
     def knows(self, transaction_id: bytes) -> bool:
-        """Whether this or another master took a transaction of this id, as far as is known here: it may be done."""
+        """Return whether a master accepted a transaction with this id, as far as is known here.
+
+        Such a transaction may be executed.
+        """
         return self.desk.is_known(transaction_id) or transaction_id in self.agreement.queue
 
     def put(self, event: Event) -> None:
-        """Hand over something that happened."""
+        """Add an event to the inbox."""
         self.inbox.put(event)
 
     def stop(self) -> None:
-        """End the thread; what was promised is durable already."""
+        """End the thread; all promises are durable already."""
         self.inbox.put(Stop())
         self._thread.join(timeout=5)
 
@@ -237,7 +239,7 @@ class Node:
                 pass
         except DuplicateNode as error:
             with suppress(OSError):  # a full disk
-                self._superseded.note()  # as the error says: an older copy of its topics may not tell at the next start
+                self._superseded.note()  # as the error says: older copies of topics may not show it at the next start
             self._failed(f"DuplicateNode: {error}")
         except ForgottenPayloadError as error:
             log.exception("master_failed")
@@ -254,7 +256,7 @@ class Node:
             self.inbox.end()
 
     def _turn(self) -> bool:
-        """1. Take in all there is.  2. Decide once.  3. Perform."""
+        """Process all events and records, decide once, and perform the decision; return False to stop."""
         self._turns.gather(len(self.desk) + len(self.agreement.queue))
         pause = 0.0 if self.listening.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
         events = self.inbox.take(pause / 1000)
@@ -266,10 +268,10 @@ class Node:
             self.listening.hear_the_rest(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
-            # A vote says how far the effects are that were taken in, all of them.
+            # A vote reports how far the effects go that were heard, all of them.
             self.agreement.effects = self._decided.held
             self.fullness.look(moment.steady)
-            # What a worker has applied this master has to have heard, or its vote would take it back.
+            # This master must have heard what a worker has applied, else its vote would revoke it.
             self.agreement.full = self.fullness.is_full and self._decided.index >= self.crew.applied()
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
@@ -287,7 +289,7 @@ class Node:
         return True
 
     def _settle_desk(self) -> None:
-        """Whoever waits is answered when a worker here shows it, or where none can, when another one does."""
+        """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
         self.desk.settle(decided=self._decided.index, applied=self.crew.applied())
         self.foreseen.tend(is_full=self.fullness.is_full, applied=self.crew.applied())
         if (index := self.foreseen.index) is not None:
@@ -310,7 +312,7 @@ class Node:
         return checkpoint_in(self.store, self._topics)
 
     def _anchors(self) -> dict[str, Anchor]:
-        """Of topics the last record that was read, or of the own posts is known to stand there."""
+        """Return the last record read of each topic and, for the own rounds, the last post known to be in the topic."""
         written = self._twins.anchor
         return self.listening.anchors() | ({} if written is None else {self._topics.rounds: written})
 
@@ -338,7 +340,7 @@ class Node:
             ways=self.relay.ways,
         )
 
-    # --- taking in ----------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
         match event:
@@ -362,10 +364,10 @@ class Node:
                 assert_never(event)
 
     def _arrange(self, event: Recognised | Lacking | Located | Found | Forked | Regained | Dismissed) -> None:
-        """What was asked for, what an operator says, and which topics there are."""
+        """Process results of requests, decisions of operators, and changes of topics."""
         match event:
             case Recognised():
-                self.listening.hear_the_rest(until=math.inf)  # it was read of the topic that was there before
+                self.listening.hear_the_rest(until=math.inf)  # read from the topic that existed before
                 if event.is_other:
                     self.listening.forget(event.topic)
                 self._remade.recognise(event)

@@ -1,4 +1,4 @@
-"""The order of work that a `Ready` asks for: the one place that decides it."""
+"""The order in which a `Ready` is performed: this is the only place that determines it."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def perform(
     cut: Callable[[Adopted], None] | None = None,
     settle: Callable[[], None] | None = None,
 ) -> None:
-    """Durable first, then said.
+    """Make changes durable first, then publish.
 
-    A post is a promise: that nothing of this master will ever stand at or before its counter, and
-    that what it lists will not be forgotten.  If step 1 fails, 2 and 3 have not happened.
+    A post is a promise: nothing of this master will ever be placed at or before its counter, and what it
+    lists will not be forgotten.  If step 1 fails, steps 2 and 3 are not executed.
 
-    Failpoints use `settle`, which waits until all that was said is acknowledged.
+    `settle` waits until all produced records are acknowledged; only failpoints use it.
     """
-    # 1. Make it durable: returns when it is synced.
+    # 1. Make the changes durable: returns when they are synced.
     save(ready.save)
     visit(Failpoint.AFTER_PERSIST)
-    # 2. Say what is synchronised: first where the log was cut, and what was taken for it.
+    # 2. Publish what is synchronised: first where the log was cut, and the entries adopted instead.
     if cut is not None and ready.save.adopted is not None:
         cut(ready.save.adopted)
     for number, entry in enumerate(ready.entries, start=1):
         publish(entry)
         if number == len(ready.entries) // 2:
             visit(Failpoint.HALF_AGREED, settle)
-    # 3. Say what waits.
+    # 3. Publish what waits.
     if ready.post is not None:
         visit(Failpoint.BEFORE_POST)
         post(ready.post)

@@ -1,9 +1,10 @@
-"""Remade: topics that are not those that they were when they were read last, or that went back.
+"""Remade: topics that were re-created, or went back, since they were last read.
 
-Nothing that is read of such a one counts twice: posts have incarnations, payloads ids, entries and effects chains.
+No record that is read again counts twice: posts have incarnations, payloads have ids, entries and effects
+have chains.
 
-Masters whose own rounds went back may have forgotten what they said there, as with a lost disk: their incarnations
-are void from then on (decision 47).
+Masters whose own rounds went back may have forgotten what they posted there, as after the loss of a disk:
+their incarnations are void from then on (decision 47).
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ log = structlog.get_logger()
 
 
 class Masters:
-    """The masters of other data centres, as the agreement hears them."""
+    """The masters of other data centres, as known to the agreement."""
 
     def __init__(self, agreement: Agreement, store: MasterStore, dc_of: Mapping[str, str]) -> None:
-        """`dc_of`: every master's data centre."""
+        """`dc_of`: data centre of every master."""
         self._agreement, self._store, self._dc_of = agreement, store, dc_of
 
     def heard(self, dc: str) -> dict[str, bytes]:
-        """Of each of a data centre the incarnation that is listened to, or was saved; nothing: it is void."""
+        """Return the accepted or saved incarnation of each master of a data centre; empty if it is void."""
         return {name: self._incarnation(name) for name, where in self._dc_of.items() if where == dc}
 
     def void(self, dc: str) -> None:
-        """What they said is no more to be relied on."""
+        """Make the incarnations of a data centre's masters void: what they promised is no longer reliable."""
         for name, incarnation in self.heard(dc).items():
             if incarnation:
                 log.warning("incarnation_voided", node=name, incarnation=incarnation.hex())
@@ -60,15 +61,15 @@ class Masters:
 
 @dataclass(frozen=True, slots=True)
 class _Lacking:
-    """A data centre whose topics do not go on where they were read up to."""
+    """A data centre whose topics do not continue where they were read up to."""
 
     gaps: dict[str, Gap]
     heard: Mapping[str, bytes]
-    """Of each of its masters the incarnation that was heard before."""
+    """Incarnation of each of its masters that was heard before."""
 
 
 class Remade:
-    """Owned by the node's thread."""
+    """Handles topics that were re-created or went back.  Owned by the node's thread."""
 
     def __init__(
         self,
@@ -80,26 +81,29 @@ class Remade:
         *,
         masters: Masters,
     ) -> None:
-        """Whatever has an offset in a topic of a peer's; `masters`: those of other data centres."""
+        """Keep the components that have an offset in a peer's topic.
+
+        `masters`: the masters of other data centres.
+        """
         self._ears: Final = ears
         self._saving, self._acquiring = saving, acquiring
         self._chores, self._joining = chores, joining
         self._masters = masters
         self._lacking: dict[str, _Lacking] = {}
-        """Of other data centres."""
+        """Gaps of other data centres' topics."""
 
     def recognise(self, seen: Recognised) -> None:
-        """Which topic it is that is read.  A peer's that was made anew is heard from its beginning.
+        """Process the identity of a topic that is read.  A peer's topic that was re-created is read from its beginning.
 
         Raises:
-            TopicLost: one of this data centre is another one, or gone.
+            TopicLost: a topic of this data centre was re-created or is gone.
 
         """
         topic, ears = seen.topic, self._ears
         if seen.is_other and topic in ears.own:
             raise TopicLost(f"{topic} is {'gone' if seen.identity is None else 'another topic now'}")
         if seen.identity is None:
-            return  # whoever makes it anew ends that
+            return  # until it is created again
         self._saving.recognise(topic, seen.identity)
         if not seen.is_other:
             return
@@ -108,10 +112,10 @@ class Remade:
         self._begin_again(topic)
 
     def lacks(self, seen: Lacking) -> None:
-        """A topic does not go on where it was read up to.  What is there of a peer's is heard again.
+        """Process a topic that does not continue where it was read up to.  A peer's topic is read again.
 
         Raises:
-            TopicLost: it is one of this data centre, and what is missing there is needed.
+            TopicLost: the topic is one of this data centre, and the missing records are needed.
 
         """
         topic, gap, ears = seen.topic, seen.gap, self._ears
@@ -137,7 +141,7 @@ class Remade:
             self._masters.void(dc)
 
     def troubles(self) -> Iterator[Trouble]:
-        """What an operator has to know, until all masters of that data centre have begun anew."""
+        """Yield what an operator must know, until all masters of the affected data centres have a later incarnation."""
         for dc in [dc for dc, lacking in self._lacking.items() if self._has_begun_anew(dc, lacking)]:
             log.info("peer_topics_recovered", dc=dc, topics=sorted(self._lacking.pop(dc).gaps))
         gaps = sorted(

@@ -1,4 +1,4 @@
-"""Saving: what a round makes durable beside the agreement's own, and how long payloads are kept for it."""
+"""Saving: what a round makes durable in addition to the agreement's state, and how long payloads are kept for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class Saving:
-    """Owned by the node's thread."""
+    """Makes rounds durable.  Owned by the node's thread."""
 
     def __init__(
         self,
@@ -49,18 +49,19 @@ class Saving:
         duty: Duty,
         anchors: Callable[[], Mapping[str, Anchor]] = dict,
     ) -> None:
-        """Go on from what was saved.
+        """Resume from the saved state.
 
         Args:
-            agreement: says what is settled, and what waits.
-            store: is written here, and nowhere else.
+            agreement: the agreement, which knows what is settled, and what waits.
+            store: the durable state of this master, which is written only here.
             bodies: payloads that wait.
-            acquiring: how far payloads were taken in.
-            decided: how far effects were heard.
-            desk: what was rejected.
-            scribe: how far the agreed topic is.
-            duty: who is to evaluate, as agreed.
-            anchors: of topics the last record that was read, or written here, where that is news.
+            acquiring: knows how far payloads were processed.
+            decided: knows how far effects were heard.
+            desk: knows what was rejected.
+            scribe: knows how far the agreed topic goes.
+            duty: the agreed duty.
+            anchors: function that returns the new anchors: the last record read or, of own topics, written
+                here, by topic.
 
         """
         self._agreement, self._store, self._bodies = agreement, store, bodies
@@ -71,34 +72,34 @@ class Saving:
         self._duty_saved: tuple[Handover, Handover] | None = store.duty()
         self._seed_saved: Seed | None = store.seed()
         self._recognised: dict[str, str] = {}
-        """Ids of topics that are not saved."""
+        """Ids of topics that are not saved yet."""
         self._anchors = anchors
         self._heard: dict[str, bytes] = {}
         """Incarnations of other masters as they are saved."""
         self._unanchored: set[str] = set()
-        """Topics whose saved anchor means nothing."""
+        """Topics whose saved anchor is invalid."""
 
     def recognise(self, topic: str, identity: str) -> None:
-        """Which topic it is whose position is saved from now on."""
+        """Note the id of a topic whose position is saved from now on."""
         self._recognised[topic] = identity
 
     def forget(self, topic: str) -> None:
-        """What was read of a topic does not stand there."""
+        """Note that the saved anchor of a topic is invalid: what was read is no longer in the topic."""
         self._unanchored.add(topic)
 
     def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
-        """Go on in the agreed topic.
+        """Resume in the agreed topic.
 
         Args:
-            reached: how far it was followed; None: that is not known.
-            said: what stands behind that, in order, each with its offset.
+            reached: how far it was followed; None if that is not known.
+            said: the records after that, in order, each with its offset.
 
         """
         self._scribe.resume(reached, said, self._store.cut())
         self._retained = Retained(kept for kept in self._store.kept() if kept[0] <= self._scribe.held)
 
     def save(self, save: Save) -> None:
-        """Make a round durable, with all that was heard up to now."""
+        """Make a round durable, with everything that was heard so far."""
         decided, reached = self._decided, self._scribe.reached
         if save.standing is not None:
             decided.stand(save.standing)
@@ -149,7 +150,7 @@ class Saving:
                 visit(phase)
 
     def _tell(self, before: Standing, after: Standing) -> None:
-        """What whoever looks for the reason of a split wants to read."""
+        """Log what an operator needs to find the reason of a split."""
         if lost := given_up(before, after):
             moment, heard_at = now().steady, self._agreement.heard_at
             silent = {name: round((moment - heard_at[name]) / 1000, 1) for name in lost if name in heard_at}
@@ -158,7 +159,7 @@ class Saving:
             log.info("view_installed", epoch=after.view.epoch, members=after.view.members)
 
     def cut(self, save: Save, adopted: Adopted) -> None:
-        """The log is another one behind an entry, and saved: all who follow it here are told."""
+        """Notify all parts that follow the log that it was replaced after an entry, and that this is saved."""
         cut = self._store.cut()
         assert cut is not None, "it is saved with what was adopted"
         log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
@@ -171,7 +172,10 @@ class Saving:
         self._retain(self._scribe.cut(cut, adopted.last.index))
 
     def published(self, place: Place | Cut, offset: int, *, mine: bool = True) -> None:
-        """The agreed topic goes so far: other bodies than those that may have to wait again are kept nowhere else."""
+        """Note that the agreed topic goes as far as this place.
+
+        Bodies are kept nowhere else from then on, unless they may have to wait again.
+        """
         self._retain(self._scribe.holds(place, offset, mine=mine))
 
     def _retain(self, held: Sequence[tuple[int, Key]]) -> None:
@@ -180,7 +184,7 @@ class Saving:
             self._bodies.drop(key)
 
     def release(self, ready: Ready) -> None:
-        """What was asked for is done: what of it nobody needs any more is forgotten."""
+        """Release what is no longer needed after a `Ready` was performed."""
         self._desk.agreed(ready.entries, self._bodies, confirms=self._agreement.confirms)
         if ids := {entry.pair.id for entry in ready.entries}:
             self._acquiring.synchronised(ids)
