@@ -1,4 +1,4 @@
-"""Errors as HTTP answers, the same at every door."""
+"""HTTP answers, the same at all servers: errors, complete bodies and streamed bodies."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ T = TypeVar("T")
 
 CLIENT: Final = "Quadlog-Client"
 VIA: Final = "Quadlog-Via"
-"""What a master tells a worker: whose read it passes on, and its own id."""
+"""Headers that a master sends to a worker: the client whose read it passes on, and the master's own id."""
 
 CUT: Final = b"\n<this-answer-is-incomplete\n"
-"""What ends an answer that failed: an error to every parser, wherever it stands.  It begins a tag of XML or an IRI, and
-ends neither; without it a parser may take statements up to the end of a line, or of an element, for a document.  The
-line is complete: a parser that reads by lines may take the failure behind it for the end (RDF4J's, of CSV and TSV)."""
+"""Last bytes of an answer that failed: a syntax error at any position for every parser.  They begin an XML tag or an
+IRI, and end neither; without them a parser may accept statements up to the end of a line or element as a document.  The
+line is complete: a parser that reads by lines may take the failure after it for the end (RDF4J's, of CSV and TSV)."""
 
 CUT_OF_TABLE: Final = b"this answer is incomplete" + b" " * 32 * 1024 + b"\n"
-"""The same for CSV and TSV, behind a quote that nothing ends: all that CSV has for an error, and of TSV RDF4J takes a
-tag without an end.  It is long since Java's HTTP client, told of the failure, forgets what it read last (16 KiB at
-most): it must have read the beginning before that."""
+"""The same for CSV and TSV, after an unterminated quote: CSV has no other syntax error, and in TSV RDF4J accepts an
+unterminated tag.  It is long because Java's HTTP client, on a failure of the connection, discards what it read last (at
+most 16 KiB): the client must have read the beginning before that."""
 
 FAILED: Final = "quadlog.failed"
-"""In a request's scope: why its answer was broken off."""
+"""Key in a request's scope of the error for which its answer was broken off."""
 
 FINAL: Final = "Quadlog-Final"
-"""Of an error that another worker would answer with, too."""
+"""Header of an error that any other worker would answer with, too."""
 
 RETRY_AFTER: Final = 5
-"""Seconds after which the same request may succeed, where the error does not say it better."""
+"""Seconds after which the same request may succeed, unless the error has its own value."""
 
 WATCHED_AFTER_S: Final = 0.01
-"""When a request begins to be watched for the end of its connection."""
+"""Seconds after which the server begins to watch a request for the end of its connection."""
 
 
 def error_response(error: QuadlogError, headers: Mapping[str, str] | None = None) -> Response:
-    """An error of the tree: what happened, and whether it is definite."""
+    """Return the response for an error: what happened, and whether it is definite."""
     seconds = error.retry_after
     if seconds is None and isinstance(error, Unavailable):
         seconds = RETRY_AFTER
@@ -62,7 +62,7 @@ def error_response(error: QuadlogError, headers: Mapping[str, str] | None = None
 
 
 async def handle_error(request: Request, error: Exception) -> Response:
-    """Starlette's exception handler for the tree."""
+    """Answer a `QuadlogError`, as an exception handler of Starlette; raise any other error again."""
     del request
     if not isinstance(error, QuadlogError):
         raise error
@@ -70,29 +70,29 @@ async def handle_error(request: Request, error: Exception) -> Response:
 
 
 class Whole(Response):
-    """An answer that is there, with all its headers; Starlette's own looks for what they lack."""
+    """A complete answer with all its headers; Starlette's own class checks for missing headers."""
 
     def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
-        """`headers` with names in lower case."""
+        """Names in `headers` must be in lower case."""
         self.body, self.raw_headers, self.status_code, self.background = body, headers, status, None
 
 
 class Pieces(Protocol):
-    """The rest of a body: an asynchronous generator, or what can be used like one."""
+    """The rest of a body: an asynchronous generator, or an object that can be used like one."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """The pieces."""
+        """Iterate over the pieces."""
         ...
 
     def aclose(self) -> Coroutine[Any, Any, None]:
-        """No more of them are asked for."""
+        """Stop: no more pieces are needed."""
         ...
 
 
 class Streamed(StreamingResponse):
-    """A body that is sent while it is made.
+    """An answer whose body is sent while it is produced.
 
-    An error after the first byte breaks the transfer off: the end that HTTP asks for never comes, and the document
+    An error after the first byte breaks the transfer off: the end that HTTP requires is never sent, and the document
     is not terminated, so that no client takes a part for the whole.
     """
 
@@ -104,15 +104,15 @@ class Streamed(StreamingResponse):
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`rest` has given `first` already; it is closed at the end, whoever ends it."""
+        """`first` was taken from `rest`, which is closed at the end, in any case."""
         super().__init__(self._joined(first, rest), status_code, headers)
         self._rest = rest
         self._scope: Scope = {}
         self._quotes = 0
-        """Of CSV, so far: of an odd number the last one is open."""
+        """Number of quotes sent so far, if the body is CSV: if odd, the last one is open."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, or as much as the client takes."""
+        """Send the answer, or as much as the client accepts."""
         self._scope = scope
         try:
             with suppress(ClientLeft):
@@ -121,7 +121,7 @@ class Streamed(StreamingResponse):
             await self._rest.aclose()
 
     async def stream_response(self, send: Send) -> None:
-        """Send all of it, or less and no end."""
+        """Send the whole answer or, after an error, a part of it without its end."""
         try:
             await super().stream_response(send)
         except QuadlogError as error:
@@ -131,7 +131,7 @@ class Streamed(StreamingResponse):
                 await send({"type": "http.response.body", "body": self._cut(), "more_body": True})
 
     def _cut(self) -> bytes:
-        """What ends an answer that failed."""
+        """Return the last bytes of an answer that failed."""
         if not self._is("text/csv", "text/tab-separated-values"):
             return CUT
         return (b"\n" if self._quotes % 2 else b'\n"') + CUT_OF_TABLE
@@ -151,10 +151,10 @@ class Streamed(StreamingResponse):
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:
-    """What `work` gives, unless the client leaves before: then `work` is cancelled.
+    """Return the result of `work`; cancel `work` if the client disconnects before.
 
     Raises:
-        ClientLeft: nobody is there to be answered.
+        ClientLeft: the client has disconnected.
 
     """
     return await _unless_left(request.receive, work)
@@ -171,7 +171,10 @@ async def _unless_left(receive: Receive, work: Awaitable[T]) -> T:
 
 
 class _Watch:
-    """Ends a scope when the client leaves.  It costs a task: what is done before it begins goes without."""
+    """Ends a scope when the client disconnects.
+
+    It costs a task, which is created after `WATCHED_AFTER_S`: shorter requests do without.
+    """
 
     def __init__(self, receive: Receive, scope: FailScope) -> None:
         self._receive, self._scope = receive, scope
@@ -193,6 +196,6 @@ class _Watch:
 
 
 class ClientLeft(QuadlogError):
-    """Nobody is there to be answered."""
+    """The client has disconnected: nobody receives the answer."""
 
     status = 499

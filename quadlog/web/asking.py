@@ -1,4 +1,4 @@
-"""How commands ask a master over HTTP: a good answer, or an error of the tree."""
+"""HTTP requests of commands to a master: they return a successful response, or raise a `QuadlogError`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import httpx
 from quadlog.errors import OutcomeUnknown, Unavailable, error_named
 
 TIMEOUT: Final = httpx.Timeout(90.0, connect=5.0)
-"""A master answers a write within its `request-timeout`, 30 s unless it is set otherwise."""
+"""A master answers a write within its `request-timeout`, which is 30 s by default."""
 
 
 def asked(master: str, method: str, path: str, *, unsure: str = "", **rest: Any) -> httpx.Response:  # noqa: ANN401
-    """A master's answer, if it is a good one.
+    """Send a request to a master, and return its response if it is successful.
 
     Args:
-        master: its URL.
-        method: of HTTP.
-        path: what is asked for.
-        unsure: what to do where it is not known whether it was taken.
-        rest: as `httpx.request` has it.
+        master: URL of the master.
+        method: HTTP method.
+        path: path and query of the request.
+        unsure: advice for a change whose outcome is unknown; empty for a request that changes nothing.
+        rest: further arguments of `httpx.request`.
 
     Raises:
-        QuadlogError: what the master says.
-        OutcomeUnknown: it was asked for a change, and does not answer, or as no master does.
-        Unavailable: it cannot be reached; or so where nothing is changed.
+        QuadlogError: the error that the master reports.
+        OutcomeUnknown: the request is a change, and the master does not answer, or not in a master's format.
+        Unavailable: the master cannot be reached; or as before, and the request changes nothing.
 
     """
     master = master.rstrip("/")

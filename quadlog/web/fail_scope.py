@@ -1,4 +1,4 @@
-"""A block of a coroutine that other code may end with an error."""
+"""A block of a coroutine that other code can end with an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class FailScope:
-    """Ends what is awaited in its block as `asyncio.timeout` does: by cancellation, without a task of its own.
+    """Context manager that ends its block as `asyncio.timeout` does: by cancellation, without an additional task.
 
     It can be entered again after it was left.
     """
@@ -18,16 +18,15 @@ class FailScope:
     __slots__ = ("_cancelling", "_error", "_task", "entered")
 
     def __init__(self) -> None:
-        """Nothing is awaited yet."""
         self._task: asyncio.Task[object] | None = None
         self._error: Exception | None = None
         self._cancelling = 0
         self.entered = 0
-        """How often it was."""
+        """Number of times that the block was entered."""
 
     @property
     def is_entered(self) -> bool:
-        """Whether a task is in the block."""
+        """True while a task is in the block."""
         return self._task is not None
 
     def fail(self, error: Exception) -> None:
@@ -46,7 +45,7 @@ class FailScope:
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the block; a cancellation that came from elsewhere stays one."""
+        """Leave the block; a cancellation from elsewhere remains a cancellation."""
         del trace
         task, error = self._task, self._error
         self._task = self._error = None

@@ -1,9 +1,9 @@
-"""Answers to HTTP/1.0, which knows no chunks: each has a Content-Length.
+"""Answers to HTTP/1.0, which has no chunks: each answer has a Content-Length.
 
-Without one, the end of an HTTP/1.0 answer is the end of its connection, and no client or proxy can tell that from a
-failure: nginx speaks HTTP/1.0 to what is behind it before its version 1.29, and passes a part on as the whole.  So an
-answer of unknown length is gathered first, in memory and then in a temporary file.  A failure meanwhile is an error
-with a status of its own.
+Without one, the end of an HTTP/1.0 answer is the end of its connection, which clients and proxies cannot distinguish
+from a failure: nginx before version 1.29 uses HTTP/1.0 to its upstream servers, and passes a part on as the whole.
+Therefore an answer of unknown length is gathered first, in memory and then in a temporary file.  A failure meanwhile is
+answered as an error with its own status.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 IN_MEMORY: Final = 1024 * 1024
-"""Bytes of an answer that are kept before they are written to a file, and of a piece that is read from there."""
+"""Bytes of an answer above which they are written to a file, and bytes of each piece that is read from there."""
 
 NO_BODY: Final = (204, 304)
 
 ROOM: Final = 1024 * 1024 * 1024
-"""Bytes of all answers that are gathered at once: what nginx keeps of a single one (`proxy_max_temp_file_size`)."""
+"""Maximum bytes of all gathered answers: what nginx keeps of a single one (`proxy_max_temp_file_size`)."""
 
 
 class Gathering:
-    """All answers of a process that are gathered."""
+    """The gathered answers of a process, which share a limit."""
 
     def __init__(self, room: int = ROOM) -> None:
-        """`room`: bytes of all of them."""
+        """`room`: maximum bytes of all gathered answers together."""
         self._most = self.room = room
 
     async def answer(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have `app` answer, and send that with its length."""
+        """Gather the answer of `app`, and send it with its length."""
         gathered = _Gathered(self, send)
         try:
             with suppress(_TooMuchError):
@@ -52,10 +52,10 @@ class Gathering:
             gathered.close()
 
     def take(self, size: int) -> None:
-        """Have room for so much more.
+        """Reserve `size` bytes of the room.
 
         Raises:
-            _TooMuchError: there is none.
+            _TooMuchError: fewer bytes are left.
 
         """
         if size > self.room:
@@ -63,7 +63,7 @@ class Gathering:
         self.room -= size
 
     def no_room(self, size: int) -> QuadlogError:
-        """Why an answer of at least `size` bytes cannot be sent."""
+        """Return the error for an answer of at least `size` bytes that exceeds the room."""
         advice = "use HTTP/1.1 (nginx: proxy_http_version 1.1;), which needs no room here, or ask for less"
         if size >= self._most:
             return QueryStopped(
@@ -74,16 +74,14 @@ class Gathering:
 
 
 class _TooMuchError(Exception):
-    """There is no room for the rest of an answer."""
+    """The rest of an answer cannot be gathered."""
 
 
 class _Gathered:
-    """One answer."""
-
     def __init__(self, gathering: Gathering, send: Send) -> None:
         self._gathering, self._send = gathering, send
         self._start: Message | None = None
-        """Of the answer, while its length is not known."""
+        """Start message of the answer, held back until the length is known."""
         self._pieces = bytearray()
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -91,7 +89,7 @@ class _Gathered:
         self._error: QuadlogError | None = None
 
     async def take(self, message: Message) -> None:
-        """A message of the application."""
+        """Gather a message of the application, or pass it on if the answer has a known length."""
         if message["type"] == "http.response.start":
             is_announced = any(name.lower() == b"content-length" for name, _ in message["headers"])
             self._is_passed_on = is_announced or message["status"] in NO_BODY
@@ -125,9 +123,9 @@ class _Gathered:
         self._pieces.clear()
 
     async def send_all(self, scope: Scope, receive: Receive) -> None:
-        """With its length; an error where it is not whole."""
+        """Send the answer with its length, or an error if the answer is not whole."""
         if self._start is None or self._is_passed_on:
-            return  # the server says that there was no answer
+            return  # without any answer, the server reports that
         if not self._is_whole:
             failed = "the answer failed before its end, see the log of this node: ask again"
             error = self._error or scope.get(FAILED) or Unavailable(failed, retry_after=2)
@@ -143,7 +141,7 @@ class _Gathered:
         await self._send({"type": "http.response.body", "body": bytes(self._pieces)})
 
     def close(self) -> None:
-        """Give the room back."""
+        """Release the reserved room, and delete the file."""
         self._gathering.room += self._size
         if self._file is not None:
             self._file.close()

@@ -1,4 +1,4 @@
-"""Bodies of requests: read with a limit, decoded with an error that says what is wrong."""
+"""Bodies of requests: read with a size limit, and decoded with errors that name the fault."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 FIELDS: Final = 1000
-"""Of a form: beyond what any protocol here needs; megabytes of `&` would take seconds and gigabytes."""
+"""Maximum fields of a form: more than any protocol here needs; megabytes of `&` would cost seconds and gigabytes."""
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 QUERY_LIMIT: Final = 16 * 1024 * 1024
-"""Bytes of a query's text."""
+"""Maximum bytes of the body of a query."""
 
 
 def media_type_of(request: Request) -> str:
-    """Media type of the body, without its parameters.
+    """Return the media type of the body, without its parameters.
 
     Raises:
-        UserError: another charset than UTF-8.
+        UserError: the charset is neither UTF-8 nor US-ASCII.
 
     """
     media_type, *parameters = request.headers.get("content-type", "").lower().split(";")
@@ -39,11 +39,11 @@ def media_type_of(request: Request) -> str:
 
 
 async def read_query(request: Request, grow: Callable[[int], None] | None = None) -> bytes:
-    """The body of a query; `grow` as for `read_body`.
+    """Return the body of a query; `grow` as for `read_body`.
 
     Raises:
-        TooLarge: it is above `QUERY_LIMIT`.
-        UserError: the client left before its end, or it is not as long as was announced.
+        TooLarge: the body is above `QUERY_LIMIT`.
+        UserError: the client disconnected before its end, or the body is missing or not as long as announced.
 
     """
     message = f"the request is larger than a query may be ({QUERY_LIMIT} bytes): ask for less at once"
@@ -51,13 +51,13 @@ async def read_query(request: Request, grow: Callable[[int], None] | None = None
 
 
 async def read_body(request: Request, limit: int, grow: Callable[[int], None] | None = None) -> bytes:
-    """The body, if it is within `limit` bytes.
+    """Return the body if it has at most `limit` bytes.
 
-    `grow` is told of every part before it is kept; what it raises ends the reading.
+    `grow` is called with the size of every part before the part is kept; an exception of `grow` ends the reading.
 
     Raises:
-        TooLarge: it is not; said by its Content-Length already where there is one.
-        UserError: the client left before its end, or it is not as long as was announced.
+        TooLarge: the body is longer; if it has a Content-Length, nothing is read.
+        UserError: the client disconnected before its end, or the body is missing or not as long as announced.
 
     """
     return await _read(request, limit, too_large(limit), grow)
@@ -73,7 +73,7 @@ async def _read(
     size, is_all = 0, False
     while not is_all:
         received = await request.receive()
-        if received["type"] == "http.disconnect":  # nobody is there to read it
+        if received["type"] == "http.disconnect":  # nobody receives the message
             left = f"the client left after {size} bytes of its request"
             raise UserError(left)
         chunk: bytes = received.get("body", b"")
@@ -89,7 +89,10 @@ async def _read(
 
 
 def _check_size(request: Request, size: int, length: str) -> None:
-    """A body that is not there must not be taken for an empty one, whatever the server and the proxies before it do."""
+    """Refuse a body that is missing or not as long as announced.
+
+    A missing body must not be taken for an empty one, whatever the server and the proxies in front of it do.
+    """
     if length and int(length) != size:
         raise UserError(
             f"the body has {size} bytes, and Content-Length says {length}: send it again; nothing was done"
@@ -102,13 +105,13 @@ def _check_size(request: Request, size: int, length: str) -> None:
 
 
 def parameters_of(request: Request) -> dict[str, list[str]]:
-    """The parameters in the URL."""
+    """Return the parameters in the URL."""
     query: bytes = request.scope["query_string"]
     return parse_qs(query.decode("latin-1"), keep_blank_values=True)
 
 
 def too_large(limit: int) -> str:
-    """What a client is told whose request is above the limit."""
+    """Return the error message for a request above the limit."""
     return (
         f"the request is larger than max-transaction-size allows ({limit} bytes);"
         " send it in parts, load files into a new cluster with `quadlog import`, or raise max-transaction-size on every"
@@ -117,10 +120,10 @@ def too_large(limit: int) -> str:
 
 
 def text_of(body: bytes) -> str:
-    """The body as text.
+    """Return the body as text.
 
     Raises:
-        UserError: it is not UTF-8.
+        UserError: the body is not UTF-8.
 
     """
     try:
@@ -131,10 +134,10 @@ def text_of(body: bytes) -> str:
 
 
 def form_of(body: bytes) -> dict[str, list[str]]:
-    """The fields of a form.
+    """Return the fields of a form.
 
     Raises:
-        UserError: it is not UTF-8, or has too many fields.
+        UserError: the form is not UTF-8, or has more than `FIELDS` fields.
 
     """
     try:

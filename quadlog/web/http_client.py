@@ -1,4 +1,4 @@
-"""How nodes ask each other over HTTP: all that goes wrong on the way is an `httpx.HTTPError`."""
+"""HTTP client for requests between nodes; failures of the transfer are raised as `httpx.HTTPError`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ REPEATABLE = frozenset({"GET", "HEAD"})
 
 
 def new_client(timeout: httpx.Timeout | float) -> httpx.AsyncClient:
-    """As many connections as there are requests, and nothing from the environment."""
+    """Return a client with one connection per concurrent request, and without settings from the environment."""
     return httpx.AsyncClient(timeout=timeout, transport=PoolTransport(ConnectionPool()), trust_env=False)
 
 
 class PoolTransport(httpx.AsyncBaseTransport):
-    """httpx on our connections."""
+    """Transport of httpx over a `ConnectionPool`."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         """`pool` is closed with the transport."""
         self._pool = pool
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; returns with the head of its response.
+        """Send a request; return once the head of its response has arrived.
 
         Raises:
-            httpx.TransportError: there is none.
+            httpx.TransportError: there is no response.
 
         """
         seconds = request.extensions["timeout"]
@@ -63,7 +63,7 @@ class PoolTransport(httpx.AsyncBaseTransport):
         return httpx.Response(response.status, headers=response.headers, stream=stream)
 
     async def aclose(self) -> None:
-        """Close the connections that are idle."""
+        """Close the idle connections."""
         self._pool.close()
 
 

@@ -1,4 +1,4 @@
-"""A connection of HTTP/1.1: one request at a time."""
+"""A client connection of HTTP/1.1: one request at a time."""
 
 from __future__ import annotations
 
@@ -12,80 +12,80 @@ if TYPE_CHECKING:
 
 
 class Connection(asyncio.Protocol):
-    """Sends requests and feeds their responses."""
+    """Connection that sends requests and feeds the received bytes to their responses."""
 
     def __init__(self, idle: dict[Connection, None]) -> None:
-        """`idle`: connections to the same server that may take the next request."""
+        """Create a connection that adds itself to `idle`, those to the same server that have no request."""
         self._idle = idle
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._is_sending = False
         self._room: asyncio.Future[None] | None = None
-        """While the transport takes no more."""
+        """Pending while the transport accepts no more data."""
         self._error: Exception | None = None
-        """Why it ended."""
+        """Error with which the connection ended."""
         self._idle_since = 0.0
 
     @property
     def idle_s(self) -> float:
-        """For how long it has been idle."""
+        """Seconds for which the connection has been idle."""
         return self._loop.time() - self._idle_since
 
     # --- for the pool -----------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes a request."""
+        """True if the connection can send a request."""
         return self._transport is not None and not self._transport.is_closing()
 
     def ask(self, message: Message, head: bytes) -> Response:
-        """Send a request, or its head where the body is streamed: that follows by `send`."""
+        """Send a request; if its body is streamed, send only the head: the body must follow by `send`."""
         assert self._response is None, "one request at a time"
         response = Response(self, self._loop, is_head=message.method == b"HEAD")
         self._is_sending = not isinstance(message.body, bytes)
         if self._transport is None:
-            response.lose(self._error)  # it ended before anybody could use it
+            response.lose(self._error)  # the connection ended before its first use
         else:
             self._response = response
             self._write(head + message.body if isinstance(message.body, bytes) else head)
         return response
 
     async def send(self, piece: bytes) -> bool:
-        """Send a part of the body once there is room; False: nobody needs more of it."""
+        """Send a part of the body once the transport accepts it; return False if no more of it is needed."""
         if self._room is not None:
             await self._room
         self._write(piece)
         return self._response is not None and not self._response.is_complete
 
     def sent(self) -> None:
-        """All of the body was sent."""
+        """Note that the whole body was sent."""
         self._is_sending = False
 
     def close(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         if self._transport is not None:
             self._transport.abort()
 
     def _write(self, data: bytes) -> None:
-        # uvloop raises RuntimeError where the transport is closed; what was lost is told by `connection_lost`.
+        # uvloop raises RuntimeError if the transport is closed; `connection_lost` reports the loss.
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     # --- for the response -------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Let the server wait."""
+        """Stop reading, so that the server waits."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Take more from the server."""
+        """Continue to read."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def end(self, *, is_reusable: bool) -> None:
-        """Take the next request, or end."""
+        """Finish the response: keep a reusable connection for the next request, close any other."""
         self._response = None
         if is_reusable and not self._is_sending and self._transport and not self._transport.is_closing():
             self._idle_since = self._loop.time()
@@ -96,21 +96,21 @@ class Connection(asyncio.Protocol):
     # --- from the event loop ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
         if transport.get_extra_info("sslcontext"):
-            # Else uvloop reads on while reading is paused, and loses what was read when the other side ends.
+            # Otherwise uvloop reads while reading is paused, and loses the bytes when the server closes.
             self._transport.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]  # uvloop's, for TLS
 
     def data_received(self, data: bytes) -> None:
-        """Feed the response; what comes unasked ends the connection."""
+        """Feed the response; close the connection if bytes arrive without a request."""
         if self._response is None:
             self.close()
         else:
             self._response.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the response, or the pool."""
+        """Report the end to the response, and remove the connection from the idle ones."""
         self._transport, self._error = None, exc
         self.resume_writing()
         self._idle.pop(self, None)
@@ -119,11 +119,11 @@ class Connection(asyncio.Protocol):
             response.lose(exc)
 
     def pause_writing(self) -> None:
-        """Hold the sender up."""
+        """Make `send` wait."""
         self._room = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Let the sender go on."""
+        """Let `send` continue."""
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)

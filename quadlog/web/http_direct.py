@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class DirectRoutes:
-    """An ASGI application around a Starlette one that has no middleware and `handle_error` for its errors."""
+    """ASGI application around a Starlette one that has no middleware and handles errors by `handle_error`."""
 
     def __init__(self, app: Starlette) -> None:
-        """The routes are those that `app` has now."""
+        """Read the present routes of `app`."""
         self._app = app
         self._endpoints = _endpoints(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or have Starlette answer: it takes 50 µs more to find the endpoint."""
+        """Answer the request, or pass it to Starlette, which takes 50 µs more to find the endpoint."""
         endpoint = self._endpoints.get((scope["method"], scope["path"]))
         if endpoint is None:
             await self._app(scope, receive, send)
@@ -44,7 +44,10 @@ class DirectRoutes:
 
 
 def _endpoints(app: Starlette) -> dict[tuple[str, str], Endpoint]:
-    """By method and path; where several routes match, the first one counts, as in Starlette's router."""
+    """Return the coroutine endpoints of fixed paths by method and path.
+
+    Where several routes match, the first one counts, as in Starlette's router.
+    """
     found: dict[tuple[str, str], Endpoint] = {}
     for path, method in {
         (route.path, method)

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 LANGUAGE: Final = "queryLn"
 
 WITHOUT_MEANING: Final = frozenset(("infer", LANGUAGE, "format", "output", "results"))
-"""What clients add by themselves: RDF4J's the first two, SPARQLWrapper the last three beside an Accept header.  Nothing
-is inferred here, and Accept decides on the format."""
+"""Parameters without effect that clients add on their own: RDF4J the first two, SPARQLWrapper the last three in
+addition to an Accept header.  Nothing is inferred here, and the Accept header determines the format."""
 
 
 def merged(url: Parameters, form: Parameters) -> dict[str, list[str]]:
-    """All parameters of a form that came to a URL with parameters.
+    """Return the parameters of a request that has some in its URL and some in its form.
 
     >>> merged({"default-graph-uri": ["urn:g"]}, {"query": ["ASK {}"]})
     {'default-graph-uri': ['urn:g'], 'query': ['ASK {}']}
 
     Raises:
-        UserError: one has other values in the URL than in the form.
+        UserError: a parameter has different values in the URL and in the form.
 
     """
     for name in url.keys() & form.keys():
@@ -38,10 +38,10 @@ def merged(url: Parameters, form: Parameters) -> dict[str, list[str]]:
 
 
 def only(given: Parameters, name: str) -> str:
-    """The value of the parameter that stands once.
+    """Return the value of a parameter that must occur exactly once.
 
     Raises:
-        UserError: it does not.
+        UserError: it is missing, or occurs more than once.
 
     """
     values = given.get(name, ())
@@ -51,12 +51,12 @@ def only(given: Parameters, name: str) -> str:
 
 
 def refuse_others(given: Parameters, known: Collection[str]) -> None:
-    """A parameter that is not known might have asked for something else than what would be done.
+    """Refuse unknown parameters: one of them may request something other than what would be done.
 
     >>> refuse_others({"query": ["ASK {}"], "infer": ["true"]}, ["query"])
 
     Raises:
-        UserError: there is one, or the text is in another language than SPARQL.
+        UserError: a parameter is unknown, or the text is in a language other than SPARQL.
 
     """
     if others := sorted(given.keys() - known - WITHOUT_MEANING):

@@ -1,4 +1,4 @@
-"""Persistent connections to HTTP/1.1 servers, used again in constant time."""
+"""Persistent connections to HTTP/1.1 servers, reused in constant time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from quadlog.web.http_response import Response
 
 IDLE_S: Final = 30.0
-"""A connection that was idle for so long is not used again.  Servers here close it after 75 s (`server.IDLE_S`): where
-both ends give up at the same moment, a request is lost."""
+"""Seconds after which an idle connection is not reused.  Servers of quadlog close it after 75 s (`server.IDLE_S`): if
+both ends closed it at the same moment, a request would be lost."""
 
 PORTS: Final = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """A server."""
+    """Address of a server."""
 
     scheme: str
     host: str
@@ -35,19 +35,19 @@ class Origin(NamedTuple):
 
 @cache
 def trust() -> ssl.SSLContext:
-    """Whose certificates are believed: one for a process, since a client that makes its own takes 20 ms of CPU."""
+    """Return the trusted certificates: one context per process, since each client's own would take 20 ms of CPU."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 @lru_cache(maxsize=1024)
 def origin_of(url: str) -> tuple[Origin, bytes, bytes]:
-    """The server of a URL, its Host header and the path, with which every target there begins.
+    """Return the server of a URL, its Host header, and the path with which every target there begins.
 
     >>> origin_of("http://m1:8080")
     (Origin(scheme='http', host='m1', port=8080), b'm1:8080', b'')
 
     Raises:
-        httpx.UnsupportedProtocol: it is not an http or https URL.
+        httpx.UnsupportedProtocol: the URL is not an http or https URL.
 
     """
     try:
@@ -60,22 +60,22 @@ def origin_of(url: str) -> tuple[Origin, bytes, bytes]:
 
 
 class Message(NamedTuple):
-    """A request."""
+    """An HTTP request."""
 
     method: bytes
     target: bytes
     """Path and query."""
     headers: Iterable[tuple[bytes, bytes]]
-    """All of them: Host, and what tells the length of the body."""
+    """All headers, including Host and the one that gives the length of the body."""
     body: bytes | AsyncIterable[bytes] = b""
     is_repeatable: bool = False
-    """It may be sent once more where a connection that was idle turns out to be closed."""
+    """True if the request may be sent again when a reused connection turns out to be closed."""
 
     def head(self) -> bytes:
-        """Request line and headers.
+        """Return the request line and headers.
 
         Raises:
-            httpx.LocalProtocolError: a line break stands within one of them.
+            httpx.LocalProtocolError: one of them contains a line break.
 
         """
         lines = [b"%b %b HTTP/1.1" % (self.method, self.target)]
@@ -87,44 +87,44 @@ class Message(NamedTuple):
 
     @property
     def length(self) -> float:
-        """Content-Length; infinite where there is none."""
+        """Content-Length; infinite if there is none."""
         return next((int(value) for name, value in self.headers if name.lower() == b"content-length"), inf)
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body is sent in chunks."""
+        """True if the body is sent in chunks."""
         return any(name.lower() == b"transfer-encoding" for name, _ in self.headers)
 
 
 class Seconds(NamedTuple):
-    """How long the parts of an exchange may take; None: as long as they do."""
+    """Time limits in seconds for the parts of an exchange; None: no limit."""
 
     connect: float | None = None
-    """A connection, with its TLS."""
+    """Limit for the connection, including TLS."""
     write: float | None = None
-    """Each part of the request's body, until the server takes the next one."""
+    """Limit for each part of the request's body, until the server accepts the next one."""
     read: float | None = None
-    """The head of the response."""
+    """Limit for the head of the response."""
 
 
 class ConnectionPool:
-    """As many connections as there are requests under way.  Used on one event loop."""
+    """Pool with one connection per request in progress.  Must be used on one event loop."""
 
     def __init__(self) -> None:
-        """Connects when first asked."""
+        """Create a pool that connects on the first request."""
         self._idle: dict[Origin, dict[Connection, None]] = {}
-        """The connection that became idle last is used first."""
+        """Idle connections by server; the one that became idle last is reused first."""
 
     async def request(self, origin: Origin, message: Message, seconds: Seconds) -> Response:
-        """Send a request; returns with the head of its response.  The body is read by `Response.piece`.
+        """Send a request; return once the head of its response has arrived.  `Response.piece` reads the body.
 
         Raises:
-            httpx.LocalProtocolError: the body is longer or shorter than its Content-Length.
-            httpx.ConnectTimeout: no connection in time.
-            httpx.ConnectError: no connection.
-            httpx.WriteTimeout: the server takes nothing more of the body.
-            httpx.ReadTimeout: no response in time.
-            httpx.HTTPError: the connection failed, or the server does not speak HTTP/1.1.
+            httpx.LocalProtocolError: the length of the body is not its Content-Length, or a header has a line break.
+            httpx.ConnectTimeout: no connection was established in time.
+            httpx.ConnectError: no connection can be established.
+            httpx.WriteTimeout: the server did not accept a part of the body in time.
+            httpx.ReadTimeout: no response arrived in time.
+            httpx.HTTPError: the connection failed, or the response is not HTTP/1.1.
 
         """
         head = message.head()
@@ -175,7 +175,7 @@ class ConnectionPool:
         return connection
 
     def close(self) -> None:
-        """Close the connections that are idle; those in use end with their responses."""
+        """Close the idle connections, but not those in use."""
         for idle in self._idle.values():
             while idle:
                 idle.popitem()[0].close()
@@ -184,7 +184,7 @@ class ConnectionPool:
 async def _send(
     connection: Connection, message: Message, body: AsyncIterable[bytes], seconds: float | None
 ) -> None:
-    """Send a body piece by piece, as fast as the server takes it; a response that is complete before ends it."""
+    """Send a body piece by piece, as fast as the server accepts it; stop if the response is complete before."""
     is_chunked, left = message.is_chunked, message.length
     async for piece in body:
         left -= len(piece)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 and 1.0 on a connection, and no other protocol."""
+"""Server protocol for HTTP/1.1 and HTTP/1.0, without upgrades to other protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 HEAD_LIMIT: Final = 1024 * 1024
-"""Bytes of a request line and its headers, which are kept until all of them are there."""
+"""Maximum bytes of a request line and its headers, which are buffered until they are complete."""
 
 INVALID: Final = "this is not a valid HTTP/1.1 request; nothing was done, and the connection is closed"
 TOO_LONG: Final = (
@@ -24,21 +24,21 @@ TOO_LONG: Final = (
 
 
 class Http1Protocol(HttpToolsProtocol):
-    """Declines every offer to upgrade: the request is served as HTTP/1.1, with its body.
+    """Protocol that declines every offer to upgrade: the request is served as HTTP/1.1, with its body.
 
     The parser stops after the headers of a request that offers an upgrade (`Upgrade: h2c` of `java.net.http.HttpClient`
-    and `curl --http2`), reports the request as complete without a body, and takes the body for the new protocol.  A
-    server may ignore the offer (RFC 9110, section 7.8): the same request is parsed once more without it.
+    and `curl --http2`), reports the request as complete without a body, and leaves the body to the new protocol.  A
+    server may ignore the offer (RFC 9110, section 7.8): the same request is parsed again without it.
     """
 
     _head_size = 0
-    """Bytes that were received since the last request ended, until the headers of the next one are complete."""
+    """Bytes received since the end of the last request, until the headers of the next one are complete."""
     _is_in_head = True
     _served: RequestResponseCycle | None = None
-    """The request that is being answered; others that came behind it wait."""
+    """The request that is being answered; pipelined requests after it wait."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request that is being answered, also where another one waits behind it."""
+        """Notify the request that is being answered, even if another request waits after it."""
         if self._served is not None and not self._served.response_complete:
             self._served.disconnected = True
             self._served.message_event.set()
@@ -49,7 +49,7 @@ class Http1Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what was received."""
+        """Parse received bytes."""
         self._unset_keepalive_if_required()
         if self._is_in_head:
             self._head_size += len(data)
@@ -66,7 +66,7 @@ class Http1Protocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
-                if self.parser.get_method() == b"CONNECT":  # is an offer by itself, and has no other meaning
+                if self.parser.get_method() == b"CONNECT":  # always an upgrade: it has no other meaning
                     raise httptools.HttpParserError("CONNECT") from None
                 data = b"".join(self._head_without_offer()) + data[offer.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
@@ -85,31 +85,31 @@ class Http1Protocol(HttpToolsProtocol):
         yield b"\r\n"
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Blanks around a value are none of it (RFC 9110, section 5.5)."""
+        """Add a header without the whitespace around its value, which is not part of it (RFC 9110, section 5.5)."""
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Serve the request, unless it has to be parsed again."""
+        """Serve the request, unless it must be parsed again."""
         if self.parser.should_upgrade():
             return
         self._is_in_head, self._head_size = False, 0
         super().on_headers_complete()
-        self.headers = []  # a trailer is no header: what follows the body is not passed on
+        self.headers = []  # trailers are not headers: fields after the body are not passed on
 
     def on_message_complete(self) -> None:
-        """The body is complete, unless the request has to be parsed again."""
+        """Complete the body, unless the request must be parsed again."""
         if self.parser.should_upgrade():
             return
         self._is_in_head = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed.
+        """Answer 400 to a request that cannot be parsed.
 
-        Behind a complete request whose answer is not complete, 400 would be taken for that answer, or for a part of it:
-        the connection ends without one.
+        After a complete request whose answer is not complete, a 400 would be taken for that answer, or for a part of
+        it: the connection is aborted without a 400.
         """
-        if self.pipeline:  # one before this is being answered
+        if self.pipeline:  # an earlier request is being answered
             self.transport.abort()
             return
         cycle = cast("RequestResponseCycle | None", self.cycle)

@@ -1,4 +1,4 @@
-"""The response to one HTTP/1.1 request while it arrives."""
+"""The response to one HTTP/1.1 request, which can be read while it arrives."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 BUFFERED: Final = 128 * 1024
-"""Bytes of a body that wait for their reader before the connection is not read any more; what the event loop reads at
-once (up to 256 KiB) comes on top."""
+"""Bytes of a body that may wait for their reader before reading from the connection is paused; the bytes that the event
+loop reads at once (up to 256 KiB) are added to it."""
 
 HEAD_LIMIT: Final = 1024 * 1024
-"""Bytes of a head, or of anything else between two pieces of a body (trailers, extensions of chunks)."""
+"""Maximum bytes of a head, or of anything else between two pieces of a body (trailers, extensions of chunks)."""
 
 NO_BODY: Final = frozenset({204, 304})
 INFORMATIONAL: Final = range(100, 200)
 
 
 class Source(Protocol):
-    """The connection that a response comes from."""
+    """The connection from which a response is read."""
 
     def pause(self) -> None:
-        """Do not read any more for now."""
+        """Stop reading for now."""
 
     def resume(self) -> None:
-        """Read on."""
+        """Continue to read."""
 
     def end(self, *, is_reusable: bool) -> None:
-        """The response is complete, or nobody wants the rest of it."""
+        """Finish: the response is complete, or its rest is not needed."""
 
 
 class Response:
-    """Status, headers and body of one response.  What goes wrong on the way is an `httpx.HTTPError`."""
+    """Status, headers and body of one response.  Failures of the transfer are raised as `httpx.HTTPError`."""
 
     __slots__ = (
         "_error",
@@ -58,36 +58,37 @@ class Response:
     )
 
     def __init__(self, source: Source, loop: asyncio.AbstractEventLoop, *, is_head: bool) -> None:
-        """`is_head`: the request was a HEAD, and its response has no body whatever its headers say."""
+        """`is_head`: the request was a HEAD, and its response has no body, whatever its headers announce."""
         self._source, self._loop, self._is_head = source, loop, is_head
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        """It knows this response, too: let go of at the end, so that no memory waits for the garbage collector."""
+        """Part of a reference cycle with this response: released at the end, so that no memory waits for the garbage
+        collector."""
         self._pieces: list[bytes] = []
         self._size = self._skipped = 0
         self._waiter: asyncio.Future[None] | None = None
         self._error: httpx.HTTPError | None = None
         self._is_paused = self._is_followed = self._keeps_alive = False
         self.status = 0
-        """Zero until the head is complete."""
+        """HTTP status; zero until the head is complete."""
         self.headers: list[tuple[bytes, bytes]] = []
-        """Names in lower case."""
+        """Headers, with names in lower case."""
         self.is_begun = False
-        """Whether a byte of it came."""
+        """True once the first byte has arrived."""
         self.is_complete = False
-        """Whether its last byte came."""
+        """True once the last byte has arrived."""
 
-    # --- for whoever reads it ---------------------------------------------------------------------------
+    # --- for the reader ---------------------------------------------------------------------------------
 
     @property
     def is_whole(self) -> bool:
-        """Whether the body ended and no byte of it waits to be read."""
+        """True if the body has ended and no byte of it waits to be read."""
         return self.is_complete and not self._pieces
 
     async def head(self) -> None:
         """Wait for status and headers.
 
         Raises:
-            httpx.HTTPError: the connection failed before, or this is not HTTP.
+            httpx.HTTPError: the connection failed before they arrived, or the response is not HTTP.
 
         """
         while not self.status:
@@ -96,10 +97,10 @@ class Response:
             await self._more()
 
     async def piece(self) -> bytes:
-        """What has come of the body, at least one byte; empty: the body is complete.
+        """Return the next bytes of the body as soon as there are any; empty: the body is complete.
 
         Raises:
-            httpx.HTTPError: the connection failed before the end.
+            httpx.HTTPError: the connection failed before the end of the body.
 
         """
         while not self._pieces:
@@ -117,12 +118,12 @@ class Response:
         return piece
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body until its end."""
+        """Yield the body until its end."""
         while piece := await self.piece():
             yield piece
 
     def close(self) -> None:
-        """Ask for no more of it: its connection ends, unless it is complete."""
+        """Discard the rest of the response: its connection ends, unless the response is complete."""
         if not self.is_complete and self._error is None:
             self._error = httpx.ReadError("the response was closed")
             self._source.end(is_reusable=False)
@@ -143,7 +144,7 @@ class Response:
     # --- from the connection ----------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Parse what was received."""
+        """Parse received bytes."""
         assert self._parser is not None, "nothing comes behind the end"
         self.is_begun = True
         self._skipped += len(data)
@@ -166,7 +167,7 @@ class Response:
             self._wake()
 
     def lose(self, error: Exception | None) -> None:
-        """The connection ended: what does not tell its end before is not taken for whole."""
+        """Handle the end of the connection: a response that only this end delimits does not count as complete."""
         self._parser = None
         if self.is_complete or self._error is not None:
             return
@@ -187,16 +188,16 @@ class Response:
     # --- from the parser --------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """After a complete response: the server said more than was asked for."""
+        """Note if this follows a complete response: the server sent more than was requested."""
         self._is_followed = self.is_complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers are passed over."""
+        """Add a header; trailers are ignored."""
         if not self.status:
             self.headers.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """Informational responses stand before the one that counts."""
+        """Take the status, except of informational responses, which precede the final one."""
         if self.is_complete or self._parser is None:
             return
         status = self._parser.get_status_code()
@@ -207,14 +208,14 @@ class Response:
             self.is_complete = self._is_head or status in NO_BODY
 
     def on_body(self, piece: bytes) -> None:
-        """A part of the body."""
+        """Add a part of the body."""
         self._skipped = 0
         if not self.is_complete:
             self._pieces.append(piece)
             self._size += len(piece)
 
     def on_message_complete(self) -> None:
-        """Only now it is known where the next response would begin."""
+        """Complete the response: only now is it known where the next one would begin."""
         if self.status and self._parser is not None:
             self.is_complete = True
             self._keeps_alive = self._parser.should_keep_alive()

@@ -1,4 +1,4 @@
-"""What every request is held to before a route sees it, at masters and workers: its framing, its URL, its version."""
+"""Checks of each request before it reaches a route, at masters and workers: framing, URL and HTTP version."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ CLOSE: Final = (b"connection", b"close")
 
 
 class HttpRules:
-    """An ASGI application around another one."""
+    """ASGI application that checks the requests to another one."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app` gets what keeps the rules."""
+        """`app` receives the requests that pass the checks."""
         self._app = app
         self._gathering = Gathering()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request with 400, or have it answered so that its version of HTTP can tell the end."""
+        """Refuse the request with 400, or pass it on; the end of the answer is marked as its HTTP version can."""
         try:
             _check_url(scope["raw_path"], scope["query_string"])
             is_waiting = _check_framing(scope["headers"], scope["http_version"])
         except UserError as error:
-            # How long its body is, nobody knows: what follows on this connection is not read.
+            # The length of the body is unknown: the rest of this connection is not read.
             await error_response(error, {"Connection": "close"})(scope, receive, send)
             return
         if is_waiting:
@@ -49,11 +49,11 @@ class HttpRules:
 
 
 class _SentError(Exception):
-    """The answer is complete: it has no body."""
+    """Stops an application whose answer is complete because it has no body."""
 
 
 async def _answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """As GET, but the body ends before it begins, and whatever makes it with it."""
+    """Answer as to GET, but end the body before it begins, and stop the code that produces it."""
 
     async def send_head(message: Message) -> None:
         if message["type"] != "http.response.body":
@@ -68,10 +68,10 @@ async def _answer_head(app: ASGIApp, scope: Scope, receive: Receive, send: Send)
 
 
 def _check_url(raw_path: bytes, query: bytes) -> None:
-    """Escapes of other bytes than UTF-8 would be read as U+FFFD; bytes beyond ASCII are refused by the parser.
+    """Refuse escapes that are not UTF-8, which would be read as U+FFFD; the parser refuses bytes beyond ASCII.
 
     Raises:
-        UserError: there are some.
+        UserError: the URL has such an escape.
 
     """
     for name, part in (("path", raw_path), ("query", query)):
@@ -83,13 +83,13 @@ def _check_url(raw_path: bytes, query: bytes) -> None:
 
 
 def _check_framing(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether the client waits for 100 Continue.
+    """Check how the body is delimited; return whether the client waits for 100 Continue.
 
-    Where two readers of one request may see its end at different places, the rest becomes another request to one of
-    them (RFC 9112, section 11.2).  The parser refuses most of that already.
+    If two readers of one request see its end at different positions, one of them takes the rest for another request
+    (RFC 9112, section 11.2).  The parser already refuses most such requests.
 
     Raises:
-        UserError: the end of the body cannot be told for sure, or the body is coded.
+        UserError: the end of the body is ambiguous, or the body is compressed or otherwise encoded.
 
     """
     lengths, codings, is_waiting = 0, list[bytes](), False
@@ -112,7 +112,10 @@ def _check_framing(headers: Sequence[tuple[bytes, bytes]], version: str) -> bool
 
 
 def _closing_unless_read(receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """The connection ends with an answer that came before 100 Continue: whether the body follows is not known."""
+    """Return channels that close the connection if the answer starts before the body was read.
+
+    The client has then not received 100 Continue, and it is unknown whether it sends the body.
+    """
     is_read = False
 
     async def receive_noting() -> Message:

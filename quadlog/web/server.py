@@ -1,4 +1,4 @@
-"""One uvicorn server as the main thread of a process, and how other threads reach its loop."""
+"""One uvicorn server in the main thread of a process, whose event loop other threads can use."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ Beside: TypeAlias = "Callable[[], Coroutine[Any, Any, None]]"
 log = structlog.get_logger()
 
 YOUNG: Final = 50_000
-"""Objects that may be made, and not freed by their counts, before Python looks for cycles among them."""
+"""Objects that may be created, and not freed by reference counting, before Python searches them for cycles."""
 
 SWITCH_S: Final = 0.001
-"""How long a thread that wants to run waits for one that computes: Python's own 5 ms are a turn of the node."""
+"""Seconds that a runnable thread waits for a computing one: Python's default of 5 ms is a whole turn of the node."""
 
 IDLE_S: Final = 75
-"""Connections stay open so long between two requests: longer than clients' pools and usual balancers keep them.  Where
-both ends give up at the same moment, a request that was just sent is lost."""
+"""Seconds that a connection stays open between two requests: longer than clients' pools and usual load balancers keep
+it.  If both ends closed it at the same moment, a request that was just sent would be lost."""
 
 
 class Server:
-    """Serves until SIGTERM, SIGINT or `fail`."""
+    """Server that runs until SIGTERM, SIGINT or `fail`."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Take the port before anything else is begun; whoever connects waits until `run`.
+        """Bind the port before anything else is started; clients that connect wait until `run`.
 
         Raises:
-            SetupError: the port is taken.
+            SetupError: the port cannot be bound.
 
         """
         self._socket: Final = _listening(host, port)
@@ -57,15 +57,15 @@ class Server:
         self._is_left = False
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._early: list[Callable[[], Coroutine[Any, Any, None]]] | None = []
-        """What is to run once it serves; None: it does."""
+        """Coroutines to run once the server serves; None from then on."""
         self._lock = threading.Lock()
 
     def run(self, app: Any, *, beside: Sequence[Beside] = ()) -> int:  # noqa: ANN401 - any ASGI application
-        """Serve `app`, and run what is `beside` it until then.  0 when told to stop, 1 when failed."""
+        """Serve `app`, and run the `beside` coroutines meanwhile; return 0 after an orderly stop, 1 after a failure."""
         config = config_of(app, shutdown_s=2)
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.should_exit = self._is_left
-        # Until uvicorn listens to signals; and it raises the one that ended it once more, where nothing is to happen.
+        # Handles signals until uvicorn does, and when uvicorn raises the one that ended it again, without effect.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave_by)
         if self._reason is None:
@@ -75,9 +75,9 @@ class Server:
 
     @contextmanager
     def early(self, app: Any) -> Generator[None]:  # noqa: ANN401 - any ASGI application
-        """Have a thread serve something else, before `run`."""
+        """Serve another application in a thread, before `run`."""
         server = uvicorn.Server(config_of(app, shutdown_s=1))
-        taken = self._socket.dup()  # it is closed with that server
+        taken = self._socket.dup()  # closed with that server
         thread = threading.Thread(target=server.run, args=([taken],), name="early", daemon=True)
         thread.start()
         try:
@@ -112,18 +112,18 @@ class Server:
 
     @property
     def reason(self) -> str:
-        """Why the process has to end; empty: it was told to, or goes on."""
+        """Reason of a failure that ends the process; empty if there is none."""
         return self._reason or ""
 
     def fail(self, reason: str) -> None:
-        """End the process, from any thread: going on would break a promise."""
+        """End the process because to continue would break a guarantee.  May be called from any thread."""
         if self._reason is None:
             self._reason = reason
             log.error("process_failed", reason=reason)
         self.leave()
 
     def leave(self) -> None:
-        """End the process in order, from any thread, also before it serves."""
+        """Stop the process in order.  May be called from any thread, and before the server serves."""
         self._is_left = True
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
@@ -133,7 +133,7 @@ class Server:
         self.leave()
 
     def call_soon(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a coroutine on the server's loop, from any thread, once it serves; not after its end."""
+        """Run a coroutine on the server's loop, from any thread, once the server serves; no effect after its end."""
         with self._lock:
             if self._early is not None:
                 self._early.append(make)
@@ -149,14 +149,14 @@ class Server:
         self._loop.call_soon_threadsafe(begin)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for it: what failed is asked for again, and the log tells why it had to be."""
+        """Log the error of a task: nothing awaits it; failed work is requested again, and the log shows why."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             log.error("scheduled_task_failed", exc_info=error)
 
 
 def config_of(app: Any, *, shutdown_s: int) -> uvicorn.Config:  # noqa: ANN401 - any ASGI application
-    """How every door is served; `shutdown_s`: what requests under way have when it stops."""
+    """Return the configuration of all servers; `shutdown_s`: seconds to complete requests when the server stops."""
     return uvicorn.Config(
         HttpRules(DirectRoutes(app) if isinstance(app, Starlette) else app),
         http=Http1Protocol,
@@ -178,9 +178,9 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def collect_seldom() -> None:
-    """Look for cycles a seventieth as often as Python does by itself, and not in what was imported.
+    """Make Python search for cycles a seventieth as often as by default, and never in imported modules.
 
-    Next to nothing here is a cycle, but what a batch decodes lives long enough to set off the search: it took
+    Almost no objects here form cycles, but those decoded from a batch live long enough to start the search, which took
     a fifteenth of the CPU of a loaded cluster.
     """
     gc.collect()
@@ -190,8 +190,8 @@ def collect_seldom() -> None:
 
 
 def _name_threads() -> None:
-    """Where CPU goes, for `top -H` and the bench: before Python 3.14 the kernel does not know threads' names."""
+    """Pass thread names to the kernel, for `top -H` and the benchmarks: Python does so only from 3.14 on."""
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
-            with suppress(OSError):  # no /proc here: no names
+            with suppress(OSError):  # there is no /proc
                 Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name[:15])

@@ -1,1 +1,1 @@
-"""The worker process: a store, the log applied to it, reads answered from it."""
+"""The worker process: it applies the log to a store and answers reads from the store."""

@@ -1,4 +1,4 @@
-"""A worker that begins anew: the same command under the same process id, and nothing of what it did before."""
+"""Restart of a worker: the same command under the same process id, without any state of the process before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 
 def begin_anew() -> NoReturn:
-    """Replace this process by a fresh one; does not return."""
+    """Replace this process by a new one; does not return."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - what was started before
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - the command of this process

@@ -1,4 +1,4 @@
-"""A worker's door: queries and status.  Whatever writes is 403: writes go to a master."""
+"""HTTP interface of a worker: queries and status.  Writes are answered 403: only masters accept them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from quadlog.worker.seeds.seed_door import SeedDoor
 
 _NO_MATTER = frozenset(("infer",))
-"""What RDF4J's clients say of statements: nothing is inferred here."""
+"""Parameters of `/statements` that RDF4J's clients send, and that are ignored because nothing is inferred here."""
 
 _BESIDE_A_QUERY = ("default-graph-uri", "named-graph-uri", "timeout")
 
@@ -60,7 +60,7 @@ def make_app(
     seeds: SeedDoor,
     donor: Donor,
 ) -> Starlette:
-    """The ASGI application."""
+    """Return the ASGI application."""
     read, duty = _ReadDoor(replica, reads, settings), _DutyDoor(replica, mender, seeds)
     trial = _TrialDoor(replica, dry_runs, settings)
     return Starlette(
@@ -89,7 +89,7 @@ def make_app(
 
 
 class _ReadDoor:
-    """Reads, and the list of them."""
+    """Handlers for reads, and for the list of reads."""
 
     def __init__(self, replica: Replica, reads: Reads, settings: WorkerSettings) -> None:
         self._replica, self._reads, self._rows = replica, reads, settings.query_rows
@@ -116,7 +116,7 @@ class _ReadDoor:
         if asked := sorted(set(request.query_params) - _NO_MATTER):
             message = f"all statements are given here, whatever {', '.join(asked)} may be: ask for some by a CONSTRUCT"
             raise UserError(message)
-        # Everything there is takes as long as it takes: only its memory and its client's patience are limited.
+        # An answer with all quads has no time limit: only its memory and its client's patience are limited.
         endless = replace(self._limits, seconds=inf)
         return await self._reads.answer(
             request, Question(text=None), _caller_of(request, _headers_of(request)), endless
@@ -132,7 +132,7 @@ class _ReadDoor:
 
 
 class _DutyDoor:
-    """What masters ask beside reads."""
+    """Handlers for the requests of masters that are not reads."""
 
     def __init__(self, replica: Replica, mender: Mender, seeds: SeedDoor) -> None:
         self._replica, self._mender, self._seeds = replica, mender, seeds
@@ -175,7 +175,7 @@ class _DutyDoor:
 
 
 class _TrialDoor:
-    """What an update would do."""
+    """Handler for dry runs of updates."""
 
     def __init__(self, replica: Replica, dry_runs: DryRuns, settings: WorkerSettings) -> None:
         self._replica, self._dry_runs, self._most = replica, dry_runs, settings.max_transaction_size
@@ -195,14 +195,14 @@ class _TrialDoor:
 
 
 def _index(applied: Applied) -> dict[str, str]:
-    """Which state of the log an answer shows."""
+    """Return the header with the index and the chain hash (16 hex digits) of the log state that an answer shows."""
     return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 
 def seconds_asked(parameters: Mapping[str, Sequence[str]], most: float) -> float:
-    """The time limit of a query: what its parameter `timeout` says, never more than `most`.
+    """Return the time limit of a query in seconds: its parameter `timeout`, but at most `most`.
 
-    Zero and less mean no limit to the clients that send them.
+    Clients that send zero or less mean no limit.
 
     >>> [seconds_asked({"timeout": [text]}, 60) for text in ("2.5", "90", "0")], seconds_asked({}, 60)
     ([2.5, 60, 60], 60)
@@ -217,12 +217,15 @@ def seconds_asked(parameters: Mapping[str, Sequence[str]], most: float) -> float
 
 
 def _headers_of(request: Request) -> dict[bytes, bytes]:
-    """By name, the first of each: a third of the time of Starlette's, where three are looked for."""
+    """Return the first value of each header, by name.
+
+    For three look-ups this takes a third of the time of Starlette's headers.
+    """
     return dict(reversed(request.scope["headers"]))
 
 
 def _caller_of(request: Request, headers: Mapping[bytes, bytes]) -> Caller:
-    """Who asks; a master says for whom."""
+    """Return the caller of a request; a master names in headers the client for which it calls."""
     client, via, agent = (headers.get(name) for name in (_CLIENT, _VIA, b"user-agent"))
     address = request.scope.get("client")
     return Caller(
@@ -272,7 +275,7 @@ async def _refuse(request: Request) -> Response:
 
 
 async def _query_of(request: Request) -> tuple[str, Mapping[str, Sequence[str]]]:
-    """The query's text and the parameters beside it, in any of the protocol's three forms."""
+    """Return the text of a query and its parameters, sent in any of the protocol's three forms."""
     parameters = parameters_of(request)
     if request.method == "POST":
         body = await read_query(request)

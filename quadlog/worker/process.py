@@ -1,4 +1,4 @@
-"""Composition root of a worker: settings in, a running process out."""
+"""Composition root of a worker: builds the running process from its settings."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 RATES: Final = "rates.json"
-"""In a worker's data-dir."""
+"""Name of the file with the measured rates, in a worker's data-dir."""
 SOON_S: Final = 2.0
-"""How long Kafka has to tell where a topic ends, before the worker does something else and asks again."""
+"""Seconds that Kafka has to report where a topic ends; then the worker does other work, and tries again."""
 
 
 class WorkerProcess:
-    """One worker: what it is made of, in the order in which that is opened."""
+    """One worker and its components, in the order in which they are opened."""
 
     def __init__(self, settings: WorkerSettings) -> None:
-        """Open what is on disk, take the port; nothing is heard or served before `run`."""
+        """Bind the port, open the files on disk, and catch up; topics are followed and queries served only by `run`."""
         self._settings = settings
         self._server: Final = Server(settings.host, settings.port)
         tidy(settings.data_dir)
@@ -150,7 +150,7 @@ class WorkerProcess:
         )
 
     def run(self) -> int:
-        """Serve until told to stop, then close in order; returns the exit status."""
+        """Serve until the process is stopped, then close everything in order; return the exit status."""
         settings = self._settings
         copies = settings.data_dir / "copies"
         readers = Readers(self._store, self._feed, copies, most=settings.query_processes)
@@ -187,7 +187,7 @@ class WorkerProcess:
         log.info("worker_started", id=settings.node_id, url=settings.worker_url, applied=applied.index)
 
     def _end(self) -> None:
-        """1. Count no more.  2. Apply no more.  3. Hear and say no more.  4. Let go of the store."""
+        """Stop the scrub, then the replica, then the reading and writing of topics, and close the store last."""
         self._scrubber.stop()
         self._replica.stop()
         self._tail.close()
@@ -196,12 +196,12 @@ class WorkerProcess:
         try:
             self._store.close()
         except (OSError, RuntimeError) as error:
-            # What is wrong may not let itself be flushed: it is emptied all the same.
+            # A store that is wrong may fail to flush: it is replaced all the same.
             if not (self._store.damage.note(error) or self._mender.wanted or self._fed.wanted):
                 raise
 
     def _become_anew(self) -> None:
-        """The same process with an empty store, or with one made of the seed, where that is wanted."""
+        """Restart the process if required: with an empty store, a store made of the seed, or to copy another store."""
         if self._fed.wanted:
             self._fed.put_aside()
         elif damage := self._store.damage.reason:
@@ -218,9 +218,10 @@ class WorkerProcess:
 
 
 def run(settings: WorkerSettings) -> int:
-    """Run one worker until it is told to stop.  Returns the process's exit status.
+    """Run one worker until it is stopped; return the exit status of the process.
 
-    A store that is found damaged on the way is set aside, and the process becomes a new one, which takes another store.
+    If the store is found damaged meanwhile, it is set aside, and the process restarts and obtains another
+    store.
     """
     failpoints.arm(settings.failpoint)
     try:

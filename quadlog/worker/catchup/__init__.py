@@ -1,1 +1,1 @@
-"""A worker that is behind: fed by a bundle, or by a copy of another worker."""
+"""Catching up of a worker that is behind: by a bundle, by a copy of another worker, or by a backup."""

@@ -1,7 +1,7 @@
-"""Catching up: a worker that is far behind the log takes all it lacks as one change, before it serves.
+"""Catching up: a worker that is far behind the log applies all it lacks as one change, before it serves.
 
-Whatever goes wrong on the way, the log is heard from where the store is; a store that the log does not go back to
-waits for somebody who gives a copy, or for a backup.
+If anything fails, the log is read from the store's position on.  A store that the log does not reach back to
+waits for a worker that provides a copy, or for a backup.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 BUNDLE: Final = "bundle"
-"""In a worker's data-dir, while it takes one."""
+"""Directory of a bundle that is being applied, in a worker's data-dir."""
 _LOOK_S: Final = 3.0
-"""How long Kafka has to tell where a topic ends: else this worker begins as it is."""
+"""Seconds that Kafka has to report where a topic ends; otherwise this worker starts as it is."""
 AGAIN_S: Final = 5.0
-"""Between two attempts where there is no other way."""
+"""Seconds between two attempts, if there is no other way."""
 _LOOKED_AT: Final = 10_000
-"""Records at the topic's end among which its newest effect is looked for."""
+"""Records at the topic's end that are searched for its newest effect."""
 
 
 class CatchingUp:
-    """At a worker's start, by its main thread; nobody else has the store open, and nothing is served."""
+    """Catching up at a worker's start, on its main thread: nothing else has the store open, and nothing is served."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class CatchingUp:
         rates: RatesFile,
         tell: Callable[[Callable[[], Progress]], None],
     ) -> None:
-        """Nothing is looked at yet.
+        """Prepare; nothing is read yet.
 
         Args:
-            settings: of this worker.
-            topics: of its data centre.
-            store: as it is.
-            rates: of each way.
-            tell: has what a function gives be said of this worker from now on.
+            settings: settings of this worker.
+            topics: topics of its data centre.
+            store: the store as it is.
+            rates: measured rates of each way.
+            tell: accepts a function that returns the progress, to report it from now on.
 
         """
         self._settings, self._topics, self._store = settings, topics, store
@@ -74,10 +74,10 @@ class CatchingUp:
         self._rates, self._full, self._tell = rates, Full(settings, topics, rates), tell
         self._behind, self._obstacle = 0, ""
         self.newest = 0
-        """Index of the newest effect at this start; 0: nobody could tell."""
+        """Index of the newest effect at this start; 0: unknown."""
 
     def run(self) -> QuadStore:
-        """Take a bundle or a copy, if that is the better way, or the only one.  Returns the store to go on with."""
+        """Apply a bundle or fetch a copy, if that is the better or the only way; return the store to continue with."""
         self._tidy()
         try:
             self._come_into_the_log()
@@ -96,7 +96,7 @@ class CatchingUp:
         return self._store
 
     def _come_into_the_log(self) -> None:
-        """Where the topics do not go back to the store only a copy helps, or a backup: that is waited for."""
+        """Wait for a copy or a backup while the topics do not reach back to the store: nothing else helps."""
         cause = "out_of_sync"
         while lacking := self._missing():
             log.warning("full_replication_started", cause=cause, reason=lacking)
@@ -104,8 +104,8 @@ class CatchingUp:
                 before = self._store.applied
                 self._copy()
                 if self._store.applied == before:
-                    time.sleep(AGAIN_S)  # nobody here is further yet
-                cause = "copy_out_of_sync"  # it was said to be one that the log goes back to
+                    time.sleep(AGAIN_S)  # no worker here is further yet
+                cause = "copy_out_of_sync"  # the copy was reported as one that the log reaches back to
             except StoreDamaged:
                 raise
             except (QuadlogError, OSError) as error:
@@ -152,7 +152,7 @@ class CatchingUp:
         return self._store.applied == Applied()
 
     def _copy(self) -> None:
-        """Whatever becomes of it, there is a store: the old one, or the copy."""
+        """Fetch a copy; in any case there is a store afterwards: the old one, or the copy."""
         before = self._store.applied
         self._tell(self._copied)
         self._store.close()
@@ -167,7 +167,7 @@ class CatchingUp:
         return Progress(way=Way.FULL, behind=self._behind, percent=percent, left_s=left, obstacle=obstacle)
 
     def _missing(self) -> str:
-        """Which records the topics lack of those behind the store; empty: none."""
+        """Describe the records after the store's state that the topics lack; empty: none."""
         applied, topics = self._store.applied, self._topics
         places = {topics.effects: applied.effects_offset, topics.agreed: applied.agreed_offset}
         holes = KnownHoles(self._settings.data_dir)
@@ -178,7 +178,7 @@ class CatchingUp:
             shutil.rmtree(path, ignore_errors=True)
 
     def _look_for_the_newest(self) -> int:
-        """Index of the newest effect on the topic; whether it counts nobody has looked."""
+        """Return the index of the newest effect on the topic, which need not count; 0: none was found."""
         kafka, topic = self._settings.kafka, self._topics.effects
         end, _ = end_of(kafka, topic, count=0, timeout=_LOOK_S)
         records = backwards(kafka, topic, end)
@@ -210,7 +210,7 @@ class CatchingUp:
         )
 
     def _taken(self, behind: int, began: float) -> Progress:
-        """By what it took the last time: Spark does not say how far it is."""
+        """Estimate the progress from the last measurement: Spark does not report any."""
         rates, gone = self._rates.read(), time.monotonic() - began
         whole = rates.start_s + behind / rates.compacted
         return Progress(
@@ -221,10 +221,10 @@ class CatchingUp:
         )
 
     def _compact(self) -> None:
-        """By `quadlog compact`, a process that dies with this one; what it says goes to this one's log.
+        """Run `quadlog compact`, a process that dies with this one; its output goes to this one's log.
 
         Raises:
-            QuadlogError: there is no bundle.
+            QuadlogError: no bundle was made.
 
         """
         settings = self._settings

@@ -1,6 +1,6 @@
-"""What is here of a copy that comes: its files are written in their place as they come, and are a store in the end.
+"""The received part of a copy: its files are written in place as they arrive, and are a store in the end.
 
-Whoever dies meanwhile goes on behind what is here.
+After a crash, the copy continues after this part.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMING: Final = "copy.coming"
-"""In a worker's data-dir."""
+"""Directory of a copy that is being received, in a worker's data-dir."""
 _SAID: Final = "copy.json"
 _HEADS: Final = "heads"
 _STORE: Final = "store"
 SPARE: Final = 1.1
-"""Of a copy's size, that has to be free."""
+"""Free space on the disk that a copy requires, as a multiple of its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """What a copy is to be."""
+    """Announced properties of a copy."""
 
     donor: str
-    """URL of the worker that gives it."""
+    """URL of the worker that gives it, or path of the backup."""
     label: Label
     applied: str
     reserved: str
     fed_from: str = ""
-    """From which topics; empty: it does not say."""
+    """Topics that its store was fed from; empty: not reported."""
 
     @staticmethod
     def load(directory: Path) -> Announced | None:
-        """What is coming in this directory, if anything is."""
+        """Return the announced properties of the copy in this directory; None if there is none."""
         try:
             said: dict[str, Any] = json.loads((directory / _SAID).read_text())
             said["label"] = Label(**said["label"])
@@ -56,13 +56,13 @@ class Announced:
 
 
 class Coming:
-    """A copy of which not all may be here."""
+    """A copy that may be incomplete."""
 
     def __init__(self, directory: Path, announced: Announced) -> None:
-        """Go on where it was.
+        """Continue after the part that is here.
 
         Raises:
-            UserError: what is here is damaged.
+            UserError: that part is damaged.
             OSError: it cannot be read.
 
         """
@@ -74,7 +74,7 @@ class Coming:
 
     @staticmethod
     def begin(directory: Path, announced: Announced) -> Coming:
-        """Nothing is here; the directory may be.
+        """Begin a copy of which nothing is here; the directory may exist.
 
         Raises:
             QuadlogError: there is no room for it.
@@ -88,24 +88,24 @@ class Coming:
 
     @property
     def size(self) -> int:
-        """Bytes that are here."""
+        """Number of bytes that are here."""
         return self._unpacker.size
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is here that was announced."""
+        """True if all announced bytes are here."""
         return self._unpacker.size == self.announced.label.size
 
     def feed(self, piece: bytes) -> None:
-        """What comes next; raises as `Unpacker.feed`."""
+        """Add the next bytes; raises as `Unpacker.feed`."""
         self._unpacker.feed(piece)
 
     def close(self) -> None:
-        """What is here stays."""
+        """Stop writing; the part that is here stays."""
         self._unpacker.close()
 
     def whole(self) -> Path:
-        """The directory of a store that nobody has opened yet.
+        """Check the complete copy, and return the directory of its store, which was not opened yet.
 
         Raises:
             UserError: it is not what was announced.
@@ -118,13 +118,13 @@ class Coming:
         return new
 
     def put_into(self, data_dir: Path) -> Applied:
-        """Have it be the worker's store.  A death between any two steps leaves the old store, or the new one, or none.
+        """Make it the worker's store.  A crash between any two steps leaves the old store, or the new one, or none.
 
-        All of it is on the disk before: RocksDB believes that of its files.
+        All of it must be durable before it is renamed: RocksDB assumes that of its files.
 
         Raises:
             QuadlogError: it is not what was announced.
-            OSError: the disk.
+            OSError: the disk failed.
 
         """
         new, applied = self.whole(), Applied.decode(self.announced.applied)
@@ -147,7 +147,7 @@ class Coming:
         return applied
 
     def _prove(self, store: QuadStore, path: Path) -> None:
-        """Where a damaged store was set aside: what that was copied from may be damaged."""
+        """Recount the copy; used if a damaged store was set aside, because the source of that store may be damaged."""
         applied = store.applied
         with told_of(path):
             found, quads = store.recount()
@@ -158,7 +158,7 @@ class Coming:
 
 
 def refuse_without_room(directory: Path, size: int) -> None:
-    """Before a copy of so many bytes comes into a directory.
+    """Check that there is room for a copy of `size` bytes, before it arrives in a directory.
 
     Raises:
         QuadlogError: its disk has no room for it.
@@ -172,13 +172,13 @@ def refuse_without_room(directory: Path, size: int) -> None:
 
 
 def sync_store(store: Path) -> None:
-    """All files of a store, and their names."""
+    """Make all files of a store, and their names, durable."""
     for path in (*(store / FILES).iterdir(), store / FILES, *store.iterdir(), store):
         sync(path)
 
 
 def sync(path: Path) -> None:
-    """A file, or which files a directory has."""
+    """Make a file, or the names in a directory, durable."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)

@@ -1,7 +1,8 @@
-"""Copying: a worker takes the whole store of another one of its data centre, the one that is furthest in the log.
+"""Copying: a worker fetches the whole store of another worker of its data centre, the one that is furthest in the log.
 
-What comes is one stream, whose files are written as it comes: whoever was cut off, or died, goes on where it was.
-Offsets in topics mean the same for all workers of a data centre, so the copy hears on where its donor was.
+The copy is one stream, whose files are written as it arrives: after an interruption or a crash it continues
+where it was.  Offsets in topics are the same for all workers of a data centre, so the copy reads on where its
+donor was.
 """
 
 from __future__ import annotations
@@ -30,39 +31,39 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 RECENT_MS: Final = 10_000
-"""A worker that was heard since then lives."""
+"""Milliseconds since its last heartbeat within which a worker counts as running."""
 HEARTBEATS: Final = 500
-"""At the end of the status topic, among which the newest of each worker is."""
+"""Records at the end of the status topic, among which the newest heartbeat of each worker is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a worker would give, or a backup."""
+    """A store that a worker or a backup would provide."""
 
     donor: str
-    """Its URL, or where the backup is."""
+    """URL of the worker, or path of the backup."""
     index: int
-    """What it has applied."""
+    """Index of the last effect that it has applied."""
     size: int | None
-    """Bytes; None: it does not say."""
+    """Bytes of the store; None: not reported."""
     is_backup: bool = False
 
 
 class Copied(NamedTuple):
-    """What came."""
+    """A store that was received."""
 
     applied: Applied
     size: int
-    """Bytes of it."""
+    """Bytes of the store."""
     came: int
-    """Bytes of it that were not here before: what the time that it took was taken for."""
+    """Bytes of the store that were not here before: the measured time was spent on these."""
 
 
 class Copying:
-    """At a worker's start, by its main thread."""
+    """Copying at a worker's start, on its main thread."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics) -> None:
-        """Nothing is asked yet."""
+        """Prepare; no request is sent yet."""
         self._settings, self._topics = settings, topics
         self._directory: Final = settings.data_dir / COMING
         self._stream: Final = CopyStream(
@@ -71,11 +72,11 @@ class Copying:
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Percent of what is coming, and seconds to go; None: nobody knows."""
+        """Percent of the store that was received, and estimated seconds left; None: unknown."""
         return self._stream.progress
 
     def offer(self, index: int) -> Offer | None:
-        """Of the worker that is furthest in the log, if any is further than this."""
+        """Return the offer of the worker that is furthest in the log, if any is further than this index."""
         for beat in self._living(index + 1):
             size = None
             try:
@@ -86,7 +87,7 @@ class Copying:
         return None
 
     def donors(self, index: int) -> list[str]:
-        """URLs of workers that serve what they applied, and have applied no less than this, the furthest first."""
+        """Return the URLs of the serving workers that have applied at least this index, the furthest first."""
         return [beat.url for beat in self._living(index)]
 
     def _living(self, index: int) -> list[Heartbeat]:
@@ -108,12 +109,13 @@ class Copying:
         return sorted(living, key=lambda beat: -beat.applied.index)
 
     def fetch(self, index: int) -> Copied:
-        """Have a store in the place of the one that is here, which nobody has open; each donor is tried.
+        """Replace the store here, which must not be open, by a copy; each donor is tried.
 
-        Where none gives all of it, what is here of the last one's stays: tried again, it goes on there.
+        If no donor sends all of it, the received part of the last one's copy is kept: the next attempt
+        continues there.
 
         Raises:
-            Unavailable: nobody gives one that is at `index` or further.
+            Unavailable: no worker provides a store that is at `index` or further.
 
         """
         begun = Announced.load(self._directory)
@@ -137,10 +139,10 @@ class Copying:
         try:
             applied = coming.put_into(self._settings.data_dir)
         except (QuadlogError, OSError):
-            self.forget()  # nobody knows what of it is wrong
+            self.forget()  # it is unknown which part of it is wrong
             raise
         return Copied(applied, coming.size, self._stream.came)
 
     def forget(self) -> None:
-        """What is here of a copy is not needed any more."""
+        """Delete the received part of a copy."""
         self._stream.forget()

@@ -1,8 +1,8 @@
-"""The donor: a worker gives a copy of its whole store to one that cannot, or need not, hear all of the log.
+"""The donor: a worker gives a copy of its whole store to a worker that cannot, or need not, read all of the log.
 
-A copy is made by hard links at a moment when nothing is anticipated, and stays until another worker asks, or until
-nobody has asked for ten minutes: so whoever was cut off goes on where it was, also where the donor was begun again.
-One is given at a time, and the donor serves meanwhile.
+A copy is made by hard links at a moment when nothing is anticipated.  It is kept until another worker requests
+one, or until nobody has requested it for ten minutes: so an interrupted receiver continues where it was, also
+after a restart of the donor.  One copy is given at a time, and the donor serves meanwhile.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 APPLIED: Final = "Quadlog-Applied"
-"""What is applied in a copy, as a store says it."""
+"""Header with the applied state of a copy, as `Applied` encodes it."""
 RESERVED: Final = "Quadlog-Reserved-Graph"
-"""The name of its reserved graph."""
+"""Header with the name of the copy's reserved graph."""
 STORE: Final = "Quadlog-Store"
-"""What the one who asks for a copy can read."""
+"""Header with the kind of store that the receiver can read."""
 COMPRESSION: Final = "Quadlog-Compression"
-"""What is wanted, and what comes: `auto`, `zstd`, `snappy` or `none`."""
+"""Header with the requested and the used compression: `auto`, `zstd`, `snappy` or `none`."""
 FED_FROM: Final = "Quadlog-Fed-From"
-"""Which topics the store was fed from, in whose offsets a copy says what is applied."""
+"""Header with the topics that the store was fed from: the offsets in the copy's applied state refer to them."""
 WINDOW: Final = "Quadlog-Window"
-"""Bytes of memory that the one who takes a copy lends for zstd's window."""
+"""Header with the bytes of memory that the receiver lends for zstd's window."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
-"""Chunks (`packing.py`) of a parcel."""
+"""Media type of a parcel in chunks (`packing.py`)."""
 RETRY_S: Final = 5
 PATIENCE_S: Final = 30.0
-"""After which one that takes nothing any more is not waited for."""
+"""Seconds after which the donor no longer waits for a receiver that accepts no data."""
 KEPT_S: Final = 600.0
-"""How long a copy stays after its last byte was sent: it holds files that the store does not need any more."""
+"""Seconds for which a copy is kept after its last byte was sent: it holds files that the store no longer needs."""
 _SAID: Final = "copy.json"
 _STORE: Final = "store"
 
@@ -73,7 +73,7 @@ class NoSuchCopy(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One that is given."""
+    """A copy that is given."""
 
     files: Path
     label: Label
@@ -81,18 +81,18 @@ class Copy:
     reserved: str
 
     def headers(self) -> dict[str, str]:
-        """As it is sent."""
+        """Return the HTTP headers of the copy."""
         applied = self.applied.encode()
         return self.label.headers() | {APPLIED: applied, RESERVED: self.reserved}
 
     def save(self, directory: Path) -> None:
-        """Beside its files."""
+        """Store the description of the copy next to its files."""
         said = {"label": asdict(self.label), "applied": self.applied.encode(), "reserved": self.reserved}
         (directory / _SAID).write_text(json.dumps(said))
 
     @staticmethod
     def load(directory: Path) -> Copy | None:
-        """What a process before this one gave, if that was not long ago."""
+        """Return the copy that an earlier process gave; None if there is none, or `KEPT_S` have passed since."""
         file = directory / _SAID
         with suppress(OSError, ValueError, TypeError, KeyError):
             if time.time() - file.stat().st_mtime < KEPT_S:
@@ -104,7 +104,7 @@ class Copy:
 
 
 class Donor:
-    """`GET /copy/offer`, `POST /copy` to have one made, `GET /copy?digest=…&from=…` for its bytes.
+    """Handlers of `GET /copy/offer`, of `POST /copy` to make a copy, and of `GET /copy?digest=…&from=…` for its bytes.
 
     Used by the server's threads.
     """
@@ -118,13 +118,13 @@ class Donor:
         bandwidth: float = inf,
         window: int = packing.WINDOW,
     ) -> None:
-        """Nothing is given.
+        """Keep the copy of an earlier process, if there is one.
 
         Args:
-            store: the one that is served.
-            directory: for copies.
-            fed_from: tells which topics the store was fed from; None: that is not known yet.
-            bandwidth: bytes/s at the most.
+            store: the store that is served.
+            directory: directory for copies.
+            fed_from: returns the topics that the store was fed from; None: they are not known yet.
+            bandwidth: bytes/s, at most.
             window: bytes that zstd may look back.
 
         """
@@ -139,16 +139,16 @@ class Donor:
             self._keep(self._turn)
 
     async def offer(self, _: Request) -> Response:
-        """What a copy would be: `index`, `quads`, and `size`, bytes of the files of the store as they are now."""
+        """Describe a copy: `index`, `quads`, and `size`, the bytes of the store's files as they are now."""
         applied, size = self._store.applied, await asyncio.to_thread(self._store.size)
         return JSONResponse({"index": applied.index, "quads": applied.quads, "size": size})
 
     async def post(self, request: Request) -> Response:
-        """Make a copy, and say what it is: its bytes are to be asked for next.
+        """Make a copy, and describe it; its bytes must be requested next.
 
         Raises:
-            UserError: who asks cannot read it.
-            Unavailable: one is being given to another worker, or none can be made.
+            UserError: the receiver cannot read it.
+            Unavailable: a copy is being given to another worker, or none can be made.
 
         """
         if (store := request.headers.get(STORE)) != STORE_HERE:
@@ -168,11 +168,11 @@ class Donor:
         return Response(status_code=201, headers=copy.headers() | told)
 
     async def get(self, request: Request) -> Response:
-        """Give a copy that was made, from some byte on.
+        """Send a copy that was made, from a byte on.
 
         Raises:
-            NoSuchCopy: that is not here any more.
-            UserError: not so far.
+            NoSuchCopy: that copy is no longer here.
+            UserError: the request is not valid, or the copy has fewer bytes.
 
         """
         digest, start = request.query_params.get("digest"), request.query_params.get("from", "0")
@@ -194,7 +194,10 @@ class Donor:
         return _Given(self._paced(chunks, turn), headers, lambda: self._end(turn))
 
     def _begin(self, digest: str | None, *, until: float = 0.0) -> object:
-        """Whoever knows the copy that is given is its taker, and was cut off."""
+        """Begin to serve a receiver, unless another one is being served.
+
+        A receiver that knows the current copy is the one that was served, and was interrupted.
+        """
         with self._lock:
             knows = self._copy is not None and digest == self._copy.label.digest
             if not knows and time.monotonic() < self._busy_until:
@@ -206,7 +209,7 @@ class Donor:
             return self._turn
 
     def _goes_on(self, turn: object) -> bool:
-        """Whether nobody else has come since, for want of any sign of life."""
+        """Extend the turn; return False if another receiver was accepted since, because this one showed no activity."""
         with self._lock:
             if self._turn is turn:
                 self._busy_until = time.monotonic() + PATIENCE_S
@@ -220,11 +223,11 @@ class Donor:
             copy = self._copy
         if copy is not None:
             with suppress(FileNotFoundError):
-                copy.save(self._directory)  # it was asked for now
+                copy.save(self._directory)  # its age counts from now on
             self._keep(turn)
 
     def _keep(self, turn: object) -> None:
-        """For some time, if nobody else comes."""
+        """Drop the copy after `KEPT_S`, unless it or another one is requested before."""
         timer = threading.Timer(KEPT_S, self._drop, (turn,))
         timer.daemon = True
         timer.start()
@@ -254,7 +257,7 @@ class Donor:
         return copy
 
     def _paced(self, chunks: Iterator[bytes], turn: object) -> Generator[bytes]:
-        """Not faster than is allowed."""
+        """Yield the chunks, not faster than allowed."""
         began, sent = time.monotonic(), 0
         for chunk in ahead(chunks):
             if not self._goes_on(turn):
@@ -265,17 +268,17 @@ class Donor:
 
 
 class _Given(StreamingResponse):
-    """An answer that says when it is over, also where nobody stayed to hear its first byte."""
+    """A response that calls `over` at its end, also if the client left before its first byte."""
 
     def __init__(
         self, chunks: Generator[bytes], headers: Mapping[str, str], over: Callable[[], None]
     ) -> None:
-        """Not begun."""
+        """Prepare; nothing is sent yet."""
         super().__init__(iterate_in_threadpool(chunks), headers=headers)
         self._chunks, self._over = chunks, over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -285,14 +288,14 @@ class _Given(StreamingResponse):
 
 
 def lent_in(headers: Mapping[str, str]) -> int:
-    """Bytes of memory that the one who asks for a copy lends."""
+    """Return the bytes of memory that the receiver of a copy lends."""
     with suppress(ValueError):
         return max(LEAST_WINDOW, int(headers.get(WINDOW, "")))
     return LEAST_WINDOW
 
 
 def wanted_in(headers: Mapping[str, str]) -> Compression:
-    """What the one who asks for a copy wants; none where it says nothing that we speak."""
+    """Return the compression that the receiver of a copy requests; NONE if it names none that is supported."""
     with suppress(ValueError):
         return Compression(headers.get(COMPRESSION, Compression.NONE))
     return Compression.NONE

@@ -1,4 +1,4 @@
-"""Early: what a worker says while it catches up before it serves, to its masters and at its door."""
+"""Early: reports of a worker that catches up before it serves, to its masters and over HTTP."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Early:
-    """Nothing is said before the first `tell`: who only goes on where it was serves at once.
+    """Heartbeats and HTTP interface of a worker that catches up.
 
-    `GET /status` is 503 with what is known, as all else is: whoever waits for this worker waits on.
+    Nothing is reported before the first `tell`: a worker that continues where it was serves at once.  Each
+    request is answered 503, `GET /status` with what is known: a client that waits for this worker continues to
+    wait.
     """
 
     def __init__(
@@ -47,13 +49,13 @@ class Early:
         server: Server,
         say: Callable[[Heartbeat], None],
     ) -> None:
-        """Begin.
+        """Prepare; nothing is reported yet.
 
         Args:
-            settings: who this is.
-            store: as it is before.
-            server: has the port.
-            say: says a heartbeat.
+            settings: settings of this worker.
+            store: the store before it catches up.
+            server: the server, which has the port.
+            say: sends a heartbeat.
 
         """
         self._settings, self._server, self._say = settings, server, say
@@ -63,16 +65,16 @@ class Early:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        """Ends with the block."""
+        """Return this object; its reports end with the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The door is let go of, and the last heartbeat was said."""
+        """Stop serving, after the last heartbeat was sent."""
         self._ended.set()
         self._open.close()
 
     def tell(self, look: Callable[[], CatchingUp]) -> None:
-        """Say from now on what `look` gives, which any thread may call."""
+        """Report from now on what `look` returns; it may be called on any thread."""
         is_first, self._look = self._look is None, look
         if is_first:
             routes = [

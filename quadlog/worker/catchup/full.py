@@ -1,4 +1,4 @@
-"""The full way: a whole store, of another worker of the data centre, or where none gives one, of a backup."""
+"""The full way: a whole store of another worker of the data centre or, if none provides one, of a backup."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TELLING: Final = 10_000_000
-"""Bytes of a store that tell how fast it comes."""
+"""Bytes received, at least, from which a rate is measured."""
 
 
 class Full:
-    """At a worker's start, by its main thread; any may look how far it is."""
+    """Source of whole stores at a worker's start, on its main thread; any thread may read `progress`."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics, rates: RatesFile) -> None:
-        """Nothing is looked at yet."""
+        """Prepare; nothing is read yet."""
         self._copying, self._restoring = Copying(settings, topics), Restoring(settings, topics)
         self._rates = rates
         self._source: Copying | Restoring = self._copying
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Percent of what is coming, and seconds to go; None: nobody knows."""
+        """Percent of the store that was received, and estimated seconds left; None: unknown."""
         return self._source.progress
 
     def offer(self, applied: Applied) -> Offer | None:
-        """What would come, if anything goes further than this."""
+        """Return the offer of a worker or a backup that is further than this state, if there is any."""
         return self._copying.offer(applied.index) or self._restoring.offer(applied)
 
     def is_there(self) -> bool:
-        """Whether a worker that has nothing would be given anything."""
+        """Return True if an empty worker would be given a store."""
         return bool(self._copying.donors(1)) or self._restoring.offer(Applied()) is not None
 
     def take(self, before: Applied) -> None:
-        """Have a store in the place of the one that is here, which nobody has open, and which has this applied.
+        """Replace the store here, which must not be open, and has applied `before`.
 
         Raises:
-            Unavailable: nobody gives one; the old one stays.
+            Unavailable: nobody provides a store; the old one stays.
 
         """
         self._source, began = self._copying, time.monotonic()
@@ -79,17 +79,17 @@ class Full:
             self._rates.keep(restored=rate)
 
     def forget(self) -> None:
-        """What is here of a store that came in part is not needed any more."""
+        """Delete the received parts of stores."""
         self._copying.forget()
         self._restoring.forget()
 
 
 def _figures(copied: Copied, before: Applied, took: float) -> dict[str, float]:
-    """What the log tells of a store that came."""
+    """Return the figures of a received store for the log."""
     index, size = copied.applied.index, copied.size
     return {"index": index, "before": before.index, "size": size, "took_s": round(took, 1)}
 
 
 def _rate(copied: Copied, took: float) -> float | None:
-    """Bits/s, where it was enough to tell."""
+    """Return the bits/s; None if too few bytes were received to measure them."""
     return copied.came * 8 / took if copied.came >= _TELLING else None

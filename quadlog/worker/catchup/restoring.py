@@ -1,7 +1,7 @@
-"""Restoring: a worker takes its store from a backup, the newest one that the log goes on behind.
+"""Restoring: a worker gets its store from a backup, the newest one after which the log continues.
 
-Nothing of a backup is opened where it lies: its files come as those of another worker do, are compared with the digest
-that it has, and are opened and compared with what it says that is applied.
+A backup is not opened in its place: its files are copied like those of another worker, compared with its
+digest, opened, and compared with the applied state that it states.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 COMING: Final = "backup.coming"
-"""In a worker's data-dir."""
+"""Directory of a backup that is being copied, in a worker's data-dir."""
 SAY_S: Final = 5.0
 TOLD: Final = 3
-"""Reasons that are told where no backup is of use; the log has all."""
+"""Reasons that are reported if no backup is usable; this worker's log has all of them."""
 
 
 class Restoring:
-    """At a worker's start, by its main thread."""
+    """Restoring at a worker's start, on its main thread."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics) -> None:
-        """Nothing is looked at yet."""
+        """Prepare; nothing is read yet."""
         self._settings, self._topics = settings, topics
         self._directory: Final = settings.data_dir / COMING
         self._damaged: dict[Path, str] = {}
-        """Those that were read, and why they are not read again."""
+        """Backups that were read, and why they are not read again."""
         self.progress: tuple[int, int | None] = 0, None
-        """Percent of what is coming, and seconds to go; None: nobody knows."""
+        """Percent of the store that was copied, and estimated seconds left; None: unknown."""
 
     @property
     def is_set(self) -> bool:
-        """Whether there may be backups."""
+        """True if there may be backups."""
         return self._settings.backups is not None
 
     def offer(self, applied: Applied) -> Offer | None:
-        """What the newest one that is of use would be, if there is any."""
+        """Return the newest usable backup as an offer; None if there is none."""
         if not self.is_set:
             return None
         try:
@@ -68,14 +68,14 @@ class Restoring:
         return None
 
     def take(self, applied: Applied, make_room: Callable[[], None]) -> Copied:
-        """Have a store in the place of the one that is here, which nobody has open.
+        """Replace the store here, which must not be open, by a backup.
 
         Args:
-            applied: in that one.
-            make_room: is called before anything comes.
+            applied: applied state of that store.
+            make_room: callback before anything is copied.
 
         Raises:
-            Unavailable: no backup is of use.
+            Unavailable: no backup is usable.
 
         """
         usable, reasons = self._look(applied)
@@ -90,7 +90,7 @@ class Restoring:
         raise Unavailable(f"no backup is of use: {_told(reasons, self._settings.backups)}")
 
     def _look(self, applied: Applied) -> tuple[list[Backup], list[str]]:
-        """Those of use, the newest first, and why others are not."""
+        """Return the usable backups, the newest first, and why others are not."""
         directory = self._settings.backups
         assert directory is not None, "backups are set"
         try:
@@ -114,7 +114,7 @@ class Restoring:
         return log_of(self._settings.kafka, self._topics)
 
     def forget(self) -> None:
-        """What is here of a backup is not needed any more."""
+        """Delete the copied part of a backup."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     # --- its files ----------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Restoring:
         return Copied(applied, backup.label.size, came)
 
     def _begun(self, backup: Backup) -> Coming:
-        """Where it was, if it was begun."""
+        """Return the copy of this backup that was begun, or a new one."""
         announced = Announced(
             donor=str(backup.path),
             label=backup.label,
@@ -153,7 +153,7 @@ class Restoring:
         return Coming.begin(self._directory, announced)
 
     def _feed(self, coming: Coming, backup: Backup) -> None:
-        """And say how far it is, now and then."""
+        """Copy the files, and log the progress at intervals."""
         size, first = backup.label.size, coming.size
         self.progress = 0, None
         began = said = time.monotonic()

@@ -1,4 +1,4 @@
-"""The stream of a copy: what a worker gives of its store, taken as it comes, from where it was cut off on."""
+"""Stream of a copy: receives the store of a worker, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 OFFER_S: Final = 5.0
-"""How long a worker has to say what it would give."""
+"""Seconds that a worker has to report what it would provide."""
 SILENCE_S: Final = 30.0
-"""After which a donor that says nothing more is asked again."""
+"""Seconds without data after which a donor is requested again."""
 UNKNOWN_S: Final = 600.0
-"""How long a donor may read its files before it says what a copy is, where it does not say how large it is."""
+"""Seconds that a donor may read its files before it describes a copy, if it does not report its size."""
 TRIES: Final = 5
-"""In a row without a byte, of one donor."""
+"""Attempts in a row without a byte, for one donor."""
 PAUSE_S: Final = 1.0
 SAY_S: Final = 5.0
 
 
 class CopyStream:
-    """Into one directory; used by one thread, and any may look how far it is."""
+    """Receiver of copies into one directory.  Used by one thread; any thread may read `progress`."""
 
     def __init__(self, directory: Path, *, compression: str, window: int) -> None:
-        """Nothing is asked yet.
+        """Prepare; no request is sent yet.
 
         Args:
-            directory: for what comes.
-            compression: how it is to come, `copy-compression`.
-            window: bytes of memory that are lent for that.
+            directory: directory for the copy.
+            compression: requested compression, `copy-compression`.
+            window: bytes of memory that may be used to decompress.
 
         """
         self._directory, self._compression, self._window = directory, compression, window
         self.came = 0
-        """Bytes that were not here before."""
+        """Bytes that were received and not here before."""
         self.progress: tuple[int, int | None] = 0, None
-        """Percent of what is coming, and seconds to go; None: nobody knows."""
+        """Percent of the store that was received, and estimated seconds left; None: unknown."""
 
     def forget(self, coming: Coming | None = None) -> None:
-        """What is here of a copy is not needed any more."""
+        """Delete the received part of a copy."""
         if coming is not None:
             coming.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def take(self, donor: str) -> Coming:
-        """All of what this donor gives, from what is here of it on.
+        """Receive all of a donor's copy, from the part that is here on.
 
         Raises:
-            QuadlogError: it does not give it, or there is no room for it.
-            httpx.HTTPError: it does not answer.
-            OSError: the disk.
+            QuadlogError: the donor does not provide it, or there is no room for it.
+            httpx.HTTPError: the donor does not answer.
+            OSError: the disk failed.
 
         """
         failures, before, reason = 0, -1, ""
@@ -104,14 +104,14 @@ class CopyStream:
             return None
 
     def _begin(self, donor: str) -> Coming:
-        """Have it make one: it reads all its files for that."""
+        """Have the donor make a copy: it reads all its files for that."""
         patience = SILENCE_S + UNKNOWN_S
         self.forget()
         with suppress(Unavailable):
             size = size_at(donor)
             refuse_without_room(
                 self._directory.parent, size
-            )  # before the donor is kept from giving another one
+            )  # before the donor is occupied and refuses other workers
             patience = SILENCE_S + size / SLOW
         answer = httpx.post(
             f"{donor}/copy",
@@ -131,7 +131,7 @@ class CopyStream:
         return Coming.begin(self._directory, announced)
 
     def _ask(self, donor: str, coming: Coming) -> None:
-        """All that comes of it, behind what is here."""
+        """Receive the rest of a copy, after the part that is here."""
         if coming.is_whole:
             return
         query = {"digest": coming.announced.label.digest, "from": str(coming.size)}
@@ -147,7 +147,7 @@ class CopyStream:
             self._feed(coming, (piece for sent in answer.iter_raw() for piece in unpacked.feed(sent)))
 
     def _feed(self, coming: Coming, pieces: Iterator[bytes]) -> None:
-        """And say how far it is, now and then."""
+        """Store the pieces, and log the progress at intervals."""
         size, first = coming.announced.label.size, coming.size
         began = said = time.monotonic()
         for piece in pieces:
@@ -175,10 +175,10 @@ def _check(answer: httpx.Response) -> None:
 
 
 def size_at(donor: str) -> int:
-    """Bytes of a worker's store.
+    """Return the bytes of a worker's store.
 
     Raises:
-        Unavailable: it does not say.
+        Unavailable: the worker does not report them.
 
     """
     try:

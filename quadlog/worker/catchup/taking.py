@@ -1,4 +1,4 @@
-"""A bundle is taken: a store goes from the state before it to the state after it, or stays where it is."""
+"""Application of a bundle: a store goes from the state before it to the state after it, or stays where it is."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from quadlog.quadstore.quadstore import QuadStore
 
 BULK: Final = 50_000
-"""Quads inserted at once: half a second, in which no other thread runs."""
+"""Quads that are inserted at once: this takes half a second, in which no other thread runs."""
 
 
 def take(store: QuadStore, directory: Path) -> Manifest:
-    """Apply a bundle to a store that nobody reads meanwhile.
+    """Apply a bundle to a store that has no readers meanwhile.
 
     Raises:
-        StateError: it is of another state than the store's, or not as it was proven; nothing was changed.
+        StateError: the bundle begins at another state than the store's, or is not as it was proven; nothing was
+            changed.
 
     """
     manifest, applied = Manifest.read(directory), store.applied
@@ -44,9 +45,9 @@ def take(store: QuadStore, directory: Path) -> Manifest:
 
 
 def pieces_of(directory: Path, manifest: Manifest) -> Iterator[UpdateText | Iterable[Quad]]:
-    """What a store does, one after the other.
+    """Yield the changes that a store must make, in order.
 
-    Graphs first: what is dropped here and has quads is made again by those.
+    Graphs come first: a graph that is dropped here and has quads is re-created by these quads.
     """
     graphs = {
         line: word is Word.EMPTIED

@@ -1,1 +1,1 @@
-"""Evaluation: an agreed transaction becomes an effect, within limits, in one worker."""
+"""Evaluation: one worker turns each agreed transaction into an effect, within limits."""

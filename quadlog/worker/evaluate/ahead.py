@@ -1,8 +1,8 @@
-"""What the evaluating worker has decided and not yet heard back.
+"""Changes that the evaluating worker has decided and not yet read back.
 
-It lies over the store in memory, where data operations find all they ask for.  A WHERE needs it in the
-store: then it is anticipated there, and reads wait outside the gate until it is heard back or undone.
-What lies in memory is always later in the log than what was anticipated.
+They are laid over the store in memory, where data operations find all they need.  A WHERE needs them in the
+store: then they are anticipated there, and reads wait outside the gate until they are read back or undone.
+Changes in memory are always later in the log than anticipated ones.
 """
 
 from __future__ import annotations
@@ -29,64 +29,67 @@ _NOTHING: Final = Change()
 _NO_LINES: Final = ChangeLines()
 
 LARGE: Final = 10_000
-"""Changed quads, decided and not read back, above which the next entry waits for them: bounds the memory too,
-and a round trip through Kafka is cheaper than to bring so many into the store with their inverse."""
+"""Changed quads, decided and not read back, above which the next entry waits for them.
+
+This bounds the memory, and a round trip through Kafka is cheaper than to bring so many quads into the store
+with their inverse.
+"""
 
 
 @dataclass(slots=True, kw_only=True)
 class Decided:
-    """The change of one entry, and where it stands."""
+    """The change of one entry, and where it is kept."""
 
     change: Change
     chain: bytes
-    """The effects' chain after it: tells it from what another evaluator decided."""
+    """The effects' chain after it, which distinguishes it from the decision of another evaluator."""
     rest: Change
-    """The part that lies in memory."""
+    """The part that is in memory."""
     lines: Lines
-    """Its text."""
+    """Text of that part."""
     records: list[Quad] = field(default_factory=list["Quad"])
-    """Of the parts that stand in the store."""
+    """Records of the parts that are in the store."""
     weight: int = field(init=False)
-    """How many quads it changes."""
+    """Number of quads that it changes."""
 
     def __post_init__(self) -> None:
-        """A large one is not kept: nothing is evaluated before it is read back, and its effect says it again."""
+        """Drop a large change: nothing is evaluated before it is read back, and its effect contains it."""
         self.weight = _weight(self.change)
         if self.weight > LARGE and self.rest is self.change:
             self.change = self.rest = Change()
             self.lines = _NO_LINES
 
     def due(self, effect: Effect) -> Lines:
-        """What of its effect the store lacks."""
+        """Return the part of its effect that the store lacks."""
         return effect if self.rest is self.change else self.lines
 
 
 class Ahead:
-    """The state after all that was decided."""
+    """The state after all decided changes."""
 
     def __init__(self, store: QuadStore) -> None:
-        """Nothing yet."""
+        """Start with nothing decided."""
         self.store: Final = store
         self._overlay: Final = Overlay(store)
         self._decided: dict[int, Decided] = {}
         self._in_memory: dict[int, Decided] = {}
         self._laid = 0
-        """Up to where what lies in memory was laid over the store: only when it is asked for."""
+        """Index up to which the changes in memory are laid over the store; this is done only on demand."""
         self.weight = 0
-        """Quads that are changed by what is decided and not heard back."""
+        """Quads that are changed by what is decided and not read back."""
 
     def __len__(self) -> int:
-        """How many entries are decided and not heard back."""
+        """Return the number of entries that are decided and not read back."""
         return len(self._decided)
 
     @property
     def in_memory(self) -> bool:
-        """Whether the store lacks any of it."""
+        """True if the store lacks any of the changes."""
         return bool(self._in_memory)
 
     @property
     def state(self) -> State:
-        """To be asked, not kept: a WHERE changes where things lie."""
+        """The state after all changes; must not be kept, because a WHERE moves changes from memory to the store."""
         if not self._in_memory:
             return self.store
         for index in self._not_laid():
@@ -95,29 +98,29 @@ class Ahead:
         return self._overlay
 
     def _not_laid(self) -> list[int]:
-        """The newest ones that lie in memory."""
+        """Return the indexes of the changes in memory that are not laid over the store yet, oldest first."""
         return list(takewhile(lambda index: index > self._laid, reversed(self._in_memory)))[::-1]
 
     def decide(self, index: int, decided: Decided) -> None:
-        """Take the change of the next entry."""
+        """Add the change of the next entry."""
         self._decided[index] = decided
         self.weight += decided.weight
         if decided.rest != _NOTHING:
             self._in_memory[index] = decided
 
     def decided(self, index: int, chain: bytes) -> Decided | None:
-        """What was decided of an entry, if that is what was heard."""
+        """Return the decision on an entry, if `chain` shows that it is the one that was read back; otherwise None."""
         found = self._decided.get(index)
         return found if found is not None and found.chain == chain else None
 
     def applied(self, index: int) -> None:
-        """The store has it, and shows it."""
+        """Drop a change, because the store has applied it and shows it."""
         self.weight -= self._decided.pop(index).weight
         if self._in_memory.pop(index, None) is not None and index <= self._laid:
             self._overlay.drop(index)
 
     def anticipate(self, more: Change) -> list[Quad]:
-        """Bring all that lies in memory, and `more`, into the store; the records of `more`."""
+        """Bring all changes in memory, and `more`, into the store; return the records of `more`."""
         changes = [decided.rest for decided in self._in_memory.values()]
         lines = [decided.lines for decided in self._in_memory.values()]
         if more != _NOTHING:
@@ -137,10 +140,10 @@ class Ahead:
 
 
 class Steps:
-    """The operations of one entry, each on top of the one before."""
+    """Changes of the operations of one entry, each on top of the one before."""
 
     def __init__(self, ahead: Ahead) -> None:
-        """None yet."""
+        """Start without steps."""
         self._ahead = ahead
         self._changes: list[Change] = []
         self._in_memory: list[Change] = []
@@ -150,7 +153,7 @@ class Steps:
 
     @property
     def state(self) -> State:
-        """After the steps so far; to be asked, not kept."""
+        """The state after the steps so far; must not be kept."""
         if not self._in_memory:
             return self._ahead.state
         if self._overlay is None:
@@ -161,23 +164,23 @@ class Steps:
         return self._overlay
 
     def take(self, change: Change) -> None:
-        """One more step."""
+        """Add a step."""
         self._changes.append(change)
         self._in_memory.append(change)
 
     def anticipate(self) -> None:
-        """Bring all so far into the store."""
+        """Bring all steps so far into the store."""
         self.records += self._ahead.anticipate(_net(self._in_memory))
         self._in_memory.clear()
         self._overlay = None
 
     def take_back(self) -> None:
-        """All were in vain."""
+        """Remove the steps from the store."""
         if self.records:
             self._ahead.store.take_back(self.records)
 
     def net(self) -> tuple[Change, Change]:
-        """The net of all steps, and of those that lie in memory."""
+        """Return the net change of all steps, and that of the steps in memory."""
         net = _net(self._changes)
         return net, net if len(self._in_memory) == len(self._changes) else _net(self._in_memory)
 

@@ -1,4 +1,4 @@
-"""What an endpoint answers to a SERVICE, as text that stands in its place."""
+"""Answers of endpoints to a SERVICE, as text that replaces it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 ACCEPT: Final = "application/sparql-results+json"
 NOTHING: Final = "{}"
-"""Of a SERVICE SILENT that failed: one solution without bindings (SPARQL 1.1 Federated Query, 2.3)."""
+"""Answer for a SERVICE SILENT that failed: one solution without bindings (SPARQL 1.1 Federated Query, 2.3)."""
 UNBOUND: Final = "UNDEF"
 
 
 async def asked(
     client: httpx.AsyncClient, service: Service, limits: LoadLimits, *, size: int
 ) -> tuple[str, int]:
-    """What an endpoint answers, as a group of VALUES, and how many bytes it was; of at most `size`.
+    """Return an endpoint's answer as a group with VALUES, and its number of bytes, which is at most `size`.
 
     Raises:
-        DocumentError: it is not allowed, is not there, answers too much or something else.
+        DocumentError: the endpoint is not allowed or not available, or its answer is too large or not valid.
 
     """
     url = url_of(service.endpoint.value)
@@ -44,13 +44,14 @@ async def asked(
 
 
 def values_of(body: bytes) -> str:
-    """Solutions in JSON, as a group.
+    """Return solutions in JSON as a group with VALUES.
 
     >>> values_of(b'{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "uri", "value": "urn:x"}}, {}]}}')
     '{ VALUES (?a) { (<urn:x>) (UNDEF) } }'
 
     Raises:
-        DocumentError: they are none, or have blank nodes, which mean nothing elsewhere, or triple terms.
+        DocumentError: the body has no solutions, or has blank nodes, which mean nothing elsewhere, or triple
+            terms.
 
     """
     try:

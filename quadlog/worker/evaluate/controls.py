@@ -1,6 +1,6 @@
-"""Controls: what is evaluated on the state that an entry would leave, before its effect is published.
+"""Controls: evaluated on the state that an entry would leave, before its effect is published.
 
-The evaluating worker's own: its controls are as far ahead of the store's as its effects are.
+These are the evaluating worker's own: its controls are as far ahead of the store's as its effects are.
 """
 
 from __future__ import annotations
@@ -25,66 +25,69 @@ if TYPE_CHECKING:
     from quadlog.worker.evaluate.shapes import Shapes
 
 LONG_REPORT: Final = 64 * 1024
-"""Bytes of a report, at most: it stands in one record of the effects, which has room for 512 KiB, and masters
-keep it."""
+"""Bytes of a report, at most.
+
+It is stored in one record of the effects, which has room for 512 KiB, and masters keep it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came out for one control."""
+    """Result of the evaluation of one control."""
 
     name: str
     kind: ControlKind
     report: str | None
-    """Why it does not hold; None: it does."""
+    """Why the control does not hold; None: it holds."""
 
     @property
     def reason(self) -> str | None:
-        """Why a transaction is rejected for it."""
+        """Why a transaction is rejected because of the control; None: it is not."""
         return None if self.report is None else f"control {self.name}: {self.report}"
 
     def answer(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the verdict as JSON."""
         found: dict[str, Any] = {"name": self.name, "kind": self.kind.value, "holds": self.report is None}
         return found if self.report is None else found | {"report": self.report}
 
 
 class Controls:
-    """Those that hold in the state that the evaluator has come to."""
+    """Controls that are in force in the state that the evaluator has reached."""
 
     def __init__(
         self, store: QuadStore, watch: Watching | None, foresee: Callable[[Verdict], None] | None = None
     ) -> None:
-        """Begin with those of the store.
+        """Start with the controls of the store.
 
         Args:
-            store: what they are evaluated on.
-            watch: is told which control is evaluated.
-            foresee: is told what came out for each; then all of them are evaluated, whatever comes out.
+            store: store on which they are evaluated.
+            watch: observer of the evaluations.
+            foresee: callback for each verdict; if given, all controls are evaluated, whatever their verdicts
+                are.
 
         """
         self._store, self._watch, self._foresee = store, watch, foresee
         self._all: Mapping[str, Control] = store.controls
         self._shapes: dict[str, tuple[Control, Shapes]] = {}
-        """Read before, by name."""
+        """Controls and their parsed shapes, by name."""
 
     def concern(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
-        """Whether any may have to be evaluated for an entry."""
+        """Return True if any control may have to be evaluated for an entry."""
         if not self._all and entry.kind is Kind.TX:
             return False
         return not isinstance(operations, str) and (bool(operations) or concerns(entry))
 
     def concern_unchanged(self) -> bool:
-        """Whether they are evaluated even if nothing changes: only to be told of."""
+        """Return True if controls are evaluated even if nothing changes, only to report their verdicts."""
         return self._foresee is not None
 
     def decided(self, entry: LoggedEntry) -> None:
-        """An entry that `concerns` controls is applied."""
+        """Apply an entry that `concerns` controls, because it was decided."""
         self._all = after(self._all, [change_of(entry)])
         self._shapes = {name: found for name, found in self._shapes.items() if name in self._all}
 
     def broken_by(self, entry: LoggedEntry) -> str | None:
-        """Why the state that an entry leaves must not be; the store has that state by now."""
+        """Return why the state that an entry leaves is not allowed, or None; the store must have that state."""
         broken: list[Verdict] = []
         for control in self._all.values():
             verdict = self._verdict(control, entry)
@@ -97,7 +100,7 @@ class Controls:
         return broken[0].reason if broken else None
 
     def broken_with(self, entry: LoggedEntry) -> str | None:
-        """Why the change that a CONFIG entry asks for cannot be made in the state that the store has."""
+        """Return why the store's state does not allow the change of a control by a CONFIG entry, or None."""
         change = change_of(entry)
         if change.control is not None:
             return self._verdict(change.control, entry, is_new=True).reason
@@ -138,7 +141,7 @@ class Controls:
 
 
 def _shortened(text: str) -> str:
-    """As much of a text as `LONG_REPORT` allows.
+    """Return as much of a text as `LONG_REPORT` allows.
 
     >>> len(_shortened("é" * LONG_REPORT).encode()) <= LONG_REPORT
     True

@@ -1,8 +1,8 @@
-"""Dry runs: what an update would do now, without anything being logged.
+"""Dry runs: what an update would do now, without logging anything.
 
-Evaluated as a suspect is (`trial.py`): in a process of its own on a copy of the store, within the limits of an
-update, by the same code that decides agreed entries.  The copy is of hard links, and waits until nothing is
-anticipated, so it shows exactly an index.
+An update is evaluated like a suspect (`trial.py`): in a separate process on a copy of the store, within the
+limits of updates, by the same code that decides agreed entries.  The copy consists of hard links, and is made
+once nothing is anticipated, so it shows exactly the state after an index.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
 
 DIRECTORY: Final = "dry-run"
-"""In the worker's data directory: the copy that is under way."""
+"""Directory of the copy of the current dry run, in the worker's data-dir."""
 
 LOOK_S: Final = 0.005
-"""Between two looks for the outcome: most are there within some milliseconds."""
+"""Seconds between two checks for the outcome: most outcomes are available within some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreseen:
-    """What an update would do."""
+    """Outcome of a dry run."""
 
     applied: Applied
-    """The state that it was evaluated against."""
+    """State against which the update was evaluated."""
     effect: Effect | str
-    """Or why it would be rejected: its evaluation was ended by a limit, or ended its process."""
+    """The effect; or why there is none: a limit ended the evaluation, or the evaluation ended its process."""
     controls: Sequence[Mapping[str, Any]]
-    """What came out for each that was evaluated."""
+    """Verdict on each control that was evaluated."""
 
     def answer(self) -> dict[str, Any]:
-        """As JSON: quads are N-Quads lines, graphs N-Quads terms, as in the effects topic."""
+        """Return the outcome as JSON: quads are N-Quads lines, graphs N-Quads terms, as in the effects topic."""
         effect = self.effect
         found: dict[str, Any] = {
             "index": self.applied.index,
@@ -70,10 +70,10 @@ class Foreseen:
 
 
 class DryRuns:
-    """One at a time: a copy and a process take what a worker has."""
+    """Dry runs of one worker, one at a time: each needs a copy of the store and a process."""
 
     def __init__(self, store: QuadStore, settings: WorkerSettings) -> None:
-        """`store`: what they are held on; `settings`: the limits of updates, and where the copy may be."""
+        """Run on copies of `store`, with the limits for updates and in the data-dir of `settings`."""
         self._store, self._worker = store, settings.node_id
         self._directory: Path = settings.data_dir / DIRECTORY
         self._limits: Final = Limits.of(settings)
@@ -83,17 +83,18 @@ class DryRuns:
     def run(
         self, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes, left: Event
     ) -> Foreseen:
-        """Evaluate an update against what is applied now.  Takes as long as that takes: not for the event loop.
+        """Evaluate an update against the applied state.  Blocks meanwhile: must not be called on the event loop.
 
         Args:
             body: the update.
-            media_type: what it is, SPARQL text or a patch.
-            options: of its transaction.
-            transaction_id: what its blank nodes hang on.
-            left: set when nobody waits for it any more.
+            media_type: media type of the update, which is SPARQL text or a patch.
+            options: options of its transaction.
+            transaction_id: id from which the names of its blank nodes are derived.
+            left: set when nobody waits for the outcome any more.
 
         Raises:
-            Unavailable: another one is under way here, no copy could be made or opened, or who asked has left.
+            Unavailable: another dry run is under way here, no copy could be made or opened, or the client has
+                left.
 
         """
         if not self._busy.acquire(blocking=False):
@@ -127,7 +128,7 @@ class DryRuns:
 def _entry(
     applied: Applied, body: bytes, media_type: str, options: Mapping[str, str], transaction_id: bytes
 ) -> LoggedEntry:
-    """As if it were agreed now, behind what is applied."""
+    """Return the entry of an update as if it were agreed now, after the applied state."""
     created = wall()
     return LoggedEntry(
         index=applied.index + 1,

@@ -1,8 +1,8 @@
-"""Deciding once: the evaluating worker's part.
+"""The evaluator: the part of the evaluating worker that decides each entry once.
 
-It computes effect i against state i-1 and publishes it, and goes on at once: the next one is computed
-against what is published but not yet read back (`ahead.py`).  Nothing of that is ever shown: the worker
-shows its own effects like everybody else's, when it hears them (publish, then show).
+It computes effect i against state i-1, publishes it, and continues at once: the next effect is computed against
+effects that are published but not yet read back (`ahead.py`).  Reads never show these: the worker shows its own
+effects, like those of others, when it reads them back (publish, then show).
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
     from quadlog.worker.evaluate.loader import Loaded, Loader, Wanted
 
 AHEAD: Final = 2000
-"""Effects published and not yet read back, at most: bounds the memory for them."""
+"""Effects that are published and not yet read back, at most: bounds the memory for them."""
 
 TURN: Final = 64
-"""Entries with a WHERE in one turn, some 50 ms: then the worker hears, applies and answers again."""
+"""Entries with a WHERE in one turn, at most: some 50 ms, then the worker reads, applies and answers again."""
 
 GATE_S: Final = 0.02
-"""How long to wait for reads that are about to start; then the worker does something else first."""
+"""Seconds to wait for reads that are about to start; then the worker does something else first."""
 
 TOGETHER: Final = 64
-"""Effects of data alone that leave in one request, at most: some 10 ms of evaluating."""
+"""Effects of updates with data only that are sent in one request, at most: some 10 ms of evaluating."""
 
 QUICK: Final = 16 * 1024
-"""Bytes of an update of data alone that is evaluated within a millisecond or two."""
+"""Bytes of an update with data only that is evaluated within a millisecond or two."""
 
 LONG_REASON: Final = 2_000
-"""Characters of a reason, at most: it may quote an IRI of megabytes, and stands in one record."""
+"""Characters of a reason, at most: it may quote an IRI of megabytes, and must fit into one record."""
 
 
 class Evaluator:
-    """Evaluates from a given state on, until it is fenced off."""
+    """Evaluator of entries from a given state on, until another fence ends its duty."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Evaluator:
         together: Together = apart,
         foresee: Callable[[Verdict], None] | None = None,
     ) -> None:
-        """Begin behind what `store` has applied: all effects that stand before `fence`; `foresee`: see `Controls`."""
+        """Start after what `store` has applied: all effects before `fence`.  `foresee`: see `Controls`."""
         self._together = together
         self._watch = watch
         applied: Applied = store.applied
@@ -85,27 +85,27 @@ class Evaluator:
         self._controls: Final = Controls(store, watch, foresee)
         self._loader: Final = loader
         self._loaded: Mapping[Wanted, Loaded] = {}
-        """What the entry that is evaluated needs of others."""
+        """Documents and answers that the current entry needs from other servers."""
         self._parsed: tuple[bytes, Sequence[Operation] | str] = (b"", ())
-        """Of the next entry, by its chain: a cut may put another one in its place."""
+        """Chain hash of the next entry, and its operations; a cut may replace the entry by another one."""
         self.point = applied.point
-        """Of the last entry evaluated."""
+        """Index and chain hash of the last evaluated entry."""
         self._signature, self._quads = applied.signature, applied.quads
         self._chain = applied.effects_chain
 
     @property
     def index(self) -> int:
-        """Of the last entry evaluated."""
+        """Index of the last evaluated entry."""
         return self.point.index
 
     def evaluate(self, entries: Iterable[LoggedEntry]) -> bool:
-        """Publish the effects of the next entries; those evaluated already are passed over.
+        """Publish the effects of the next entries; skip those that are evaluated already.
 
-        Returns whether there is more to do soon, without anything being heard first.
+        Returns True if there is more to do soon, even if no record arrives.
         """
         more = self._evaluate_all(entries)
         if not more and not self._store.gate.is_open and not self._store.is_ahead:
-            self._store.gate.open()  # asked for, or closed, in vain
+            self._store.gate.open()  # requested, or closed, in vain
         return more
 
     def _evaluate_all(self, entries: Iterable[LoggedEntry]) -> bool:
@@ -123,10 +123,10 @@ class Evaluator:
             controlled = self._controls.concern(entry, operations)
             held = held + 1 if not controlled and _is_quick(entry, operations) else TOGETHER
             if held >= TOGETHER:
-                let_go()  # nobody is to wait for somebody else's update for long
+                let_go()  # no update must wait long for another one
                 held = 0
             if not self._has_loaded(entry, operations):
-                return False  # it makes itself heard when it is done
+                return False  # the loader calls back when it is done
             if controlled or _has_where(operations):
                 ahead = self._goes_ahead(operations, controlled=controlled)
                 if not left or (ahead and not self._store.gate.close(GATE_S)):
@@ -140,11 +140,11 @@ class Evaluator:
 
     @property
     def is_full(self) -> bool:
-        """Has more to be read back before more is decided?"""
+        """True if more effects must be read back before more entries are decided."""
         return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
 
     def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
-        """Whether all is there that an entry needs of others."""
+        """Return True if everything is loaded that an entry needs from other servers."""
         wanted = [one for operation in operations for one in _wanted_by(operation)]
         if not wanted:
             return True
@@ -153,11 +153,11 @@ class Evaluator:
         return loaded is not None
 
     def _goes_ahead(self, operations: Sequence[Operation] | str, *, controlled: bool) -> bool:
-        """Whether a WHERE among them, or controls after them, need more in the store than what is shown."""
+        """Return True if a WHERE, or a control after it, needs changes in the store that are not shown to reads."""
         return self._ahead.in_memory or _has_where(operations[1:]) or (controlled and bool(operations))
 
     def _operations(self, entry: LoggedEntry) -> Sequence[Operation] | str:
-        """What an entry asks for, or why that is not to be had.  What is wrong with it is an outcome."""
+        """Return the operations of an entry, or why it has none: an invalid entry is rejected."""
         if self._parsed[0] != entry.chain:
             self._parsed = entry.chain, _operations_of(entry)
         return self._parsed[1]
@@ -172,7 +172,7 @@ class Evaluator:
         self._conclude(entry, change, rest, reason, steps.records)
 
     def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
-        """Publish what a trial computed of the next entry.
+        """Publish the effect of the next entry that a trial computed.
 
         Raises:
             StateError: it was computed against another state.
@@ -185,7 +185,7 @@ class Evaluator:
             raise StateError(message)
 
     def reject(self, entry: LoggedEntry, reason: str) -> None:
-        """Publish that the next entry does nothing, and why."""
+        """Publish that the next entry is rejected, and why."""
         self._conclude(entry, Change(), Change(), reason, [])
 
     def _conclude(
@@ -228,7 +228,7 @@ class Evaluator:
         self._say(effect, entry)
 
     def _decide(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> tuple[Steps, str | None]:
-        """Its steps; or none, and the reason why not."""
+        """Return the steps of an entry; or no steps, and the reason of the rejection."""
         steps = Steps(self._ahead)
         if isinstance(operations, str):
             return steps, operations[:LONG_REASON]
@@ -248,9 +248,12 @@ class Evaluator:
         return Steps(self._ahead), reason
 
     def _broken(self, entry: LoggedEntry, operations: Sequence[Operation], steps: Steps) -> str | None:
-        """Which control does not hold after these steps, and how.  The store has them then."""
+        """Return which control does not hold after these steps, and why; None if all hold.
+
+        The steps are brought into the store before controls are evaluated.
+        """
         if not self._controls.concern(entry, operations):
-            return None  # the usual case: there are none
+            return None  # the usual case: there are no controls
         if entry.kind is Kind.CONFIG:
             steps.anticipate()
             return self._controls.broken_with(entry)
@@ -260,7 +263,7 @@ class Evaluator:
         return self._controls.broken_by(entry)
 
     def _step(self, entry: LoggedEntry, operation: Operation, steps: Steps) -> None:
-        """One operation that is more than data."""
+        """Evaluate one operation that is not a `DataOperation`."""
         if isinstance(operation, Load):
             self._load(operation, steps)
             return
@@ -277,7 +280,7 @@ class Evaluator:
         steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
 
     def _answered(self, where: Where) -> Where:
-        """With what others answered."""
+        """Return a WHERE with the answers of its SERVICE endpoints in their places."""
         if not where.services:
             return where
         answers: list[str] = []
@@ -300,28 +303,28 @@ class Evaluator:
             raise UserError(f"LOAD {load.source}: {loaded.why}")
 
     def decided(self, effect: Effect) -> Decided | None:
-        """What is known of an effect that was read back, if it is the own one."""
+        """Return the decision on an effect that was read back; None if the effect is not this evaluator's own."""
         mine = (effect.term, effect.attempt) == (self._fence.term, self._fence.attempt)
         return self._ahead.decided(effect.index, effect.chain) if mine else None
 
     def applied(self, index: int) -> None:
-        """The store shows the effect of this index now."""
+        """Note that the store shows the effect of this index now."""
         self._ahead.applied(index)
 
     def retire(self) -> None:
-        """What was decided is void, or comes back as everybody else's: the store forgets it."""
+        """Remove decided effects from the store: they are void, or will be read back like those of other workers."""
         self._store.take_back()
 
 
 def _is_quick(entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
-    """Is its evaluation too short for others to be held up by it?"""
+    """Return True if the evaluation of an entry is too short to delay other entries."""
     return isinstance(operations, str) or (
         len(entry.body) <= QUICK and all(isinstance(o, InsertData | DeleteData) for o in operations)
     )
 
 
 def _wanted_by(operation: Operation | str) -> Sequence[Wanted]:
-    """What an operation needs of others."""
+    """Return what an operation needs from other servers."""
     if isinstance(operation, Load):
         return (operation,)
     return operation.where.services if isinstance(operation, Modify) else ()
@@ -340,7 +343,7 @@ def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
         if entry.kind is Kind.CONFIG:
             if control.concerns(entry):
                 control.change_of(entry)
-            return ()  # who is a peer is for the masters to know
+            return ()  # only the masters have to know the peers
         if entry.media_type == MEDIA_TYPE:
             return tuple(parse_patch(entry.body, tx_id=entry.id))
         return parse_update(entry.body.decode(), tx_id=entry.id, using=Using.of(entry.options))

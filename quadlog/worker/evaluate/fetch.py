@@ -1,6 +1,6 @@
-"""Fetching what LOAD names: only from where the operator allows it, within a size; the caller sees to the time.
+"""Fetching of what LOAD names: only from where the operator allows it, up to a size; the caller limits the time.
 
-SERVICE is held to the same (`answers.py`).
+The same limits apply to SERVICE (`answers.py`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
 
 REDIRECTS: Final = 5
-"""A vocabulary's name leads to its document in one or two; each has to be allowed."""
+"""Redirects, at most: a vocabulary's name leads to its document in one or two.  Each target must be allowed."""
 
 ACCEPT: Final = (
     "application/n-triples, text/turtle, application/rdf+xml;q=0.9, application/trig;q=0.8,"
     " application/n-quads;q=0.8, application/ld+json;q=0.7"
 )
 _HIDDEN_STEP = re.compile(r"(?i)/(\.|%(25)*2e){1,2}(/|;|%(25)*3b|$)|%(25)*(2f|5c)|\\")
-"""A way up that a server may find in a path, and follow out of what is allowed."""
+"""A step up in a path that a server may recognise, and that would lead out of what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """What may be loaded, and who may be asked."""
+    """Limits of LOAD and SERVICE: allowed beginnings of URLs and allowed endpoints, seconds, and bytes."""
 
     beginnings: tuple[str, ...]
     endpoints: tuple[str, ...]
@@ -39,10 +39,10 @@ class LoadLimits:
 
     @classmethod
     def of(cls, settings: WorkerSettings) -> Self:
-        """As a worker is told.
+        """Return the limits in a worker's settings.
 
         Raises:
-            SetupError: there can be no such URL.
+            SetupError: a setting contains an invalid URL.
 
         """
         return cls(
@@ -53,7 +53,7 @@ class LoadLimits:
         )
 
     def check(self, url: httpx.URL) -> None:
-        """Raise DocumentError unless this may be fetched."""
+        """Raise DocumentError unless this URL may be fetched."""
         text = str(url)
         hidden = _HIDDEN_STEP.search(url.raw_path.decode("ascii").partition("?")[0])
         if hidden or not text.startswith(self.beginnings):
@@ -63,7 +63,7 @@ class LoadLimits:
             raise DocumentError(message)
 
     def check_endpoint(self, url: httpx.URL) -> None:
-        """Raise DocumentError unless this may be asked."""
+        """Raise DocumentError unless this endpoint may be queried."""
         if str(url) not in self.endpoints:
             message = f"service-endpoints of the workers does not name {url}: it lists whom SERVICE may ask"
             raise DocumentError(message)
@@ -77,16 +77,16 @@ def _urls(setting: str, given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def fetch(client: httpx.AsyncClient, iri: str, limits: LoadLimits, *, size: int) -> Document:
-    """The document of an IRI, of at most `size` bytes.
+    """Fetch the document of an IRI, of at most `size` bytes.
 
     Raises:
-        DocumentError: it is not allowed, not there, or too large.
+        DocumentError: it is not allowed, not available, or too large.
 
     """
     url, base = url_of(iri), iri
     for _ in range(REDIRECTS + 1):
         limits.check(url)
-        # identity: what is small here should not be large when it is unpacked.
+        # identity: a small answer must not become a large one when it is unpacked.
         headers = {"Accept": ACCEPT, "Accept-Encoding": "identity"}
         async with client.stream("GET", url, headers=headers) as answer:
             if answer.next_request is not None:
@@ -101,7 +101,7 @@ async def fetch(client: httpx.AsyncClient, iri: str, limits: LoadLimits, *, size
 
 
 def url_of(iri: str) -> httpx.URL:
-    """What to ask for; DocumentError if nobody can be asked."""
+    """Return an IRI as a URL; raise DocumentError if it is none."""
     try:
         return httpx.URL(iri)
     except httpx.InvalidURL as error:
@@ -109,7 +109,7 @@ def url_of(iri: str) -> httpx.URL:
 
 
 async def body_of(answer: httpx.Response, size: int, limits: LoadLimits) -> bytes:
-    """Of at most `size` bytes; DocumentError if there are more."""
+    """Return the body of an answer; raise DocumentError if it has more than `size` bytes."""
     body = bytearray()
     async for part in answer.aiter_bytes():
         body += part

@@ -1,4 +1,4 @@
-"""Limits of one evaluation, and the watch over it where no process of its own can be ended."""
+"""Limits of one evaluation, and the watch over an evaluation that has no process of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOK_S: Final = 0.05
-"""Between two looks: what is filled meanwhile at a gigabyte a second is 50 MB."""
+"""Seconds between two checks: at a gigabyte per second, 50 MB are filled in that time."""
 
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -30,17 +30,17 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of the evaluation of one update."""
+    """Limits of the evaluation of one update."""
 
     seconds: float
     memory: int
     """Bytes by which a process may grow."""
     control_seconds: float = inf
-    """For all controls of one update; they come after it, and have their own time."""
+    """Seconds for all controls of one update; they are evaluated after it, and have their own time."""
 
     @classmethod
     def of(cls, settings: WorkerSettings) -> Self:
-        """Those that a worker was given."""
+        """Return the limits in a worker's settings."""
         return cls(
             seconds=settings.update_timeout,
             memory=settings.update_memory,
@@ -48,13 +48,13 @@ class Limits:
         )
 
     def exceeded(self, seconds: float, pid: int, *, before: int = 0, control: str = "") -> str | None:
-        """Which limit an evaluation is above.
+        """Return which limit an evaluation exceeds; None if it exceeds none.
 
         Args:
-            seconds: since it began, or since the controls did.
-            pid: of its process.
-            before: bytes that the process had when it began.
-            control: the one under way, if they have begun.
+            seconds: seconds since the evaluation began, or since its controls did.
+            pid: id of its process.
+            before: bytes that the process had when the evaluation began.
+            control: the current control, if the controls have begun.
 
         """
         at = reason_at(control)
@@ -70,7 +70,7 @@ class Limits:
 
 
 def reason_at(control: str) -> str:
-    """How a reason begins.
+    """Return the beginning of a reason.
 
     >>> reason_at("a"), reason_at("")
     ('control a: ', '')
@@ -79,52 +79,52 @@ def reason_at(control: str) -> str:
 
 
 class Watching(Protocol):
-    """Who has to know where an evaluation is."""
+    """Observer of the progress of evaluations."""
 
     def begin(self, index: int) -> None:
-        """An entry's evaluation begins."""
+        """Note that the evaluation of an entry begins."""
         ...
 
     def control(self, name: str) -> None:
-        """It goes on with a control; with the first one their time begins."""
+        """Note that the evaluation of a control begins; the time of all controls begins with the first one."""
         ...
 
     def end(self) -> None:
-        """It is over."""
+        """Note that the evaluation ends."""
         ...
 
 
 class Watch:
-    """Ends this process when an evaluation is above its limits: pyoxigraph's cannot be ended otherwise."""
+    """Watch that ends this process if an evaluation exceeds its limits: pyoxigraph cannot be stopped otherwise."""
 
     def __init__(self, limits: Limits, end: Callable[[], None]) -> None:
-        """`end`: does not return."""
+        """Watch over `limits`; `end` does not return."""
         self._limits, self._end = limits, end
         self._under_way: tuple[int, float, str] | None = None
-        """Index, since when, and the control."""
+        """Index of the entry, monotonic time at which its evaluation or its controls began, and current control."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start watching."""
         self._thread.start()
 
     def begin(self, index: int) -> None:
-        """An entry's evaluation begins."""
+        """Note that the evaluation of an entry begins."""
         self._under_way = index, time.monotonic(), ""
 
     def control(self, name: str) -> None:
-        """It goes on with a control; with the first one their time begins."""
+        """Note that the evaluation of a control begins; the time of all controls begins with the first one."""
         assert self._under_way is not None, "controls are part of an evaluation"
         index, since, before = self._under_way
         self._under_way = index, since if before else time.monotonic(), name
 
     def end(self) -> None:
-        """It is over."""
+        """Note that the evaluation ends."""
         self._under_way = None
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop watching."""
         self._closing.set()
 
     def _look(self) -> None:
@@ -149,7 +149,7 @@ class Watch:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of memory that a process has; 0 where the system does not tell."""
+    """Return the resident bytes of a process; 0 if the system does not report them."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     except (OSError, IndexError):
@@ -158,7 +158,7 @@ def memory_of(pid: int) -> int:
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process has had; 0 where the system does not tell."""
+    """Return the seconds of CPU time that a process has used; 0 if the system does not report them."""
     try:
         user, system = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
     except (OSError, ValueError):

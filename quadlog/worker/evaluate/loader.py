@@ -1,7 +1,7 @@
-"""LOAD and SERVICE: what one entry needs of others, fetched and read beside everything else.
+"""LOAD and SERVICE: fetches and parses what one entry needs from other servers, concurrently with all other work.
 
-Meanwhile the worker applies, answers reads and sends heartbeats as ever.  What waits is the evaluation of
-this entry and of those behind it, in the whole cluster: for `load-timeout` at most.
+Meanwhile the worker continues to apply effects, to answer reads and to send heartbeats.  Only the evaluation of
+this entry and of those after it waits, in the whole cluster, for at most `load-timeout`.
 """
 
 from __future__ import annotations
@@ -34,36 +34,39 @@ __all__ = ["Failed", "LoadLimits", "Loaded", "Loader", "Wanted"]
 log = structlog.get_logger()
 
 EXPANSION: Final = 4
-"""How much longer than `max-transaction-size` a document's quads may be, as N-Quads: prefixes make much of little."""
+"""Maximum length of a document's quads as N-Quads, as a multiple of `max-transaction-size`.
+
+Prefixes make a document much shorter than its quads.
+"""
 
 ANSWERED: Final = 8 * MIB
-"""Bytes of one endpoint's answer, at most: it is read and evaluated as text."""
+"""Bytes of one endpoint's answer, at most: it is parsed and evaluated as text."""
 
 Wanted: TypeAlias = Load | Service
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It is not to be had."""
+    """A document or an answer that could not be loaded."""
 
     why: str
 
 
 Loaded: TypeAlias = tuple[Quad, ...] | str | Failed
-"""The quads of a document, what stands in the place of a SERVICE, or why there is neither."""
+"""The quads of a document, the text that replaces a SERVICE, or why there is neither."""
 
 
 class Loader:
-    """Loads for one entry at a time: the next one that is to be evaluated."""
+    """Loader for one entry at a time: the next one that will be evaluated."""
 
     def __init__(self, limits: LoadLimits, done: Callable[[], None]) -> None:
-        """`done` is called in another thread."""
+        """Load within `limits`; `done` is called on another thread."""
         self._limits: Final = limits
         self._done: Final = done
         self._job: _Job | None = None
 
     def loaded(self, tx_id: bytes, wanted: Sequence[Wanted]) -> Mapping[Wanted, Loaded] | None:
-        """What a transaction needs; None: `done` is called when it is there."""
+        """Return what a transaction needs; None if it is not loaded yet: `done` is called when it is."""
         if self._job is None or self._job.tx_id != tx_id:
             self._job = _Job(tx_id, wanted, self._limits)
             if self._job.result is None:
@@ -72,37 +75,37 @@ class Loader:
         return self._job.result
 
     def forget(self) -> None:
-        """It was evaluated."""
+        """Drop what was loaded: its entry was evaluated, or may be of a branch."""
         self._job = None
 
 
 class _Job:
-    """What one entry needs."""
+    """Loading of what one entry needs."""
 
     def __init__(self, tx_id: bytes, wanted: Sequence[Wanted], limits: LoadLimits) -> None:
         self.tx_id: Final = tx_id
         self._wanted, self._limits = wanted, limits
-        # What may not be fetched costs no thread: anybody may ask for it.
+        # What must not be fetched uses no thread: anybody may send such an update.
         self._refused = {one: why for one in wanted if (why := _refusal(one, limits))}
         self.result: Mapping[Wanted, Loaded] | None = (
             self._refused if len(self._refused) == len(wanted) else None
         )
-        """Set once, when all of it is there."""
+        """What was loaded; set once, when everything is loaded or has failed."""
 
     def run(self, done: Callable[[], None]) -> None:
         asyncio.run(self._work(done))
 
     async def _work(self, done: Callable[[], None]) -> None:
-        # Said in here: the loop ends later where it waits for a name server that does not answer.
+        # `done` is called in here: the loop ends later if it waits for a name server that does not answer.
         try:
             self.result = await self._load()
-        except Exception as error:  # whatever it is, the log has to go on
+        except Exception as error:  # whatever it is, the log must continue
             log.exception("load_failed", id=self.tx_id.hex())
             self.result = dict.fromkeys(self._wanted, Failed(f"it failed: {error!r}"))
         done()
 
     async def _load(self) -> Mapping[Wanted, Loaded]:
-        """One after the other: the first one may use all of the time and the size."""
+        """Load one after the other: the first one may use all of the time and the size."""
         limits = self._limits
         late = Failed(f"not there within load-timeout of the worker ({limits.seconds:g} s)")
         loaded: dict[Wanted, Loaded] = dict.fromkeys(self._wanted, late)

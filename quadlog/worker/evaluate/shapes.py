@@ -1,6 +1,6 @@
-"""SHACL shapes, held against the default graph of a store by pyshacl.
+"""SHACL shapes, checked by pyshacl against the default graph of a store.
 
-Imported where the first shapes are evaluated: pyshacl and rdflib take a third of a second and 50 MB.
+Imported when the first shapes are evaluated: pyshacl and rdflib take a third of a second and 50 MB.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from quadlog.quadstore.quadview import Visible
 
 _VALIDATE: Final = cast("Callable[..., tuple[bool, object, str]]", vars(pyshacl)["validate"])
-"""Untyped in parts."""
+"""pyshacl's function, which is untyped in parts."""
 
 
 class _Data(Graph):
     """The default graph of a store."""
 
     def __len__(self) -> int:
-        """Not none: pyshacl asks in many places whether there is a graph, and each would be a scan of it all."""
+        """Return 1: pyshacl tests in many places whether the graph is empty, and each test would scan all of it."""
         return 1
 
 
 class Shapes:
-    """One shapes graph."""
+    """A shapes graph."""
 
     def __init__(self, text: str) -> None:
-        """`text` is Turtle, which was checked.
+        """Parse `text`, which is Turtle that was checked.
 
         Raises:
-            UserError: it holds what rdflib does not know, such as triple terms.
+            UserError: it contains what rdflib does not know, such as triple terms.
 
         """
-        # Read by pyoxigraph: rdflib would resolve relative IRIs against the working directory.
+        # Parsed by pyoxigraph: rdflib would resolve relative IRIs against the working directory.
         lines = (f"{quad.triple} ." for quad in parse(text.encode(), format=RdfFormat.TURTLE))
         self._graph = Graph()
         try:
@@ -54,7 +54,7 @@ class Shapes:
             raise UserError(f"the shapes are not understood: {error}") from error
 
     def complaint(self, visible: Visible) -> str | None:
-        """The report of what does not conform; None if all does.
+        """Return the report of what does not conform; None if everything conforms.
 
         Raises:
             UserError: the shapes cannot be evaluated.
@@ -64,10 +64,10 @@ class Shapes:
         return self._report(data, meta_shacl=False)
 
     def check(self) -> None:
-        """See that they are shapes, also where nothing is there yet that they concern.
+        """Check that the shapes are valid, also while there are no data that they concern.
 
         Raises:
-            UserError: they are not; with the report of what SHACL has to say of them.
+            UserError: they are not valid; contains the report of SHACL on them.
 
         """
         self._report(Graph(), meta_shacl=True)

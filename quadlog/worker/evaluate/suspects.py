@@ -1,9 +1,9 @@
 """Suspects: entries that may have ended the evaluating worker before this one.
 
-What was agreed when this worker took over, and has no effect, is evaluated in a process of its own
-(`trial.py`), on a copy of the store, within limits of time and memory.  What ends that process as well is
-rejected.  So an entry ends one worker at most, and no count of attempts has to be kept anywhere: whoever
-takes over learns from the log who is suspected.
+Entries that were agreed when this worker took over, and have no effect, are evaluated in a separate process
+(`trial.py`), on a copy of the store, within limits of time and memory.  An entry that ends that process as well
+is rejected.  So an entry ends one worker at most, and no attempts have to be counted: a worker that takes over
+finds the suspects in the log.
 """
 
 from __future__ import annotations
@@ -40,37 +40,39 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 HANDED: Final = 64
-"""Suspects that a trial has at once."""
+"""Suspects that are handed over to a trial at once, at most."""
 
 START_S: Final = 20.0
-"""How long a trial may stand still before its store is open, and how much CPU time it has until then: on a machine
-that is too busy it takes longer, and goes on."""
+"""Seconds without progress, and seconds of CPU time, that a trial may take until its store is open.
+
+On a machine that is too busy this takes longer, and the trial continues.
+"""
 
 
 class Judge(Protocol):
-    """What the evaluator does with what came out."""
+    """The evaluator's methods for the outcomes of a trial."""
 
     @property
     def index(self) -> int:
-        """The last entry that is decided."""
+        """Index of the last decided entry."""
         ...
 
     @property
     def is_full(self) -> bool:
-        """Has more to be heard back before more is decided?"""
+        """True if more effects must be read back before more entries are decided."""
         ...
 
     def adopt(self, effect: Effect, entry: LoggedEntry) -> None:
-        """Take an effect that was computed elsewhere, and publish it."""
+        """Accept an effect that was computed elsewhere, and publish it."""
         ...
 
     def reject(self, entry: LoggedEntry, reason: str) -> None:
-        """Publish that an entry does nothing, and why."""
+        """Publish that an entry is rejected, and why."""
         ...
 
 
 class Suspects:
-    """Owned by the replica's thread."""
+    """Suspects of one tenure, and their trial.  Used only by the replica's thread."""
 
     def __init__(
         self,
@@ -85,12 +87,12 @@ class Suspects:
         """Suspect all entries up to an index.
 
         Args:
-            store: shows the effects of all entries before.
-            fence: of the worker that took over.
+            store: store that shows the effects of all entries before.
+            fence: fence of the worker that took over.
             until: index of the last suspect.
-            limits: for the evaluation of one of them.
-            load_limits: of what one of them LOADs.
-            directory: where a copy of the store may be; on the store's own file system.
+            limits: limits for the evaluation of one suspect.
+            load_limits: limits of what one suspect loads.
+            directory: directory for a copy of the store; on the store's own file system.
 
         """
         self._store, self._fence, self._until = store, fence, until
@@ -98,7 +100,7 @@ class Suspects:
         self._trial: Trial | None = None
 
     def turn(self, judge: Judge, entries: Iterable[LoggedEntry]) -> bool:
-        """Go on with the trial.  Returns whether any suspect is left; then nothing else may be evaluated."""
+        """Continue the trial; return True if any suspect is left: then nothing else may be evaluated."""
         if judge.index >= self._until:
             self.close()
             return False
@@ -115,7 +117,7 @@ class Suspects:
         return True
 
     def _try(self, trial: Trial, judge: Judge, entry: LoggedEntry) -> bool:
-        """Take what came out for the next suspect; False if nothing did, or nothing more will."""
+        """Process the outcome of the next suspect; return False if there is none yet, or if the trial has ended."""
         match trial.outcome(self._limits):
             case None:
                 return False
@@ -137,7 +139,7 @@ class Suspects:
 
 
 class Trial:
-    """One process, as its worker sees it."""
+    """One process of a trial, as its worker uses it."""
 
     def __init__(
         self,
@@ -148,14 +150,14 @@ class Trial:
         *,
         foretells: bool = False,
     ) -> None:
-        """Start it on a copy of the store as it is now.  With `foretells` all controls are evaluated, always."""
+        """Start the process on a copy of the current store; with `foretells`, all controls are always evaluated."""
         self._directory, self._store = directory, store
         shutil.rmtree(directory, ignore_errors=True)
         self.applied: Final = store.copy(directory)
-        """What the copy has applied."""
+        """State that the copy has applied."""
         asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid(), foretells=foretells)
         self.verdicts: Final[list[dict[str, Any]]] = []
-        """What came out for controls, as JSON; only where it foretells."""
+        """Verdicts on controls, as JSON; only with `foretells`."""
         self._process = subprocess.Popen(  # noqa: S603  our own command
             (sys.executable, "-m", "quadlog.worker.evaluate.trial", asked.encode()),
             stdin=subprocess.PIPE,
@@ -163,10 +165,10 @@ class Trial:
         )
         self._handed = 0
         self._under_way: tuple[float, str] | None = now().steady, ""
-        """Since when, and the control."""
+        """Steady milliseconds at which the current evaluation began, and the current control."""
         self._is_ready = False
         self._went_on = 0.0, now().steady
-        """CPU time that it had before it was ready, and when that was last seen to grow."""
+        """CPU time used before it was ready, and the time at which an increase was last seen."""
         self._memory = 0
         self._entries: queue.SimpleQueue[LoggedEntry | None] = queue.SimpleQueue()
         self._outcomes: queue.SimpleQueue[Effect | StateError | None] = queue.SimpleQueue()
@@ -174,18 +176,18 @@ class Trial:
         self._thread.start()
 
     def hand_over(self, entries: Iterable[LoggedEntry]) -> None:
-        """Have entries evaluated, those that are not handed over already."""
+        """Pass entries to the process, except those that it already has."""
         for entry in entries:
             if entry.index > self._handed:
                 self._handed = entry.index
                 self._entries.put(entry)
 
     def outcome(self, limits: Limits) -> Effect | str | None:
-        """What the next entry did, or why that cannot be found out; None as long as it is not known.
+        """Return the effect of the next entry, or why it has none; None as long as neither is known.
 
         Raises:
-            StateError: no trial can be held: that is this worker's fault, not the update's.
-            StoreDamaged: its store is.
+            StateError: no trial can be run; the cause is this worker, not the update.
+            StoreDamaged: the worker's store is damaged.
 
         """
         try:
@@ -216,7 +218,7 @@ class Trial:
         return None
 
     def _hangs(self) -> bool:
-        """It does nothing, or has done enough to be ready."""
+        """Return True if the process makes no progress, or has used enough CPU time to be ready."""
         (before, since), used = self._went_on, cpu_of(self._process.pid)
         if used > before:
             self._went_on = used, now().steady
@@ -228,7 +230,7 @@ class Trial:
         return reason
 
     def close(self) -> None:
-        """End it, and remove its copy of the store."""
+        """End the process, and remove its copy of the store."""
         self._process.kill()
         self._entries.put(None)
         self._thread.join()
@@ -244,7 +246,7 @@ class Trial:
                 self._converse(source, out)
         except StateError as error:
             self._outcomes.put(error)
-        except (OSError, EOFError):  # it ended
+        except (OSError, EOFError):  # the process ended
             self._outcomes.put(None)
 
     def _converse(self, source: IO[bytes], out: IO[bytes]) -> None:
@@ -285,7 +287,7 @@ class Trial:
         raise StateError(f"a trial's copy of the store is damaged, and the store is not: {message}")
 
     def _goes_on_with(self, control: str) -> None:
-        """With the first one their time begins."""
+        """Set the current control; the time of all controls begins with the first one."""
         assert self._under_way is not None, "controls are part of an evaluation"
         began, before = self._under_way
         self._under_way = began if before else now().steady, control

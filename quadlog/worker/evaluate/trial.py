@@ -1,11 +1,12 @@
-"""A trial: the process in which suspects are evaluated.  It may die, hang or fill its memory: nobody else does.
+"""A trial: the process in which suspects are evaluated.  It may die, hang or exhaust its memory; the worker does not.
 
     python -m quadlog.worker.evaluate.trial ASKED
 
-The store that is named in ASKED is a copy of the worker's; it is changed, and of no use afterwards.  The trial ends
-with the worker.  On standard input come entries, on standard output go their effects, in the records of the two
-topics, each behind its length in four bytes.  A length of zero says that the store is open.  Between them stands
-which control is under way, and in a trial that foretells what came out for each: a letter, and text.
+The store that ASKED names is a copy of the worker's; it is changed, and useless afterwards.  The trial ends
+with the worker.  It reads entries from standard input, and writes their effects to standard output, both as
+records of the two topics, each after its length in four bytes.  A length of zero reports that the store is
+open.  Between the effects it writes which control is evaluated and, if it foretells, the verdict on each: a
+letter, and text.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ if TYPE_CHECKING:
 _LENGTH: Final = struct.Struct(">I")
 READY: Final = b""
 UNDER_WAY: Final = b"c"
-"""The name of a control follows; no record begins like this."""
+"""Prefix of the name of a control; no record of a topic begins like this."""
 DAMAGED: Final = b"d"
-"""Its copy of the store is damaged: what the store says of that follows."""
+"""Prefix of the error that shows that the copy of the store is damaged."""
 VERDICT: Final = b"v"
-"""JSON follows: what came out for a control."""
+"""Prefix of the verdict on a control, as JSON."""
 
 
 def send(out: IO[bytes], values: Iterable[bytes]) -> None:
-    """Write records, each behind its length."""
+    """Write records, each after its length."""
     for value in values:
         out.write(_LENGTH.pack(len(value)))
         out.write(value)
@@ -55,10 +56,10 @@ def send(out: IO[bytes], values: Iterable[bytes]) -> None:
 
 
 def receive(source: IO[bytes]) -> bytes | None:
-    """The next record; None at the end.
+    """Return the next record; None at the end.
 
     Raises:
-        EOFError: the end is in the middle of one.
+        EOFError: the end is in the middle of a record.
 
     """
     head = source.read(_LENGTH.size)
@@ -73,24 +74,24 @@ def receive(source: IO[bytes]) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a trial has to know."""
+    """Arguments of a trial."""
 
     store: str
     fence: Fence
-    """Of the worker that it is held for."""
+    """Fence of the worker for which the trial is run."""
     load: LoadLimits
     parent: int
     """Process id of that worker."""
     foretells: bool = False
-    """Whether all controls are evaluated, and told of."""
+    """True if all controls are evaluated, and their verdicts reported."""
 
     def encode(self) -> str:
-        """As an argument of the command."""
+        """Return the arguments as one word of the command."""
         return json.dumps(asdict(self) | {"fence": asdict(self.fence) | {"term": self.fence.term.hex()}})
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """The inverse of `encode`."""
+        """Return the arguments that `encode` encoded."""
         values = json.loads(text)
         fence, load = values["fence"], values["load"]
         fence["term"], load["beginnings"] = bytes.fromhex(fence["term"]), tuple(load["beginnings"])
@@ -105,17 +106,17 @@ class Asked:
 
 
 class _Told:
-    """What the worker has to know while an evaluation lasts; when it begins and ends it knows."""
+    """Observer that reports controls to the worker, which knows itself when an evaluation begins and ends."""
 
     def begin(self, index: int) -> None:
-        """The worker handed it over."""
+        """Do nothing: the worker handed the entry over."""
 
     def control(self, name: str) -> None:
-        """Their time begins, or goes on with the next one."""
+        """Report the current control; the time of all controls begins with the first one."""
         send(sys.stdout.buffer, [UNDER_WAY + name.encode()])
 
     def end(self) -> None:
-        """Its effect follows."""
+        """Do nothing: the effect follows."""
 
 
 def _foresee(verdict: Verdict) -> None:
@@ -123,7 +124,7 @@ def _foresee(verdict: Verdict) -> None:
 
 
 def main(asked: Asked) -> None:
-    """Evaluate what comes, until nothing more does."""
+    """Evaluate the entries from standard input, until its end."""
     threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
     path = Path(asked.store)
     try:
@@ -154,14 +155,17 @@ def _evaluate(asked: Asked, store: QuadStore) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Whoever judges may be killed: nobody would end an endless evaluation then."""
+    """End this process when its parent has ended: if the worker is killed, nobody else ends an endless evaluation."""
     while os.getppid() == parent:
         time.sleep(LOOK_S)
     os._exit(1)
 
 
 def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
-    """As if it had been heard back; its controls the evaluator has, and nobody will ask this store for them."""
+    """Apply an effect as if it had been read back, but not to the store's controls.
+
+    The evaluator has the controls, and nobody reads them from this store.
+    """
     decided = evaluator.decided(effect)
     assert decided is not None, f"effect {effect.index} is the evaluator's own"
     store.apply([decided.due(effect)], Applied.after(effect), anticipated=decided.records)

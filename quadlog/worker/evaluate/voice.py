@@ -1,8 +1,9 @@
-"""The voice: does the effects topic take what this worker says?
+"""The voice: detects that the effects topic does not accept this worker's records.
 
-That topic may be full while all others are well: too few replicas are in sync, its records may not be so large, its
-disk or a quota is used up.  Who evaluates then can neither be heard nor seen to be wrong: it lives, and beats.  It says
-so itself, takes for lost what was not taken, and evaluates no more until it is asked again.
+That topic may be full while all others work: too few replicas are in sync, its records may not be so large, or
+its disk or a quota is exhausted.  The effects of an evaluating worker then reach nobody, and nobody sees a
+failure: the worker runs, and sends heartbeats.  So it reports this itself, gives up the records that were not
+accepted, and does not evaluate until it is requested to do so again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 PATIENCE_MS: Final = 1_000.0
-"""How long nothing may be taken of what was said, while heartbeats are: within `worker-timeout` it is replaced."""
+"""Milliseconds for which the topic may accept nothing while heartbeats are accepted.
+
+The worker is then replaced within `worker-timeout`.
+"""
 
 HOARSE_MS: Final = 2_000.0
-"""How long a worker that was not heard does not try again."""
+"""Milliseconds for which a worker whose records were not accepted does not try again."""
 
 
 WHAT_TO_DO: Final = (
@@ -36,15 +40,16 @@ WHAT_TO_DO: Final = (
 
 
 class Voice:
-    """Any thread may look; times are steady milliseconds."""
+    """Monitor of the effects topic.  Any thread may call `look`; times are steady milliseconds."""
 
     def __init__(self, outlet: Renewable, *, topic: str, why: Callable[[], str]) -> None:
-        """Begin without a doubt.
+        """Assume that the topic accepts records.
 
         Args:
-            outlet: where effects and fences go.
-            topic: theirs.
-            why: asks Kafka why the topic may take nothing; may take seconds, and raise nothing.
+            outlet: outlet of effects and fences.
+            topic: topic of effects and fences.
+            why: returns the reason that Kafka gives why the topic may accept nothing; may take seconds, and
+                raises nothing.
 
         """
         self._outlet, self._topic, self._why = outlet, topic, why
@@ -54,17 +59,17 @@ class Voice:
         self._is_told = True
         self._lock: Final = threading.Lock()
         self.reason = ""
-        """Why what was said is not in the topic, for heartbeats; empty: it is, as far as is known."""
+        """Why produced records are not in the topic, for heartbeats; empty: they are, as far as is known."""
 
     def beat_taken(self) -> None:
-        """A heartbeat was acknowledged: the broker is there."""
+        """Note that a heartbeat was acknowledged: the broker is available."""
         self._beat_at = now().steady
 
     def look(self, moment: float) -> None:
-        """Give up what is not taken for too long, or was refused."""
+        """Give up records that were not accepted for too long, or were refused."""
         with self._lock:
             since, refusal = self._outlet.waits_since, self._outlet.refusal
-            # Where no heartbeat is taken either that is no matter of this topic.
+            # If no heartbeat is accepted either, this topic is not the cause.
             if not (refusal or self._patience.is_over(moment, since=since, proof_at=self._beat_at)):
                 return
             self._outlet.give_up()
@@ -86,24 +91,24 @@ class Voice:
 
     @property
     def waits(self) -> bool:
-        """Whether it is to be looked soon."""
+        """True if `look` must be called soon."""
         return self._outlet.waits_since is not None
 
     def is_lost(self) -> bool:
-        """Whether what was said was given up since this was asked last."""
+        """Return True if records were given up since the last call."""
         with self._lock:
             is_lost, self._is_told = not self._is_told, True
         return is_lost
 
     def clear(self, moment: float) -> bool:
-        """Begin to speak again; not too soon, and not while anything of before may still come."""
+        """Allow new records; return False if that is too soon, or if earlier records may still be accepted."""
         if moment - self._lost_at < HOARSE_MS or not self._outlet.is_settled:
             return False
         self._outlet.renew()
         return True
 
     def heard(self, moment: float) -> None:
-        """The topic has a new record, whoever said it."""
+        """Note that the topic has a new record, of any writer."""
         if self.reason and moment - self._lost_at >= HOARSE_MS:
             log.info("effects_topic_recovered")
             self.reason = ""

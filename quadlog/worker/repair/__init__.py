@@ -1,1 +1,1 @@
-"""How a worker is: stores that are counted anew, found wrong, and emptied to be fed again."""
+"""Health of a worker's store: the store is recounted, and if it is wrong, emptied and fed again."""

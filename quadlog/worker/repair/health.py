@@ -1,4 +1,4 @@
-"""What a worker knows of the health of its store: told in heartbeats and at its door."""
+"""Known health of a worker's store, which is reported in heartbeats and by `/status`."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Health:
-    """Written by the scrub and the mender, read by any thread."""
+    """Health of one store.  Written by the scrub and the mender, read by any thread."""
 
     data_dir: Path | None = None
-    """Of the worker."""
+    """The worker's data-dir."""
     scrub: Scrub | None = None
-    """What the last recount found."""
+    """Result of the last recount."""
     scrub_failure: str = ""
-    """Why the last try to recount came to nothing."""
+    """Why the last attempt to recount failed; empty: it did not."""
     mend: str = ""
-    """Why the worker was not rebuilt when it was asked to be."""
+    """Why the worker was not rebuilt when that was requested, or that it waits for a seed."""
     _aside: str = field(init=False, default="")
     _kept: list[Path] = field(init=False, default_factory=list["Path"])
 
     def __post_init__(self) -> None:
-        """Look which stores are set aside; the process ends before there is another one."""
+        """Find the stores that are set aside; no other store is set aside before the process ends."""
         if self.data_dir is not None:
             self._kept = stores_set_aside(self.data_dir / QUADS)
             self._aside = told_set_aside(self.data_dir / QUADS)
 
     @property
     def set_aside(self) -> str:
-        """Which damaged stores are set aside, and why; empty: none, or an operator removed them."""
+        """Damaged stores that are set aside, and why; empty: there are none, or an operator removed them."""
         if self.data_dir is not None and not all(path.exists() for path in self._kept):
             self._kept = stores_set_aside(self.data_dir / QUADS)
             self._aside = told_set_aside(self.data_dir / QUADS)
         return self._aside
 
     def scrub_behind(self, rewound: int) -> Scrub | None:
-        """What the last recount found, if that says something of what is behind the rewind of this epoch.
+        """Return the result of the last recount, unless it is meaningless after the rewind of this epoch.
 
-        What was right before it may stand at an index where the log has something else now.
+        A recount from before the rewind that found no error is dropped: the log may have another entry at its
+        index now.
         """
         scrub = self.scrub
         if scrub is not None and scrub.rewound < rewound and scrub.found == scrub.expected:

@@ -1,7 +1,8 @@
 """Mending: a worker whose store is wrong empties it, and is fed again: by the log, a copy, or a backup.
 
-A master asks for it (`master/workers/watch.py`); the worker does it if it can.  Its process ends in order and becomes a
-new one with an empty store: nothing of the old one may live on, and reads hold what they hold of it until they end.
+A master requests it (`master/workers/watch.py`); the worker does it if it can.  Its process ends in order and
+restarts with an empty store: nothing of the old process may survive, and reads keep what they use of the old
+store until they end.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 QUADS: Final = "quads"
-"""The store, in a worker's data-dir."""
+"""Name of the store, in a worker's data-dir."""
 
 GIVEN: Final = "copies-out"
 SCRUB: Final = "scrub"
-"""Copies that are given to another worker, and that are counted; in a worker's data-dir, too."""
+"""Directories in a worker's data-dir, for copies that are given to another worker, and for those that are counted."""
 _WRONG: Final = "quads.wrong"
 _LAST: Final = "last-rebuild"
 
 
 class Mender:
-    """Whether a worker may be rebuilt, and how."""
+    """Rebuilds a worker, if that is possible."""
 
     def __init__(
         self,
@@ -50,28 +51,29 @@ class Mender:
         leave: Callable[[], None],
         is_copied: Callable[[], bool],
     ) -> None:
-        """Nobody has asked.
+        """Start without a request.
 
         Args:
-            settings: of this worker.
-            topics: that it hears.
-            health: is told why it cannot be mended.
-            store: name of the store served.
+            settings: settings of this worker.
+            topics: topics that it reads.
+            health: receives why it cannot be mended.
+            store: name of the store that is served.
             leave: ends the process in order, from any thread.
-            is_copied: whether a store would be given to it, by another worker or of a backup.
+            is_copied: returns True if another worker or a backup would provide a store.
 
         """
         self._settings, self._topics, self._store = settings, topics, store
         self._health, self._leave, self._is_copied = health, leave, is_copied
         self.wanted = False
-        """Whether the process is to become a new one with an empty store."""
+        """True if the process must restart with an empty store."""
 
     def ask(self, store: str, reason: str) -> None:
         """Empty the store that a master found wrong, if that can be mended.
 
         Raises:
-            Forbidden: another store than the one served here.
-            Unavailable: it was rebuilt not long ago; or the log's beginning is gone, and nobody gives a copy.
+            Forbidden: it is not the store served here.
+            Unavailable: the worker was rebuilt not long ago; or the log's beginning is gone, and no copy is
+                available.
 
         """
         if store != self._store:
@@ -100,7 +102,7 @@ class Mender:
 
 
 def last_rebuild(data_dir: Path) -> int:
-    """Milliseconds since 1970; 0: never."""
+    """Return the time of the last rebuild, in milliseconds since 1970; 0: there was none."""
     with suppress(OSError, ValueError):
         return int((data_dir / _LAST).read_text())
     return 0
@@ -112,19 +114,19 @@ def tidy(data_dir: Path) -> None:
 
 
 def put_aside(data_dir: Path) -> None:
-    """Have no store; the next start removes the old one."""
+    """Rename the store, so that there is none; the next start removes the renamed one."""
     tidy(data_dir)
     (data_dir / QUADS).rename(data_dir / _WRONG)
 
 
 def set_damaged_aside(data_dir: Path, error: BaseException | str) -> None:
-    """Begin without a store at the next start, as `set_aside` has it; copies of the same files go."""
+    """Set a damaged store aside by `set_aside`, and remove copies of its files: the next start has no store."""
     set_aside(data_dir / QUADS, error)
     for copies in (GIVEN, SCRUB):
         shutil.rmtree(data_dir / copies, ignore_errors=True)
 
 
 def empty(data_dir: Path) -> None:
-    """Begin with an empty store at the next start.  A death between any two steps is harmless."""
+    """Have the next start begin with an empty store.  A crash between any two steps is harmless."""
     put_aside(data_dir)
     (data_dir / _LAST).write_text(str(wall()))

@@ -1,8 +1,9 @@
-"""The scrub's own process: recounts the signature of a copy of a store, slowly.
+"""Process of the scrub: recounts the signature of a copy of a store, slowly.
 
     python -m quadlog.worker.repair.recount COPY SHARE
 
-Says one line of JSON.  It is a process, because counting holds the GIL, which the serving one needs.
+It writes one line of JSON.  It is a separate process because counting holds the GIL, which the serving process
+needs.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ CHUNK: Final = 2_000
 """Lines between two pauses: some 15 ms of work."""
 
 NICENESS: Final = 10
-"""Whatever else wants the core goes first."""
+"""Niceness of the process: all other work on the core has priority."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What was counted."""
+    """Result of a recount."""
 
     signature: int
     quads: int
     unreadable: str = ""
-    """Why the count ended early: what is stored cannot be read on."""
+    """Why the count ended early, if the rest of the store cannot be read."""
 
 
 def recount(store: Stored, pause: Callable[[], None]) -> Count:
-    """Count all that is stored, with a pause after each chunk."""
+    """Count all stored lines, with a pause after each chunk."""
     total = quads = 0
     unreadable = ""
     try:
@@ -48,28 +49,28 @@ def recount(store: Stored, pause: Callable[[], None]) -> Count:
             quads += not line.startswith("#")
             if number % CHUNK == 0:
                 pause()
-    except (OSError, RuntimeError) as error:  # pyoxigraph's words for a block whose checksum is wrong
+    except (OSError, RuntimeError) as error:  # raised by pyoxigraph for a block whose checksum is wrong
         unreadable = str(error)
     return Count(signature=total % (1 << 256), quads=quads, unreadable=unreadable)
 
 
 class Pace:
-    """Sleeps so much that the process takes no more than a share of a core."""
+    """Pauses that limit the process to a share of a core."""
 
     def __init__(self, share: float) -> None:
-        """`share`: above 0, up to 1."""
+        """Limit the process to `share` of a core: above 0, up to 1."""
         self._rest = (1 - share) / share
         self._used = time.process_time()
 
     def pause(self) -> None:
-        """Rest for what was worked since the last pause."""
+        """Sleep for the CPU time that was used since the last pause, in proportion."""
         used = time.process_time()
         time.sleep((used - self._used) * self._rest)
         self._used = used
 
 
 def main(copy: str, share: str) -> None:
-    """Count, say what was found and what it cost."""
+    """Count, and write the result and the time that it took."""
     os.nice(NICENESS)
     began = time.monotonic()
     count = recount(Stored.read_copy(Path(copy)), Pace(float(share)).pause)

@@ -1,8 +1,8 @@
-"""The scrub: now and then all that is stored is counted again, at a slow pace.
+"""The scrub: recounts all stored quads at intervals, slowly.
 
-Signatures follow the effects; what changes the files behind the store's back they cannot see.  So a copy of the
-store is made (hard links: milliseconds), another process counts it (`recount.py`), and the result is
-held against the signature that was applied when the copy was made.
+Signatures follow the effects, and do not show changes of the files that bypass the store.  So a copy of the
+store is made (hard links: milliseconds), another process counts it (`recount.py`), and the result is compared
+with the signature that was applied when the copy was made.
 """
 
 from __future__ import annotations
@@ -35,27 +35,29 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 FIRST_S: Final = 60.0
-"""The first scrub comes this soon after a start, or after a period if that is shorter: what changed while the worker
-was stopped is to be found soon, but not while a whole cluster starts."""
+"""Seconds from a start to the first scrub, at most; or the period, if that is shorter.
+
+Changes made while the worker was stopped must be found soon, but not while a whole cluster starts.
+"""
 
 AGAIN_S: Final = 60.0
-"""After a scrub that came to nothing, unless the period is shorter."""
+"""Seconds from a scrub that failed to the next one, unless the period is shorter."""
 
 
 class Scrubber:
-    """A thread that mostly sleeps, and its process."""
+    """The thread of the scrub, which mostly sleeps, and its process."""
 
     def __init__(
         self, store: QuadStore, directory: Path, health: Health, *, period: float, share: float
     ) -> None:
-        """Nothing is counted before `start`.
+        """Prepare; nothing is counted before `start`.
 
         Args:
-            store: what to count.
-            directory: for the copy, on the same file system; what is there is removed.
-            health: where to say what was found.
-            period: seconds from one scrub to the next; 0: there are none.
-            share: of a core, that counting may take.
+            store: the store to count.
+            directory: directory for the copy, on the same file system; its contents are removed.
+            health: receives the result.
+            period: seconds from one scrub to the next; 0: no scrubs.
+            share: share of a core that counting may take.
 
         """
         self._store, self._directory, self._health = store, directory, health
@@ -66,7 +68,7 @@ class Scrubber:
         self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
 
     def start(self) -> None:
-        """Scrub from now on; a copy that a killed process left is removed."""
+        """Start the scrubs, and remove a copy that a killed process left."""
         shutil.rmtree(self._directory, ignore_errors=True)
         if self._period:
             self._thread.start()
@@ -81,7 +83,7 @@ class Scrubber:
             self._thread.join(timeout=5)
 
     def soon(self) -> None:
-        """Scrub now, unless one is under way, or ended not long ago.  From any thread."""
+        """Scrub now, unless a scrub is running or ended not long ago.  May be called on any thread."""
         if time.monotonic() - self._ended > AGAIN_S:
             self._woken.set()
 
@@ -102,23 +104,23 @@ class Scrubber:
                 self._health.scrub_failure = f"what is stored could not be recounted: {error}"
                 log.warning("scrub_failed", reason=str(error), again_in_s=pause)
             self._ended = time.monotonic()
-            self._woken.clear()  # what was doubted meanwhile was counted
+            self._woken.clear()  # this scrub answers doubts that arose meanwhile
 
     def _is_stopped_within(self, pause: float) -> bool:
-        if not self._stopping.is_set():  # the scrub before may have taken the wake of its end for a doubt
+        if not self._stopping.is_set():  # the scrub before may have cleared the event that `stop` set
             self._woken.wait(pause)
         self._woken.clear()
         return self._stopping.is_set()
 
     def scrub(self) -> Scrub:
-        """Copy, count, compare.
+        """Make a copy, count it, and compare the signatures.
 
         Raises:
             OSError: no copy could be made; is the disk full?
-            RuntimeError: what is stored cannot be copied.
-            Unavailable: the store had no moment at which nothing was anticipated.
-            ValueError: the counting process did not come to its end.
-            StoreDamaged: files of the store are.
+            RuntimeError: the store cannot be copied.
+            Unavailable: there was no moment at which nothing was anticipated in the store.
+            ValueError: the counting process failed.
+            StoreDamaged: files of the store are damaged.
 
         """
         try:
@@ -142,7 +144,10 @@ class Scrubber:
         return found
 
     def _copy(self) -> Applied:
-        """Damage may be met here: a compaction in the background met it before, and no copy is made any more."""
+        """Copy the store; raise StoreDamaged if that shows damage.
+
+        A compaction in the background may have met the damage before; then no copy can be made any more.
+        """
         try:
             return self._store.copy(self._directory)
         except RuntimeError as error:
@@ -165,7 +170,7 @@ class Scrubber:
             str(self._directory),
             str(self._share),
         ]
-        # This thread outlives the process, so the leash holds it as long as this process lives.
+        # The leash ends a process with the thread that started it: this thread outlives the counting process.
         with subprocess.Popen(  # noqa: S603 - our own module
             leashed(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

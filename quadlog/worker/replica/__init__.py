@@ -1,1 +1,1 @@
-"""The replica: one thread that owns the store, hears the topics, and applies effects."""
+"""The replica: one thread that owns the store, reads the topics' records, and applies effects."""

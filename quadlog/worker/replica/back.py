@@ -1,9 +1,10 @@
 """The way back: a store undoes what it applied of a branch, by exact inverses of its effects.
 
-What it applied stands in the worker's own topics.  They are read backwards, from where the store was fed, and of all
-records only those are taken that the applied state leads to: an effect by the chain of the effects, an entry by that
-of the log.  The inverses are made in batches, newest first, each in one commit with the earlier state that it leaves.
-A worker that dies on the way hears of the rewind again, and goes on from there.
+The worker's own topics hold what it applied.  They are read backwards, from the offsets up to which the store
+was fed.  Only the records that lead to the applied state are used: effects are matched by the chain of effects,
+entries by the chain of the log.  The inverses are applied in batches, newest first, each in one commit together
+with the earlier state that results.  A worker that dies meanwhile reads the rewind again, and continues from
+there.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ log = structlog.get_logger()
 
 
 class Step(NamedTuple):
-    """What one entry did, and the state that it did it to."""
+    """An entry, its effect, and the state before it."""
 
     entry: LoggedEntry
     effect: Effect
@@ -48,14 +49,14 @@ class Step(NamedTuple):
 
 
 class Past:
-    """What led to a state, newest first, as the worker's own topics tell."""
+    """History that led to a state, newest first, read from the worker's own topics."""
 
     def __init__(self, topics: Topics, backwards: Backwards) -> None:
-        """`backwards` reads them."""
+        """Read the topics with `backwards`."""
         self._topics, self._backwards = topics, backwards
 
     def _read(self, topic: str, end: int) -> Iterator[Record]:
-        """Backwards, however long the broker says nothing: half of the way back is no state to end in."""
+        """Yield records, newest first, however long no broker answers: the store must not stay half undone."""
         while True:
             try:
                 for record in self._backwards(topic, end):
@@ -67,10 +68,10 @@ class Past:
                 return
 
     def entries(self, place: InAgreed) -> Iterator[LoggedEntry]:
-        """The entries that lead to a place in the agreed topic, down to the first one.
+        """Yield the entries that lead to a place in the agreed topic, newest first, down to the first entry of the log.
 
         Raises:
-            StateError: the topic does not hold them any more.
+            StateError: the topic no longer holds them.
 
         """
         wanted, chunks = place.last, codec.Chunks()
@@ -90,10 +91,10 @@ class Past:
         )
 
     def effects(self, applied: Applied) -> Iterator[tuple[Effect, bytes]]:
-        """The effects that lead to a state, down to the first one, each with the effects' chain before it.
+        """Yield the effects that lead to a state, newest first, with the effects' chain before each, down to the first.
 
         Raises:
-            StateError: the topic does not hold them any more.
+            StateError: the topic no longer holds them.
 
         """
         newer: Effect | None = None
@@ -120,10 +121,10 @@ class Past:
         raise StateError(f"{self._topics.effects} does not hold effect {wanted}, or not before its successor")
 
     def steps(self, applied: Applied) -> Iterator[Step]:
-        """The entries that lead to a state with what they did, down to the first one.
+        """Yield the steps that lead to a state, newest first, down to the first entry of the log.
 
         Raises:
-            StateError: the topics do not hold them any more, or contradict each other.
+            StateError: the topics no longer hold them, or contradict each other.
 
         """
         entries = dropwhile(lambda entry: entry.index > applied.index, self.entries(applied.in_agreed))
@@ -135,7 +136,7 @@ class Past:
             yield Step(entry, effect, state)
 
     def control(self, name: str, applied: Applied) -> ControlChange:
-        """What has this name in a state: as the newest entry says that set or deleted it."""
+        """Return the control of this name in a state, as set or deleted by the newest entry that concerns it."""
         for entry, effect, _ in self.steps(applied):
             for change in changes_of([(entry, effect)]):
                 if change.name == name:
@@ -144,12 +145,12 @@ class Past:
 
 
 def _follows(effect: Effect, chain: bytes) -> bool:
-    """Whether the effects' chain before this one was that."""
+    """Return True if `chain` is the effects' chain before this effect."""
     return effects_chain(chain, effect.entry_chain, effect.outcome, effect.signature_after) == effect.chain
 
 
 def _before(state: Applied, entry: LoggedEntry, effect: Effect, chain: bytes) -> Applied:
-    """The state that an effect led from to this one.  Topics are heard on from where they were heard up to."""
+    """Return the state before an effect that led to `state`.  The offsets stay: the topics are read on from there."""
     before = signature.after(state.signature, inverse(effect))
     if before.to_bytes(32, "big") != effect.signature_before:
         raise StateError(f"effect {effect.index} does not lead to the signature that it says")
@@ -174,7 +175,7 @@ class _Batch:
     lines: int = 0
 
     def take(self, effect: Effect) -> None:
-        """The next older one."""
+        """Add the next older effect."""
         self.effects.append(effect)
         self.lines += len(effect.deleted) + len(effect.inserted)
 
@@ -183,16 +184,17 @@ class _Batch:
         return self.lines >= BATCH_LINES or len(self.effects) >= BATCH
 
     def commit(self, applied: Applied) -> None:
-        """Undo them."""
+        """Undo the effects, and store `applied` with them."""
         changes = list(map(inverse, self.effects))
         made = self._graphs_made(net_of(changes))
         self.store.apply([*changes, ChangeLines(dropped=made)], applied, controls=self.controls)
         self.effects, self.controls, self.lines = [], [], 0
 
     def _graphs_made(self, net: Net) -> tuple[str, ...]:
-        """Graphs that came with their first quads, and were not there before: no effect says so.
+        """Return the graphs that their first quads created and that did not exist before: no effect records this.
 
-        One that was there and empty was filled; one that had quads keeps some, or they come back and bring it.
+        A graph that existed and was empty is recorded as filled.  A graph that had quads keeps some of them, or
+        they are inserted again and re-create it.
         """
         touched = named_graphs(quads_of(line for effect in self.effects for line in effect.inserted))
         made = (graph for graph in touched if not net.graphs.get(str(graph)))
@@ -203,17 +205,17 @@ class _Batch:
 
 
 def go_back(store: QuadStore, past: Past, rewind: Rewind, *, behind: int, half: Sequence[Effect]) -> None:
-    """Undo what stands behind the effect that a rewind names.
+    """Undo the effects after the one that a rewind names.
 
     Args:
-        store: with nothing anticipated.
-        past: of what it has applied.
-        rewind: where to.
-        behind: offset in the effects topic behind the rewind.
-        half: effects that are not applied, and of which parts may be there, oldest first.
+        store: the store, with nothing anticipated.
+        past: history of what the store has applied.
+        rewind: the rewind.
+        behind: offset in the effects topic after the rewind.
+        half: effects that are not applied, but of which parts may be in the store, oldest first.
 
     Raises:
-        StateError: the topics do not hold all that is to be undone.
+        StateError: the topics do not hold all effects that must be undone.
 
     """
     applied, batch = store.applied, _Batch(store)

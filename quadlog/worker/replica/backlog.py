@@ -1,4 +1,4 @@
-"""The backlog: what a worker has heard and not applied yet."""
+"""The backlog: entries and effects that a worker has received and not applied yet."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ if TYPE_CHECKING:
     from quadlog.quadstore.applied import Applied, InAgreed, InEffects
 
 WAITING: Final = 10_000
-"""Entries held until their effects come; beyond them reading the agreed topic only costs memory."""
+"""Entries that wait for their effects, at most: above this, reading the agreed topic only costs memory."""
 
 WAITING_BYTES: Final = 64 * MIB
-"""And bytes of their bodies: as much as the largest of them."""
+"""Bytes of the bodies of these entries: as much as the largest body."""
 
 EFFECTS: Final = 10_000
-"""Effects held until they are applied."""
+"""Effects that wait to be applied, at most."""
 
 EFFECTS_LINES: Final = 500_000
-"""And lines of them."""
+"""Lines of these effects."""
 
 BATCH: Final = 2000
-"""Effects in one store commit.  Batching by itself pays up to 50; but a commit that goes on while the next batch is
-made ready (`commits.py`) waits for Python's lock at its ends, for milliseconds: with 500 that was a third of all."""
+"""Effects in one store commit, at most.
+
+Batching alone pays up to 50.  But a commit that runs while the next batch is prepared (`commits.py`) waits for
+Python's lock at its beginning and its end, for milliseconds: with 500 effects this was a third of all its time.
+"""
 
 BATCH_LINES: Final = 50_000
-"""And lines of them, but for a first one that is longer: half a second of applying."""
+"""Lines of these effects, unless the first effect alone has more: half a second of applying."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An entry and its effect, and where to hear on behind them."""
+    """An entry and its effect, and the places after them in the two topics."""
 
     entry: LoggedEntry
     effect: Effect
@@ -50,46 +53,47 @@ class Pair:
 
 
 class Backlog:
-    """Entries and effects, each in the order of the log.
+    """Waiting entries and effects, each in the order of the log.
 
-    They come by topics of their own, so either side may be of another history than the store, or than the other
-    one, until a cut or a rewind is heard.  Only what follows the store is paired, an entry with its own effect.
+    They arrive in separate topics, so either side may be of another history than the store, or than the other
+    side, until a cut or a rewind is received.  Only entries that follow the store's state are paired, each with
+    its own effect.
     """
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Start empty."""
         self._entries: deque[tuple[LoggedEntry, InAgreed]] = deque()
         self._effects: deque[tuple[Effect, InEffects]] = deque()
         self._bytes = self._lines = 0
 
     def add_entry(self, entry: LoggedEntry, behind: InAgreed) -> None:
-        """The next entry; `behind`: the place behind its record."""
+        """Append the next entry; `behind`: the place after its record."""
         self._entries.append((entry, behind))
         self._bytes += len(entry.body)
 
     def add_effect(self, effect: Effect, behind: InEffects) -> None:
-        """The next effect that counts."""
+        """Append the next effect that counts; `behind`: the place after its record."""
         self._effects.append((effect, behind))
         self._lines += _lines_of(effect)
 
     @property
     def is_full(self) -> bool:
-        """Do more entries wait than are worth their memory?
+        """True if more entries wait than `WAITING`, or than `WAITING_BYTES`.
 
-        Those that the first effect is not of, or that wait for others before them, are for a cut to drop: that has to
-        be heard.
+        False if the first effect belongs to no waiting entry (see `stranger`): a cut will drop these entries,
+        and must be read.
         """
         much = len(self._entries) > WAITING or self._bytes > WAITING_BYTES
         return much and not self.stranger
 
     @property
     def is_rich(self) -> bool:
-        """Do more effects wait than are worth their memory?"""
+        """True if more effects wait than `EFFECTS`, or than `EFFECTS_LINES`."""
         return len(self._effects) > EFFECTS or self._lines > EFFECTS_LINES
 
     @property
     def stranger(self) -> int:
-        """Index of the first effect, if the entries that wait do not have its own: one side is of a branch; else 0."""
+        """Index of the first effect if the waiting entries do not include its own: one side is of a branch; else 0."""
         if not self._effects or not self._entries:
             return 0
         effect = self._effects[0][0]
@@ -98,25 +102,25 @@ class Backlog:
 
     @property
     def has_effects(self) -> bool:
-        """Does any effect wait?"""
+        """True if any effect waits."""
         return bool(self._effects)
 
     @property
     def first_entry(self) -> LoggedEntry | None:
-        """The oldest one."""
+        """The oldest entry; None if no entry waits."""
         return self._entries[0][0] if self._entries else None
 
     @property
     def signature(self) -> bytes | None:
-        """After the newest effect; None: none waits."""
+        """Signature after the newest effect; None if no effect waits."""
         return self._effects[-1][0].signature_after if self._effects else None
 
     def effects(self) -> Iterator[Effect]:
-        """Those that wait, oldest first."""
+        """Return the waiting effects, oldest first."""
         return (effect for effect, _ in self._effects)
 
     def behind(self, point: Point) -> Iterator[LoggedEntry]:
-        """The entries that follow a point of their history, oldest first; none if it is not of that."""
+        """Return the entries after a point of their history, oldest first; none if the point is not of that history."""
         return (entry for entry, _ in self._following(point))
 
     def _following(self, point: Point) -> Iterator[tuple[LoggedEntry, InAgreed]]:
@@ -126,12 +130,12 @@ class Backlog:
         return islice(self._entries, point.index + 1 - self._entries[0][0].index, None)
 
     def _at(self, index: int) -> LoggedEntry | None:
-        """The entry of an index."""
+        """Return the waiting entry with an index."""
         at = index - self._entries[0][0].index if self._entries else -1
         return self._entries[at][0] if 0 <= at < len(self._entries) else None
 
     def batch(self, applied: Point) -> list[Pair]:
-        """What can be applied now behind that point, as much as one commit takes; it waits on until `drop`."""
+        """Return the pairs that can be applied after a point, as many as one commit holds; they stay until `drop`."""
         lines = 0
 
         def fits(pair: Pair) -> bool:
@@ -148,28 +152,28 @@ class Backlog:
         following = zip(self._following(applied), self._effects, strict=False)
         for (entry, in_agreed), (effect, in_effects) in following:
             if (entry.index, entry.chain) != (effect.index, effect.entry_chain):
-                return  # one of them is of a branch: a cut or a rewind is still to be heard
+                return  # one of them is of a branch: a cut or a rewind has not been read yet
             yield Pair(entry, effect, in_agreed, in_effects)
 
     def drop(self, index: int) -> None:
-        """All up to an index are applied."""
+        """Remove the entries and effects up to an index, because they are applied."""
         while self._entries and self._entries[0][0].index <= index:
             self._bytes -= len(self._entries.popleft()[0].body)
         while self._effects and self._effects[0][0].index <= index:
             self._lines -= _lines_of(self._effects.popleft()[0])
 
     def cut(self, index: int) -> None:
-        """The entries behind this one are of a branch."""
+        """Remove the entries after this index, because they are of a branch."""
         while self._entries and self._entries[-1][0].index > index:
             self._bytes -= len(self._entries.pop()[0].body)
 
     def rewind(self, index: int) -> None:
-        """The effects behind this one are of a branch."""
+        """Remove the effects after this index, because they are of a branch."""
         while self._effects and self._effects[-1][0].index > index:
             self._lines -= _lines_of(self._effects.pop()[0])
 
     def put_before(self, entries: Iterable[LoggedEntry], behind: InAgreed) -> None:
-        """Entries that had been applied, newest first; `behind`: the place behind them all."""
+        """Put back entries that had been applied, newest first; `behind`: the place after all of them."""
         for entry in entries:
             self._entries.appendleft((entry, behind))
             self._bytes += len(entry.body)
@@ -181,17 +185,17 @@ def _lines_of(effect: Effect) -> int:
 
 @dataclass(slots=True)
 class Hearing:
-    """Which records of a worker's two topics count, and what waits of them."""
+    """State of reading a worker's two topics: which records count, and which of them wait."""
 
     agreed: AgreedConsumer
     effects: EffectsConsumer
     backlog: Backlog
     agreed_offset: int
-    """Behind the last record of the agreed topic that was heard."""
+    """Offset after the last record of the agreed topic that was received."""
 
     @staticmethod
     def behind(applied: Applied) -> Hearing:
-        """Go on behind what a store has applied."""
+        """Return the state for continuing after what a store has applied."""
         return Hearing(
             AgreedConsumer(applied.in_agreed.last, cut=applied.epoch),
             EffectsConsumer(
@@ -209,9 +213,9 @@ class Hearing:
 
     @property
     def is_cut(self) -> bool:
-        """Whether what is heard of the log stands behind the cut that belongs to the newest rewind.
+        """True if the cut that belongs to the newest rewind was received.
 
-        Until then entries that wait may be of the branch.  A rewind comes without a cut of its own where two views
-        only differ in whom they copy; and nobody may ever write again.
+        Until then, waiting entries may be of the branch.  A rewind has no cut of its own if two views differ
+        only in whom they copy; and possibly nobody ever writes again.
         """
         return self.agreed.epoch >= self.effects.cut

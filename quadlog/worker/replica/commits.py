@@ -1,7 +1,7 @@
-"""Commits of a worker's store: while one is under way, what follows it may be heard and made ready.
+"""Commits of a worker's store: while one runs, the records after it may be received and prepared.
 
-Half of the time that a batch takes is the store's, without Python's lock.  A worker that is behind, and has no duty,
-uses it: the next batch is put together meanwhile.  There is one commit at a time, in the order of the log.
+Half of the time of a batch is spent in the store, without Python's lock.  A worker that is behind, and has no
+duty, prepares the next batch during that time.  Only one commit runs at a time, in the order of the log.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
 
 
 class Commits:
-    """Owned by the replica's thread.  Whoever does anything else with the store has what is under way end first."""
+    """Commits of one store.  Used only by the replica's thread; before any other use of the store, call `settle`."""
 
     def __init__(self, store: QuadStore) -> None:
-        """Each ends before the next thing is done, until `begin`."""
+        """Commit on the calling thread only, until `begin`."""
         self._store = store
         self._aside: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
         self._last = store.applied
 
     def begin(self) -> None:
-        """From now on one may be under way while something else is done."""
+        """Allow a commit to run on another thread from now on."""
         self._aside = ThreadPoolExecutor(1, "commits")
 
     def close(self) -> None:
-        """End what is under way."""
+        """Wait for the running commit, and end the thread."""
         self.settle()
         if self._aside is not None:
             self._aside.shutdown()
 
     @property
     def last(self) -> Applied:
-        """What the store has, or will have when what is under way has ended."""
+        """State that the store has applied, or will have applied after the running commit."""
         return self._store.applied if self._under_way is None else self._last
 
     def settle(self) -> None:
-        """Wait for what is under way.
+        """Wait for the running commit.
 
         Raises:
-            Exception: what the store raised there.
+            Exception: the error that the store raised in that commit.
 
         """
         if self._under_way is not None:
@@ -69,14 +69,14 @@ class Commits:
         controls: Sequence[ControlChange],
         aside: bool,
     ) -> None:
-        """Apply the next batch, behind the one that is under way.
+        """Apply the next batch, after the running commit.
 
         Args:
-            updates: what its changes are.
-            applied: what is applied with it.
+            updates: changes of the batch.
+            applied: state that is applied with it.
             anticipated: see `QuadStore.apply`.
-            controls: see there.
-            aside: whether it may be under way when this returns.
+            controls: see `QuadStore.apply`.
+            aside: True if the commit may still run on return.
 
         """
         self.settle()

@@ -1,7 +1,7 @@
-"""Fed: from which topics a worker's store was fed.  Offsets in it mean nothing in any other ones.
+"""Fed: the topics from which a worker's store was fed.  The store's offsets are valid only in these topics.
 
-Where `quadlog dc rebuild` made them anew, the store is put aside, and a new one is fed from their beginning.  Where
-they were lost and nobody rebuilt them, the worker stops: its quads may be all that is left.
+If `quadlog dc rebuild` re-created them, the store is put aside, and a new one is fed from their beginning.  If
+they were lost and not rebuilt, the worker stops: its quads may be all that is left.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _FILE: Final = "fed-from.json"
 
 
 class Fed:
-    """Of one worker.  `recognise` is called by the thread that reads, before it does."""
+    """Topics of one worker's store.  The thread that reads them calls `recognise` before it reads."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics, leave: Callable[[], None]) -> None:
-        """`leave` ends the process in order, from any thread."""
+        """Load the stored topic ids; `leave` ends the process in order, from any thread."""
         self._settings, self._topics, self._leave = settings, topics, leave
         self._path: Final = settings.data_dir / _FILE
         self._ids: Final = _read(self._path)
@@ -45,16 +45,16 @@ class Fed:
         }
         """See `Watched`."""
         self.wanted = False
-        """Whether the process is to become a new one, without a store."""
+        """True if the process must restart without a store."""
         self.is_out_of_log = False
-        """Whether it is to become a new one, which copies another worker's store: the log does not go on from here."""
+        """True if the process must restart and copy another worker's store: the log does not continue from its own."""
         self._holes: Final = KnownHoles(settings.data_dir)
 
-    def recognise(self, topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as `Watched` has it
-        """Which topic it is, and whether it is another one than the store was fed from.
+    def recognise(self, topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as in `Watched`
+        """Store the id of a topic, unless it is not the topic that the store was fed from.
 
         Raises:
-            TopicLost: it is another one, or gone, and nobody rebuilt the data centre.
+            TopicLost: it is another topic, or gone, and nobody rebuilt the data centre.
 
         """
         if not is_other and identity is not None:
@@ -69,10 +69,11 @@ class Fed:
             raise TopicLost(f"{topic} is {seen}")
 
     def lacks(self, topic: str, gap: Gap) -> None:
-        """Begin again with a copy where records were deleted before they were read.
+        """Restart with a copy if records were deleted before they were read.
 
         Raises:
-            TopicLost: it went back: the store holds what is not there any more, and may be all that is left.
+            TopicLost: the topic went back: the store holds what the topic no longer has, and may be all that is
+                left.
 
         """
         if not gap.is_front:
@@ -81,7 +82,7 @@ class Fed:
         self._begin_anew()
 
     def has_hole(self, hole: Hole) -> None:
-        """Records that are still to be read are missing in the middle of a topic: so too."""
+        """Restart with a copy, because records that were not read yet are missing in the middle of a topic."""
         log.error("log_has_a_hole", topic=hole.topic, first=hole.first, next=hole.end)
         self._holes.note(hole)
         self._begin_anew()
@@ -91,20 +92,20 @@ class Fed:
         self._leave()
 
     def fed_from(self) -> FedFrom | None:
-        """Which topics they are; None: not all were seen yet."""
+        """Return which topics the store was fed from; None if not all of them were seen yet."""
         agreed, effects = self._ids.get(self._topics.agreed), self._ids.get(self._topics.effects)
         if agreed is None or effects is None:
             return None
         return FedFrom(self._settings.repository, self._settings.dc, agreed, effects)
 
     def put_aside(self) -> None:
-        """Begin without a store at the next start.  A death between any two steps is harmless."""
+        """Put the store aside: the next start begins without one.  A crash between any two steps is harmless."""
         put_aside(self._settings.data_dir)
         self._path.unlink(missing_ok=True)
         self._holes.forget()
 
     def _was_rebuilt(self) -> bool:
-        """Whether the first post there is one that `quadlog dc rebuild` says for a master: it is in no view."""
+        """Return True if `quadlog dc rebuild` wrote the first post, for a master: its view has no members."""
         kafka, topic = self._settings.kafka, self._topics.rounds
         first = beginning_of(kafka, topic)
         try:
@@ -120,7 +121,7 @@ class Fed:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """What was written; nothing where an earlier version did not."""
+    """Return the stored topic ids; none if there is no file, because an earlier version did not write one."""
     try:
         found: Any = json.loads(path.read_text())
     except FileNotFoundError:

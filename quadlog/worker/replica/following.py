@@ -1,4 +1,4 @@
-"""Following: a worker hears its two topics, and applies each effect that stands with its entry."""
+"""Following: a worker reads its two topics, and applies each effect together with its entry."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 FED_MS: Final = 1_000.0
-"""How long after an entry more of them are counted on."""
+"""Milliseconds after an entry during which more entries are expected."""
 
 
 class Following:
-    """Owned by the replica's thread."""
+    """Reader of the two topics that applies effects.  Used only by the replica's thread."""
 
     def __init__(
         self,
@@ -50,54 +50,55 @@ class Following:
         returning: Returning,
         host: Host,
     ) -> None:
-        """Go on.
+        """Continue after what the store has applied.
 
         Args:
-            topics: of the worker's data centre.
-            store: what is applied.
-            feed: is told what is applied.
-            hearing: what was heard and not applied.
-            tenure: is told what begins and ends it, and knows what of an own effect is in the store.
-            returning: goes back.
-            host: takes the seed.
+            topics: topics of the worker's data centre.
+            store: the store to which effects are applied.
+            feed: receives the applied effects.
+            hearing: records that were received and are not applied.
+            tenure: receives what begins and ends it, and knows which part of an own effect is in the store.
+            returning: handler of rewinds.
+            host: receives the seed.
 
         """
         self._topics, self._store, self._feed, self._hearing = topics, store, feed, hearing
         self.commits: Final = Commits(store)
         self._tenure, self._returning, self._host = tenure, returning, host
         self._lacking: Seed | None = None
-        """The seed that the log begins with and the store does not: nothing is applied, evaluated or served."""
+        """The seed that the log begins with and the store lacks: nothing is applied, evaluated or served."""
         self._stranger = 0
-        """The effect that waits for a cut or a rewind."""
+        """Index of the effect that waits for a cut or a rewind; 0: none."""
         self._gaps: Final = Gaps(hearing, topics, store.applied, host.lacks_records)
         self._is_fed, self._fed_at = False, float("-inf")
-        """Whether an entry was heard since it was looked last, and when one was heard last, in steady milliseconds."""
+        """True if an entry was received since the last check, and the time of the last check that found one, in
+        steady milliseconds."""
         self.has_more = False
-        """Whether there may be another batch to apply, though nothing more is heard."""
+        """True if there may be another batch to apply, even if no record arrives."""
         self.full: frozenset[str] = frozenset()
-        """Topics to hear no more of for now; any thread may look."""
+        """Topics of which no more records should be delivered for now; any thread may read it."""
 
     @property
     def is_seedless(self) -> bool:
-        """Whether the store is not what the log begins with."""
+        """True if the store lacks the seed that the log begins with."""
         return self._lacking is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether the next process has to take over, with another store."""
+        """True if the next process must take over, with another store."""
         return self.is_seedless or self._returning.is_lost or self._gaps.is_hole
 
     @property
     def goes_on(self) -> bool:
-        """Whether anything may be applied or evaluated on top of what the store has."""
+        """True if anything may be applied or evaluated on top of the store's state."""
         return not self.is_idle and not self._store.half_undone
 
     def _look_whether_full(self) -> None:
-        """Entries wait for effects, and effects to be applied, or for entries that come.
+        """Update `full`: enough entries wait for effects, or enough effects to be applied or for entries that arrive.
 
-        What waits before a cut is of the branch, maybe, and has no effects any more: that has to be heard.  And where
-        nothing is applied that may be for want of a rewind: of a store that is half undone, of entries that the
-        effects are not of, and where no more entries come.
+        Entries that wait before a cut may be of the branch and never get effects, so the cut must be read.
+        Where nothing is applied, a rewind may be missing, and must be read: if the store is half undone, if the
+        waiting entries are not those of the effects, and if no more entries arrive.
         """
         if self.is_idle:
             self.full = frozenset({self._topics.agreed, self._topics.effects})
@@ -113,10 +114,10 @@ class Following:
         self.full = frozenset(full)
 
     def refuse_unless_seeded(self) -> None:
-        """Before a read.
+        """Check, before a read, that the store does not lack the log's seed.
 
         Raises:
-            Unavailable: the store is not what the log begins with.
+            Unavailable: the store lacks the seed that the log begins with.
 
         """
         if self.is_seedless:
@@ -127,9 +128,9 @@ class Following:
     # --- hearing ------------------------------------------------------------------------------------
 
     def hear(self, record: Record, part: codec.Part | None = None) -> None:
-        """The next record of either topic; `part`: what `codec.decode_ahead` made of its value."""
+        """Process the next record of either topic; `part`: its value as decoded by `codec.decode_ahead`."""
         if self.is_idle:
-            return  # the next process hears it again
+            return  # the next process reads it again
         self._gaps.note(record)
         if record.topic == self._topics.agreed:
             self._hear_agreed(record, part)
@@ -184,9 +185,10 @@ class Following:
     # --- applying -----------------------------------------------------------------------------------
 
     def apply(self) -> None:
-        """Apply a batch of the effects whose entries are here, in one commit.
+        """Apply a batch of the effects whose entries were received, in one commit.
 
-        It may be under way when this returns, where there is another batch and no duty.
+        The commit may still run on return, if there is another batch, this worker has no duty, and
+        `Returning.owes` is False.
         """
         self._apply()
         if self._host.stretch is not None:
@@ -219,13 +221,13 @@ class Following:
         self._tenure.applied(effects)
 
     def _tell_of(self, stranger: int) -> None:
-        """Where that lasts somebody will wonder why nothing is applied."""
+        """Log an effect that waits for a cut or a rewind: if it waits long, this shows why nothing is applied."""
         if stranger and stranger != self._stranger:
             log.info("effect_deferred", index=stranger)
         self._stranger = stranger
 
     def _check_signatures(self, effects: Sequence[Effect]) -> None:
-        """Does each lead from the state that the one before left to the one that it says?"""
+        """Raise StateError unless each effect leads from the signature before it to the one that it states."""
         after = self.commits.last.signature
         for effect in effects:
             after = signature.after(after, effect)
@@ -240,7 +242,10 @@ class Following:
 def _understood(
     record: Record, part: codec.Part | None, hear: Callable[[Record, codec.Part | None], T]
 ) -> T | None:
-    """What a record comes to mean; what another program wrote is passed over: it would be heard at each start."""
+    """Return what `hear` returns for a record.
+
+    A record of another program is skipped with a warning: an error would recur at each start.
+    """
     try:
         return hear(record, part)
     except ForeignRecord as error:

@@ -1,4 +1,4 @@
-"""What a replica has of its process: where to say things, and what to do that it cannot do itself."""
+"""Interface between a replica and its process: producers, and callbacks for what only the process can do."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mouths:
-    """Where a worker says what."""
+    """Producers of a worker's records."""
 
     effects: EffectsProducer
-    """What it evaluated."""
+    """Producer of the effects that the worker evaluates, and of its fences."""
     status: StatusProducer
-    """How it is."""
+    """Producer of its heartbeats."""
     settle: Callable[[], None] | None = None
-    """Waits until all that was said is acknowledged; for failpoints."""
+    """Waits until all effects produced so far are acknowledged; for failpoints."""
     together: Together = apart
-    """What effects are said within, so that those of a turn go in one request."""
+    """Context within which the effects of a turn are produced, so that they are sent in one request."""
     voice: Voice | None = None
-    """Whether effects are taken; None: they are."""
+    """Monitor of whether the effects topic accepts records; None: it is assumed to accept them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the process does for its replica."""
+    """Callbacks of the process for its replica."""
 
     failed: Callable[[str], None]
-    """Ends, with a reason."""
+    """Ends the process, with a reason."""
     rebuild: Callable[[str], None]
-    """Ends for a process with an empty store, with a reason; raises what keeps it from that."""
+    """Restarts the process with an empty store, for a reason; raises an error if something prevents that."""
     backwards: Backwards
     """Reads the worker's topics backwards."""
     agreed_end: Callable[[], int]
-    """Offset behind the last record of the agreed topic; raises Unavailable where no broker tells."""
+    """Returns the offset after the last record of the agreed topic; raises Unavailable if no broker reports it."""
     lacks: Callable[[Seed], bool] = lambda _: False
-    """Is told of the seed that the log begins with; whether the store was not made of it."""
+    """Receives the seed that the log begins with; returns True if the store was not made of it."""
     lacks_records: Callable[[Hole], None] = lambda _: None
-    """Is told of records that the log does not have any more, without which nothing can be applied."""
+    """Receives the offsets of records that the log no longer has, and without which nothing can be applied."""
     stretch: Stretch | None = None
-    """Measures how fast effects are applied."""
+    """Measurement of how fast effects are applied; None: it is not measured."""

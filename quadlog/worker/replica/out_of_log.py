@@ -1,7 +1,7 @@
-"""Out of the log: a worker needs records that its topics do not have any more, so it cannot go on from its store.
+"""Out of the log: a worker needs records that its topics no longer have, so it cannot continue from its store.
 
-The beginning of a topic was deleted (retention), or records in its middle were (compaction).  Kafka tells where a topic
-begins; a hole is found by hearing it, and noted for the next start.
+The beginning of a topic was deleted (retention), or records in its middle were (compaction).  Kafka reports
+where a topic begins; a hole is only found by reading it, and is stored for the next start.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ WAY_OUT: Final = (
 
 
 class KnownHoles:
-    """Those that this worker has met, in its data-dir."""
+    """Holes that this worker has met, stored in its data-dir."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Nothing is read yet."""
+        """Use the file in this data-dir; nothing is read yet."""
         self._path: Final = data_dir / _FILE
 
     def note(self, hole: Hole) -> None:
-        """For the next start."""
+        """Store a hole for the next start."""
         making = self._path.with_suffix(".new")
         making.write_text(json.dumps([*self._read(), [hole.topic, hole.first, hole.end]]))
         making.replace(self._path)
 
     def forget(self) -> None:
-        """The topics are others now."""
+        """Delete the stored holes, because the topics were replaced."""
         self._path.unlink(missing_ok=True)
 
     def ahead(self, topic: str, at: int) -> Hole | None:
-        """The first one that a worker meets that reads on at this offset."""
+        """Return the first hole that a worker reading on at this offset meets; None if it meets none."""
         holes = [
             Hole(topic=topic, first=first, end=end) for name, first, end in self._read() if name == topic
         ]
@@ -68,12 +68,12 @@ class KnownHoles:
 
 
 def missing(kafka: str, places: Mapping[str, int], holes: KnownHoles, *, timeout: float) -> str:
-    """Which records are gone that a worker needs; empty: none that is known.
+    """Describe the records that a worker needs and that are gone; empty if none is known.
 
     Args:
         kafka: bootstrap servers.
-        places: topics, each with the offset at which it is read on.
-        holes: that are known.
+        places: offset at which each topic is read on.
+        holes: known holes.
         timeout: seconds for the broker's answer.
 
     Raises:
@@ -91,35 +91,35 @@ def missing(kafka: str, places: Mapping[str, int], holes: KnownHoles, *, timeout
 
 
 class Gaps:
-    """Offsets at which nothing came, as a worker hears its topics.  Owned by the replica's thread.
+    """Offsets without records that a worker meets in its topics.  Used only by the replica's thread.
 
-    One alone proves nothing: another program's transaction leaves one behind.  A record behind it proves that something
-    is missing, if it stands on what was not heard.
+    A gap alone proves nothing: another program's transaction leaves one.  A later record that depends on
+    records that were not received proves that something is missing.
     """
 
     def __init__(
         self, hearing: Hearing, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
     ) -> None:
-        """Go on.
+        """Continue after the applied state.
 
         Args:
-            hearing: what was heard.
-            topics: of the data centre.
-            applied: says where its topics are read on.
-            lacks: is told of records that are needed and are not there.
+            hearing: state of reading the topics.
+            topics: topics of the data centre.
+            applied: the applied state, with the offsets at which the topics are read on.
+            lacks: callback with the offsets of missing records that are needed.
 
         """
         self._hearing, self._agreed, self._lacks = hearing, topics.agreed, lacks
         self._next: Final = {topics.agreed: applied.agreed_offset, topics.effects: applied.effects_offset}
         self._voids = 0
         self._terms: Final = {hearing.effects.term}
-        """Of effects, that were heard."""
+        """Terms of the effects received so far."""
         self._open: Final[dict[str, Hole]] = {}
         self.is_hole = False
-        """Whether anything was found missing that is needed: nothing behind it may be applied."""
+        """True if records are missing that are needed: nothing after them may be applied."""
 
     def note(self, record: Record) -> None:
-        """Before a record is heard."""
+        """Check the offset of a record for a gap, before the record itself is processed."""
         topic, expected = record.topic, self._next.get(record.topic)
         self._next[topic] = record.offset + 1
         if expected is not None and record.offset > expected:
@@ -131,7 +131,10 @@ class Gaps:
             self._voids = self._hearing.agreed.void.total()
 
     def heard(self, record: Record, *, counts: bool) -> None:
-        """After a record was heard; whether it counts."""
+        """Close the topic's gap if a record counts, or report it if the record depends on missing ones.
+
+        Called after the record itself was processed.
+        """
         self._terms.add(self._hearing.effects.term)
         if record.topic not in self._open:
             return
@@ -141,7 +144,7 @@ class Gaps:
             self.explains(record.topic)
 
     def explains(self, topic: str) -> bool:
-        """Whether records are missing there that may have been what is not understood: then they are."""
+        """Return True if a topic has a gap that may explain an error in it; then report the gap as missing records."""
         hole = self._open.get(topic)
         if hole is not None and not self.is_hole:
             self.is_hole = True
@@ -156,7 +159,7 @@ class Gaps:
         try:
             index, attempt, term = record.number(INDEX) or 0, record.number(ATTEMPT) or 0, term_of(record)
             is_ahead = index > effects.index + 1 or (index > effects.index and attempt > effects.highest)
-            # An evaluator that was superseded wakes up: what it said proves nothing.
+            # A superseded evaluator may resume: its effects prove nothing.
             is_late = attempt < effects.attempt if term == effects.term else term in self._terms
             return is_ahead and not is_late and epoch_of(record) >= max(effects.rewound, effects.floor[0])
         except ForeignRecord:

@@ -1,7 +1,7 @@
 """The pulse: heartbeats.
 
-Soon after something was applied, at once where the worker begins or ends to evaluate, else now and then, also while
-it is busy.
+A heartbeat is sent soon after effects were applied, at once when the worker begins or ends to evaluate, and
+otherwise at intervals, also while the worker is busy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 EACH_MS: Final = 2.0
 MOST_MS: Final = 25.0
-"""Between two heartbeats, for each effect that the next one tells of, and at most: under load one of them
-tells of many.  A heartbeat is a produce request, and a record that every master here reads."""
+"""Milliseconds between two heartbeats, for each effect that the next one reports, and at most.
+
+Under load one heartbeat reports many effects.  A heartbeat is a produce request, and a record that every master
+of the data centre reads.
+"""
 
 
 class Pulse:
-    """The replica's thread beats it; a thread of its own stands in for that one while it is busy."""
+    """Sender of heartbeats, on the replica's thread; a second thread replaces it while the replica is busy."""
 
     def __init__(
         self,
@@ -39,16 +42,17 @@ class Pulse:
         evaluates: Callable[[], bool],
         look: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """Begin without a heartbeat said.
+        """Start without a heartbeat sent.
 
         Args:
-            store: what was applied.
-            say: where they are said.
-            beat: what to say.
-            pause: seconds between two where nothing is applied.
-            lives: whether the replica's thread does.
-            evaluates: whether the worker does: its master appoints one as soon as it hears that none does.
-            look: is called now and then, also while the replica is busy.
+            store: the store, with its applied state.
+            say: producer of the heartbeats.
+            beat: returns the heartbeat for a state of the worker.
+            pause: seconds between two heartbeats while nothing is applied.
+            lives: returns True while the replica's thread runs.
+            evaluates: returns True while the worker evaluates: its master appoints a worker as soon as none
+                reports this.
+            look: callback with the steady milliseconds, called at intervals, also while the replica is busy.
 
         """
         self._store, self._say, self._beat = store, say, beat
@@ -58,16 +62,16 @@ class Pulse:
         self._thread = threading.Thread(target=self._beat_while_busy, name="pulse", daemon=True)
 
     def start(self) -> None:
-        """Begin to look whether the replica is busy."""
+        """Start to watch whether the replica is busy."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching whether the replica is busy."""
         self._stopping.set()
 
     @property
     def next_at(self) -> float:
-        """Soon after something was applied, the sooner the less; else now and then."""
+        """Time of the next heartbeat, in steady milliseconds: the fewer effects it reports, the sooner."""
         if self._evaluates() is not self._told_of_duty:
             return float("-inf")
         news = self._store.applied.index - self._told
@@ -75,20 +79,21 @@ class Pulse:
         return self._said_at + pause
 
     def tend(self) -> None:
-        """Say the next one, if it is due."""
+        """Send the next heartbeat, if it is due."""
         if now().steady >= self.next_at:
             self._said_at, self._told = now().steady, self._store.applied.index
             self._told_of_duty = self._evaluates()
             self._say.say(self._beat(WorkerState.SERVING))
 
     def end(self) -> None:
-        """Say the last one."""
+        """Send the last heartbeat."""
         self._say.say(self._beat(WorkerState.STOPPING))
 
     def _beat_while_busy(self) -> None:
-        """A large transaction takes seconds: the worker that is at it is not dead, and must not be replaced.
+        """Send heartbeats while the replica is busy with a large transaction, which takes seconds.
 
-        Else its successor would be replaced in turn, and the transaction be evaluated for ever.
+        Such a worker is not dead, and must not be replaced: otherwise its successor would be replaced in turn,
+        and the transaction would be evaluated for ever.
         """
         while not self._stopping.wait(self._pause):
             self._look(now().steady)

@@ -1,4 +1,4 @@
-"""How fast this worker catches up, as it measured that: kept in its data-dir, for the next time it has to choose."""
+"""Measured rates at which this worker catches up, kept in its data-dir for the next choice between the ways."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 LEAST: Final = 20_000
-"""Effects that a measurement takes at the least: of less its start tells more than its rate."""
+"""Effects of a measurement, at least: with fewer, the result depends more on the start than on the rate."""
 
 
 IDLE_MS: Final = 5_000.0
-"""Without a further effect, after which a start is not measured any more: what the topic held may have been a branch,
-or nobody evaluates, and its end would come with tomorrow's updates."""
+"""Milliseconds without a further effect after which a start is no longer measured.
+
+The rest of the topic may have been a branch, or nobody evaluates, and the end would arrive with tomorrow's
+updates.
+"""
 TELLING: Final = 500_000
-"""Effects of a bundle that tell how fast they are compacted: of less, the start of Spark is most of the time."""
+"""Effects of a bundle that show how fast effects are compacted: with fewer, most of the time is the start of Spark."""
 LEAST_START_S: Final = 1.0
 
 
 class Measured(TypedDict, total=False):
-    """As `Rates` has them."""
+    """Rates as in `Rates`."""
 
     incremental: float
     compacted: float
@@ -34,30 +37,37 @@ class Measured(TypedDict, total=False):
 
 
 class RatesFile:
-    """Whoever writes it reads it before: the way by a bundle ends before effects are applied one by one."""
+    """File of the measured rates.
+
+    Each change reads and rewrites the file; that is safe because catching up by a bundle ends before effects
+    are applied one by one.
+    """
 
     def __init__(self, path: Path, *, speed: float = SPEED) -> None:
-        """Nothing is read yet; where there is nothing, or nothing of ours, it says what is guessed.
+        """Prepare to read a file; if it is missing or invalid, the rates are guesses.
 
         Args:
-            path: the file.
-            speed: bits/s of the network, as long as nothing was copied.
+            path: path of the file.
+            speed: bits/s of the network, used as long as nothing was copied.
 
         """
         self._path, self._speed = path, speed
 
     def read(self) -> Rates:
-        """What is known."""
+        """Return the measured rates, and guesses for the others."""
         return Rates(**{"copied": self._speed} | self._measured())
 
     def keep(self, **rates: Unpack[Measured]) -> None:
-        """What was measured of one way."""
+        """Store the rates that were measured for one way."""
         making = self._path.with_suffix(".new")
         making.write_text(json.dumps(self._measured() | rates))
         making.replace(self._path)
 
     def keep_bundle(self, effects: int, seconds: float) -> None:
-        """What making and taking a bundle took: a large one tells the rate, a small one what comes before."""
+        """Store the time in which a bundle was made and applied.
+
+        A large bundle gives the rate, a small one the time before the first effect.
+        """
         rates = self.read()
         worked = seconds - rates.start_s
         if effects >= TELLING and worked > 0:
@@ -76,16 +86,17 @@ class RatesFile:
 
 
 class Stretch:
-    """Measures a start: from its first turn until all is applied, effect by effect, that was on the topic then.
+    """Measurement of a start: from its first turn until all effects that were on the topic then are applied one by one.
 
-    All of it, with the waits for Kafka: of a batch that was heard and decoded before, the rate is that of its commit.
+    The time includes the waits for Kafka: for a batch that was received and decoded before, the rate would be
+    that of its commit alone.
     """
 
     def __init__(self, file: RatesFile, until: int) -> None:
-        """It has not begun.
+        """Prepare the measurement.
 
         Args:
-            file: where the rate is kept.
+            file: file in which the rate is stored.
             until: index of the newest effect at this start.
 
         """
@@ -95,11 +106,11 @@ class Stretch:
         self._is_over = False
 
     def note(self, index: int, moment: float) -> None:
-        """After a turn.
+        """Record the progress after a turn.
 
         Args:
-            index: of the effect applied last.
-            moment: now, in steady milliseconds.
+            index: index of the last applied effect.
+            moment: current time, in steady milliseconds.
 
         """
         if self._is_over:

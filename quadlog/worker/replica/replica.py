@@ -1,4 +1,4 @@
-"""The replica: one thread that applies the log to the store, and evaluates it when that is its duty."""
+"""The replica: one thread that applies the log to the store, and evaluates entries while this is its duty."""
 
 from __future__ import annotations
 
@@ -35,36 +35,36 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 BATCHES: Final = 4
-"""What the tail has read and the replica has not heard yet: beyond them the tail waits."""
+"""Batches that the tail has read and the replica has not processed, at most: above this the tail waits."""
 
 LOOK_S: Final = 0.1
-"""Until it is looked again whether what was said is taken."""
+"""Seconds between two checks of whether published effects are accepted."""
 
 AGAIN_S: Final = 0.002
-"""Until the evaluator goes on that did not come to an end, or waits for reads to start."""
+"""Seconds until an evaluator continues that stopped before the last entry, or that waits for reads to start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Records that the tail read."""
+    """Event: records that the tail read."""
 
     records: Sequence[Record]
     parts: Sequence[Part | None]
-    """What they say, each as far as it was decoded ahead."""
+    """The value of each record, as far as it was decoded in advance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What the evaluator waits for to be loaded is there, or never will be."""
+    """Event: the evaluator's requests to other servers are completed, or have failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The process ends."""
+    """Event: the process ends."""
 
 
 class Replica:
-    """A worker's heart."""
+    """The replica's thread, its components, and the methods that other threads may call."""
 
     def __init__(
         self,
@@ -77,16 +77,16 @@ class Replica:
         host: Host,
         health: Health | None = None,
     ) -> None:
-        """Go on behind what `store` has applied.
+        """Continue after what `store` has applied.
 
         Args:
-            settings: of this worker.
-            topics: of its data centre.
-            store: its quads.
-            feed: tells its reading processes what it applies.
-            mouths: where it says what.
-            host: its process.
-            health: what heartbeats tell of the store beside what it applied.
+            settings: settings of this worker.
+            topics: topics of its data centre.
+            store: store of its quads.
+            feed: receives the applied effects for the reading processes.
+            mouths: producers of its records.
+            host: callbacks of its process.
+            health: health of the store, which heartbeats report in addition to the applied state.
 
         """
         self._settings, self._topics, self._host = settings, topics, host
@@ -97,7 +97,7 @@ class Replica:
         self._batches = threading.Semaphore(BATCHES)
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
-        """Whether the evaluator has more to do soon, whatever is heard."""
+        """True if the evaluator has more to do soon, even if no record arrives."""
         self._hearing: Final = Hearing.behind(store.applied)
         self.tenure: Final = Tenure(
             settings=settings,
@@ -139,21 +139,22 @@ class Replica:
         return self._settings.dc
 
     def offsets(self) -> dict[str, int]:
-        """Topics and from where on they have to be read."""
+        """Return the offset from which on each topic must be read."""
         applied = self.store.applied
         return {self._topics.agreed: applied.agreed_offset, self._topics.effects: applied.effects_offset}
 
     def start(self) -> None:
-        """Begin to apply."""
+        """Start the threads."""
         self._following.commits.begin()
         self._thread.start()
         self._pulse.start()
         self.tenure.start()
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
-        """Hand over what the tail read; waits while too much of it waits.
+        """Hand over records that the tail read; wait while `BATCHES` batches are not processed yet.
 
-        It is decoded here, by the tail's thread: the replica's is half of its time in the store, without Python's lock.
+        They are decoded here, on the tail's thread: the replica's thread spends half of its time in the store,
+        without Python's lock.
         """
         del tail
         parts = [decode_ahead(record.value) for record in records]
@@ -163,23 +164,23 @@ class Replica:
         self._inbox.put(Heard(records, parts))
 
     def full(self) -> frozenset[str]:
-        """Topics to hear no more of for now."""
+        """Return the topics of which no more records should be delivered for now."""
         return self._following.full
 
     def ask_to_evaluate(self, asked: Asked) -> None:
-        """A master asks this worker to evaluate."""
+        """Hand over a master's request to evaluate."""
         self._inbox.put(asked)
 
     def void_behind(self, floored: Floored) -> None:
-        """A master says what counts no more, whatever an old evaluator may still say."""
+        """Hand over a master's floor: effects after it are void, even if an old evaluator still publishes some."""
         self._inbox.put(floored)
 
     def void_effects(self) -> dict[str, int]:
-        """Effects that did not count, by reason."""
+        """Return the number of effects that did not count, by reason."""
         return dict(self._hearing.effects.void)
 
     def stop(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._stopping.set()
         self._pulse.stop()
         self.tenure.stop_watching()
@@ -188,16 +189,16 @@ class Replica:
         self.tenure.close()
 
     def refuse_unless_seeded(self) -> None:
-        """Before a read.
+        """Check, before a read, that the store does not lack the log's seed.
 
         Raises:
-            Unavailable: the store is not what the log begins with.
+            Unavailable: the store lacks the seed that the log begins with.
 
         """
         self._following.refuse_unless_seeded()
 
     def beat(self, state: WorkerState = WorkerState.SERVING) -> Heartbeat:
-        """What this worker says of itself now."""
+        """Return a heartbeat with the current state of this worker."""
         applied = self.store.applied
         if self._following.is_seedless:
             state = WorkerState.STARTING
@@ -229,14 +230,17 @@ class Replica:
                 pass
             self._following.commits.close()
             self._pulse.end()
-        except BaseException as error:  # a panic of pyoxigraph's is no Exception
+        except BaseException as error:  # a panic in pyoxigraph is not an Exception
             if self.store.damage.note(error) or self.store.damage.reason:
                 return
             log.exception("worker_failed")
             self._host.failed(str(error))
 
     def _turn(self) -> bool:
-        """1. Take in all there is.  2. Apply what is agreed and decided.  3. Evaluate what is only agreed."""
+        """Process all events, apply agreed entries that have effects, and evaluate those that have none.
+
+        Returns False once the replica must stop.
+        """
         self._turns.gather(self._heard)
         self._heard = 0
         for event in self._events():
@@ -249,7 +253,7 @@ class Replica:
                 case Floored():
                     self._hearing.effects.floor = event.epoch, event.index
                 case Fetched():
-                    pass  # the evaluator goes on, below
+                    pass  # the evaluator continues, below
                 case Heard(records=records, parts=parts):
                     self._batches.release()
                     self._heard += len(records)
@@ -272,7 +276,7 @@ class Replica:
         self._more = self._following.goes_on and self.tenure.evaluate()
 
     def _pause_s(self) -> float:
-        """How long nothing has to be done, if nothing happens."""
+        """Return the seconds until there is something to do if no event arrives."""
         if self._following.has_more:
             return 0.0
         wait = AGAIN_S if self._more else (self._pulse.next_at - now().steady) / 1000

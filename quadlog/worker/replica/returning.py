@@ -1,6 +1,7 @@
-"""Returning: what a worker does at a rewind, and what it takes up again behind it.
+"""Returning: how a worker processes a rewind, and which entries it takes up again after it.
 
-`back.py` undoes what was applied; here is when, what becomes of all that was heard, and what if it cannot be undone.
+`back.py` undoes applied effects.  This module determines when, what happens to the records received so far, and
+what happens if the effects cannot be undone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Returning:
-    """Owned by the replica's thread."""
+    """Handler of rewinds.  Used only by the replica's thread."""
 
     def __init__(
         self,
@@ -39,26 +40,26 @@ class Returning:
         tenure: Tenure,
         host: Host,
     ) -> None:
-        """Go on.
+        """Continue after what the store has applied.
 
         Args:
-            topics: of the worker's data centre.
-            store: that goes back.
-            feed: its reading processes have to be of what it goes back to.
-            hearing: what was heard and not applied.
+            topics: topics of the worker's data centre.
+            store: the store that goes back.
+            feed: feed of the reading processes, which must show what the store goes back to.
+            hearing: records that were received and are not applied.
             tenure: ends with a rewind.
-            host: reads the topics backwards, and makes a store anew.
+            host: reads the topics backwards, and replaces the store.
 
         """
         self._store, self._feed, self._hearing, self._tenure = store, feed, hearing, tenure
         self._past, self._host = Past(topics, host.backwards), host
         self.owes = store.applied.heard is not None
-        """Whether entries that were undone may have to wait again, behind what is in the store then."""
+        """True if undone entries may have to wait again, after what the store has then."""
         self.is_lost = False
-        """Whether the store cannot go back where it has to: it is given up."""
+        """True if the store cannot go back as far as it must: it is given up."""
 
     def go_back(self, rewind: Rewind, behind: int) -> None:
-        """1. Nothing is anticipated.  2. What was not applied is forgotten, what was applied undone.  3. Hear on."""
+        """End the tenure, drop or undo the effects after the rewind's index, and continue to read."""
         store, backlog = self._store, self._hearing.backlog
         applied, half_made = store.applied, store.half_made
         log.info("rewind_started", to=rewind.index, applied=applied.index, epoch=rewind.epoch)
@@ -77,9 +78,10 @@ class Returning:
         self._hearing.effects.stand(backlog.signature or as_bytes(store.applied.signature))
 
     def take_up(self) -> None:
-        """Entries that were undone wait again, if they are of the log that there is now.
+        """Put undone entries back into the backlog, if they are of the current log.
 
-        They are read from the topic when something waits for them, and not before the cut: it drops nearly all of them.
+        They are read from the topic when effects or a duty need them, and not before the cut, which drops
+        nearly all of them.
         """
         hearing = self._hearing
         if not (self.owes and hearing.is_cut and (hearing.backlog.has_effects or self._tenure.has_duty)):

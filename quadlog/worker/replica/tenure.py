@@ -1,7 +1,8 @@
-"""Tenure: a worker's time as the one that evaluates, from the request to the end.
+"""Tenure: the time during which a worker evaluates, from the request to the end.
 
-Asked by a master, it writes a fence; read back, the fence begins its tenure, behind all that stands before it.
-Another fence, a handover, a cut, or an effect of its own that it does not know ends it.
+On a master's request the worker writes a fence.  When the worker reads it back, its tenure begins, after all
+records before the fence.  Another fence, a handover, a cut, a rewind, or an own effect that it does not know
+ends the tenure.
 """
 
 from __future__ import annotations
@@ -39,30 +40,30 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A master asks this worker to evaluate."""
+    """A master's request to evaluate."""
 
     term: bytes
     handover: int = 0
-    """Index of the entry whose handover gives the term; 0: a view gives it."""
+    """Index of the entry whose handover gives the term; 0: the view gives it."""
     epoch: int = 1
-    """Of the view that the term is of.  The first view gives its term without a handover."""
+    """Epoch of the view to which the term belongs.  The first view gives its term without a handover."""
 
     @property
     def order(self) -> tuple[int, int]:
-        """Of the handover behind which the worker is to evaluate."""
+        """Order of the handover after which the worker must evaluate."""
         return self.epoch, self.handover
 
 
 @dataclass(frozen=True, slots=True)
 class Floored:
-    """A master says that the home was moved away from here: see `EffectsConsumer.floor`."""
+    """A master's report that the home was moved away from here: see `EffectsConsumer.floor`."""
 
     epoch: int
     index: int
 
 
 class Tenure:
-    """Owned by the replica's thread."""
+    """A worker's duty to evaluate, and its evaluator.  Used only by the replica's thread."""
 
     def __init__(
         self,
@@ -74,15 +75,15 @@ class Tenure:
         host: Host,
         fetched: Callable[[], None],
     ) -> None:
-        """Begin without a duty.
+        """Start without a duty.
 
         Args:
-            settings: of this worker.
-            store: its quads.
-            hearing: which effects, fences and handovers count, and what is agreed and not applied.
-            mouths: where it says what it evaluated.
-            host: knows how much is agreed.
-            fetched: called, on any thread, when something that is to be loaded is there.
+            settings: settings of this worker.
+            store: store of its quads.
+            hearing: which effects, fences and handovers count, and which agreed entries are not applied.
+            mouths: producers of the effects that it evaluates.
+            host: returns the end of the agreed topic.
+            fetched: callback, on any thread, for when all that an entry needs from other servers was fetched.
 
         """
         self._settings, self._store = settings, store
@@ -91,15 +92,15 @@ class Tenure:
         self.evaluator: Evaluator | None = None
         self.suspects: Suspects | None = None
         self._asked: Asked | None = None
-        """Asked for a term whose handover is not heard yet."""
+        """Request for a term whose handover was not received yet."""
         self._fence: Fence | None = None
-        """This worker's own fence, from when it is written."""
+        """This worker's own fence, once it is written."""
         self._epoch = 1
-        """Of the view that it was written in."""
+        """Epoch of the view in which the fence was written."""
         self._duty: Fence | None = None
-        """It again, once it is read back as the newest."""
+        """The same fence, once it was read back as the newest one."""
         self._agreed_end: int | None = None
-        """Offset behind all that was agreed by then, once it is known."""
+        """Offset after all that was agreed by then, once it is known."""
         self._limits: Final = Limits.of(settings)
         self._watch: Final = Watch(self._limits, begin_anew)
         self._load_limits: Final = LoadLimits.of(settings)
@@ -107,26 +108,27 @@ class Tenure:
 
     @property
     def has_duty(self) -> bool:
-        """Whether this worker is the one that evaluates, if only from the next entry on."""
+        """True if this worker has the duty to evaluate, even if it has not begun to evaluate."""
         return self._duty is not None
 
     def start(self) -> None:
-        """Begin to watch over evaluations."""
+        """Start to watch the limits of evaluations."""
         self._watch.start()
 
     def stop_watching(self) -> None:
-        """Whatever is evaluated now may take its time: the process ends."""
+        """Stop watching: the process ends, and the current evaluation may exceed its limits."""
         self._watch.close()
 
     def close(self) -> None:
-        """Leave no process behind."""
+        """End the process of a trial, if there is one."""
         if self.suspects is not None:
             self.suspects.close()
 
     def take_over(self, asked: Asked) -> None:
-        """Write a fence; the duty begins where it is read back, behind all that stands before it.
+        """Write a fence; the duty begins when it is read back, after all records before it.
 
-        Not before the handover is heard: what stands before that counts, and a fence would make it void.
+        The handover must have been received before: records before the handover count, and a fence would make
+        them void.
         """
         if asked.order > self._heard.order:
             self._asked = asked
@@ -140,7 +142,7 @@ class Tenure:
         self._mouths.effects.fence(self._fence, at=now().wall, epoch=self._epoch)
 
     def hand_over(self, handover: Handover) -> None:
-        """From here on another data centre evaluates, or this one in a new term."""
+        """Process a handover: from here on another data centre evaluates, or this one in a new term."""
         log.info("handover_read", dc=handover.dc, index=handover.index, epoch=handover.epoch)
         self.retire()
         asked = self._asked
@@ -150,32 +152,34 @@ class Tenure:
                 self.take_over(asked)
 
     def fall_silent(self) -> None:
-        """What was said is not taken, and was let go of: nothing of it counts, and nothing more is evaluated.
+        """End the duty if published effects were not accepted and were given up: none is assumed to count.
 
-        What of it comes to the topic all the same counts as anybody's, as long as nobody else has the duty.
+        Those that reach the topic all the same count like those of any evaluator, as long as no other worker
+        has the duty.
         """
         if self._mouths.voice is not None and self._mouths.voice.is_lost():
             self.retire()
             self._fence = self._asked = None
 
     def meet(self, fence: Fence) -> None:
-        """The newest fence says who evaluates; whoever did so before stops."""
+        """Process the newest fence: its worker evaluates, and any worker that did so before stops."""
         self.retire()
         self._duty = fence if fence == self._fence else None
         self._agreed_end = None
         log.info("fence_read", attempt=fence.attempt, worker=fence.worker, mine=self._duty is not None)
 
     def meet_cut(self, epoch: int) -> None:
-        """What was decided, is on trial or loaded may be of the branch; what follows the fork is of that epoch.
+        """Process a cut: what was decided, is on trial or loaded may be of the branch.
 
-        A duty in an earlier view is over.  One in this view, that waits for the cut, begins with what follows.
+        Entries after the fork are of the view `epoch`.  A duty of an earlier view ends; a duty of this view
+        that waits for the cut begins with these entries.
         """
         self._loader.forget()
         if self.evaluator is not None or self._epoch < epoch:
             self.retire()
 
     def evaluate(self) -> bool:
-        """Evaluate what is agreed, if that is the duty; whether there is more to do soon, whatever is heard."""
+        """Evaluate agreed entries while on duty; return True if there is more to do soon even if no record arrives."""
         if self._duty is not None and self.evaluator is None and self._may_begin():
             self._begin(self._duty)
         if self.evaluator is None or self.suspects is None:
@@ -186,23 +190,23 @@ class Tenure:
         )
 
     def _due_to(self, evaluator: Evaluator) -> Iterator[LoggedEntry]:
-        """What is agreed behind what was evaluated, in views up to that of the duty.
+        """Return the agreed entries after the evaluated ones, of views up to that of the duty.
 
-        Who copies these effects may be in another view by now: of what is agreed in a later one it must hear first
-        who has the duty there.
+        A data centre that copies these effects may be in another view by now: before effects of entries agreed
+        in a later view, it must receive who has the duty in that view.
         """
         return takewhile(lambda entry: entry.epoch <= self._epoch, self._backlog.behind(evaluator.point))
 
     def applied(self, effects: Sequence[Effect]) -> None:
-        """They are in the store now, decided here or elsewhere."""
+        """Notify the evaluator of effects that the store has applied, decided here or elsewhere."""
         if self.evaluator is not None:
             for effect in effects:
                 self.evaluator.applied(effect.index)
 
     def _may_begin(self) -> bool:
-        """Whether all effects before the fence are applied, and all entries heard that were agreed by then.
+        """Return True if all effects before the fence are applied, and all entries agreed by then are received.
 
-        Those are suspects; more than a full backlog the worker before had not heard either.
+        These entries are suspects.  A full backlog is enough: the worker before had not received more either.
         """
         if self._backlog.has_effects or not self._hearing.is_cut:
             return False
@@ -215,7 +219,7 @@ class Tenure:
         return self._hearing.agreed_offset >= self._agreed_end or self._backlog.is_full
 
     def _begin(self, duty: Fence) -> None:
-        """What stands in the log and has no effect may be what ended the worker before."""
+        """Start the evaluator; entries in the log that have no effect may be what ended the worker before."""
         self.evaluator = Evaluator(
             self._store, duty, self._publish, self._loader, self._watch, together=self._mouths.together
         )
@@ -230,14 +234,14 @@ class Tenure:
         )
 
     def retire(self) -> None:
-        """The duty ends: what was decided and not heard back leaves the store."""
+        """End the duty: effects that were decided and not read back are removed from the store."""
         if self.suspects is not None:
             self.suspects.close()
             self.suspects = None
         if self.evaluator is not None:
             self.evaluator.retire()
             self.evaluator = None
-        self._duty = None  # also where effects that stood before the fence kept it from beginning
+        self._duty = None  # also if effects before the fence prevented its beginning
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         visit(Failpoint.AFTER_EVALUATE)
@@ -245,7 +249,10 @@ class Tenure:
         visit(Failpoint.AFTER_PUBLISH, self._mouths.settle)
 
     def due(self, effects: Sequence[Effect]) -> tuple[Sequence[Lines], list[Quad]]:
-        """What to apply: of others' effects all, of the own ones what the store lacks, and records of what it has."""
+        """Return the changes to apply, and records of the changes that the store already has.
+
+        Effects of other workers are applied whole, own effects as far as the store lacks them.
+        """
         if self.evaluator is not None:
             own = [self.evaluator.decided(effect) for effect in effects]
             decided = [one for one in own if one is not None]

@@ -1,1 +1,1 @@
-"""Seeds at a worker: received, kept, imported."""
+"""Seeds at a worker: how they are received, kept, and imported."""

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-"""Tells machines apart, where there is such a file."""
+"""File with an id that distinguishes machines, where it exists."""
 
 
 def place_of(data_dir: Path) -> dict[str, str | int]:
-    """Of a worker's directory, so that a neighbour can tell whether it sees the same one."""
+    """Return the identity of a worker's directory, by which a neighbour determines whether it sees the same one."""
     found, boot = data_dir.stat(), ""
     with suppress(OSError):
         boot = _BOOT.read_text().strip()
@@ -25,7 +25,7 @@ def place_of(data_dir: Path) -> dict[str, str | int]:
 
 
 def is_seen(place: Mapping[str, str]) -> bool:
-    """Whether that directory is here, too."""
+    """Return True if this directory is visible here, too."""
     with suppress(OSError, ValueError, KeyError):
         seen = place_of(Path(place["path"]))
         return {name: str(value) for name, value in seen.items()} == dict(place)
@@ -33,8 +33,9 @@ def is_seen(place: Mapping[str, str]) -> bool:
 
 
 def files_near(data_dir: Path, signature: str) -> Path:
-    """A seed's files as a neighbour of this directory keeps them, to be copied and checked as a seed that comes in.
+    """Return the directory of a seed's files at a neighbour with this data-dir.
 
-    They are copied, not linked: what damages the tables of one is to leave the other whole.
+    They are copied and checked like a received seed.  They are not linked: damage to the tables of one worker
+    must leave the other's intact.
     """
     return place_in(data_dir, signature) / FILES

@@ -1,4 +1,4 @@
-"""A worker's door for seeds: one comes in, or goes out to another worker that lacks it."""
+"""HTTP interface of a worker for seeds: receives a seed, or sends one to another worker that lacks it."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 
 class SeedDoor:
-    """`PUT /seed`, `PUT /seed?near=…`, `GET /seed?signature=…`, `GET /seed/near?…`."""
+    """Handlers of `PUT /seed`, `PUT /seed?near=…`, `GET /seed?signature=…` and `GET /seed/near?…`."""
 
     def __init__(self, bed: Seedbed) -> None:
-        """`bed`: where they are kept."""
+        """Serve the seeds in `bed`."""
         self._bed = bed
 
     def status(self) -> dict[str, Any]:
-        """Signatures of the seeds that are here, and where that is."""
+        """Return the signatures of the seeds that are kept here, and the place of the worker's directory."""
         return {"seeds": self._bed.kept(), "place": place_of(self._bed.data_dir)}
 
     async def near(self, request: Request) -> Response:
-        """Whether the place of another worker is to be seen from here."""
+        """Answer whether the place of another worker is visible from here."""
         found = await asyncio.to_thread(is_seen, dict(request.query_params))
         return JSONResponse({"near": found})
 
     async def put(self, request: Request) -> Response:
-        """Keep a seed, from the body or from a neighbour's place; it is taken up when the log begins with it.
+        """Keep a seed, from the body or from a neighbour's place; it is used when the log begins with it.
 
         Raises:
-            UserError: it did not come whole.
+            UserError: it did not arrive completely.
             NotEmpty: this log does not begin with it.
-            Unavailable: it cannot be written.
+            Unavailable: it cannot be read or written.
 
         """
         label, near = Label.of(request.headers), request.query_params.get("near")
@@ -54,7 +54,7 @@ class SeedDoor:
             async for _ in request.stream():
                 pass
         else:
-            # Piece by piece in both ways: this process may have to end in the middle.
+            # Piece by piece in both cases: this process may have to end in the middle.
             try:
                 if near is None:
                     await self._take(request.stream(), draft)
@@ -76,10 +76,10 @@ class SeedDoor:
         await asyncio.to_thread(draft.end)
 
     async def get(self, request: Request) -> Response:
-        """Give a seed that is kept here.
+        """Send a seed that is kept here.
 
         Raises:
-            NoSuchSeed: there is none of this signature.
+            NoSuchSeed: no seed of this signature is kept here.
 
         """
         signature = request.query_params.get("signature", "")

@@ -1,8 +1,8 @@
-"""The seedbed: what a worker keeps of the seed that its log begins with, and how it takes it up.
+"""The seedbed: keeps the seed that a worker's log begins with, and makes a store of it.
 
-A seed comes in before it is agreed on, and lies beside the store, each in a directory of its own.  When the effects
-say that the log begins with it, the process ends in order and becomes a new one, whose store was made of the seed's
-files by hard links.  The seed stays: a worker that is rebuilt begins with it again.
+A seed arrives before it is agreed on, and is kept next to the store, each seed in its own directory.  When the
+effects topic states that the log begins with it, the process ends in order and restarts with a store made of
+the seed's files by hard links.  The seed is kept: a worker that is rebuilt begins with it again.
 """
 
 from __future__ import annotations
@@ -36,32 +36,35 @@ _SEEDS: Final = "seeds"
 _PART: Final = ".part"
 _SOWN: Final = "quads.sown"
 _TAKEN: Final = "taken"
-"""In the directory of a seed that the store was made of."""
+"""Name of a file in the directory of a seed that the store was made of."""
 
 KEPT: Final = 2
-"""Seeds that wait for being agreed on: two imports may be at it at once; the loser's goes when the other is heard."""
+"""Seeds that wait to be agreed on, at most.
+
+Two imports may run at once; the seed of the one that loses is removed when the other's is read from the log.
+"""
 
 SPARE: Final = 1.1
-"""Of a seed's size, that has to be free on the disk."""
+"""Free space on the disk that a seed requires, as a multiple of its size."""
 
 
 class Seedbed:
-    """Used by the replica's thread, by the server's, and at the end of the process."""
+    """Seeds of one worker.  Used by the replica's thread, by the server's, and at the end of the process."""
 
     def __init__(self, data_dir: Path, store: QuadStore, health: Health, leave: Callable[[], None]) -> None:
-        """`leave` ends the process in order, from any thread."""
+        """Keep seeds in `data_dir`; `leave` ends the process in order, from any thread."""
         self.data_dir, self._store, self._health, self._leave = data_dir, store, health, leave
         self._directory = data_dir / _SEEDS
         self._lock = threading.Lock()
         self._lacking: Seed | None = None
         self._received: set[str] = set()
-        """Signatures of what came to this process, and was checked then."""
+        """Signatures of the seeds that this process received and checked."""
         self._numbers = count(1)
         self.wanted: Label | None = None
-        """The seed that the next process is to begin with."""
+        """Label of the seed that the next process must begin with."""
 
     def tidy(self) -> None:
-        """Remove what nobody will ask for, at the start."""
+        """Remove incomplete seeds, and seeds that can no longer be used, at the start."""
         shutil.rmtree(self.data_dir / _SOWN, ignore_errors=True)
         for place in self._places():
             is_late = self._store.applied.index and not (place / _TAKEN).exists()
@@ -75,22 +78,23 @@ class Seedbed:
         return place_in(self.data_dir, signature)
 
     def kept(self) -> list[str]:
-        """Signatures of the seeds that are here, whole."""
+        """Return the signatures of the complete seeds that are kept here."""
         labels = [Label.load(place) for place in self._places() if place.suffix != _PART]
         return sorted(label.signature for label in labels if label)
 
     def find(self, signature: str) -> tuple[Label, Path] | None:
-        """A seed that is here, and where its files are."""
+        """Return the label and the directory of the files of a complete seed; None if it is not kept here."""
         place = self._place(signature)
         label = Label.load(place)
         return (label, place / FILES) if label and label.signature == signature else None
 
-    # --- what the log says ------------------------------------------------------------------------------
+    # --- the seed of the log ----------------------------------------------------------------------------
 
     def hear(self, seed: Seed) -> bool:
-        """The log begins with this; whether the store lacks it, and must not be served nor go on.
+        """Process the seed that the log begins with; return True if the store lacks it.
 
-        It is taken up if it is here, else when it comes.
+        Such a store must not be served, nor continue.  The seed is used at once if it is here, otherwise when
+        it arrives.
         """
         signature, applied = seed.signature.hex(), self._store.applied
         for place in self._places():
@@ -108,7 +112,7 @@ class Seedbed:
         return True
 
     def _take_up(self) -> bool:
-        """Whether what is lacking is here: then the process ends."""
+        """End the process if the lacking seed is here; return True if it is."""
         found = self.find(self._lacking.signature.hex()) if self._lacking else None
         if found is None:
             return False
@@ -118,10 +122,10 @@ class Seedbed:
             self._leave()
         return True
 
-    # --- what comes in ----------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------------
 
     def begin(self, label: Label) -> Draft | None:
-        """Make room for a seed that comes in; None: it is here already.
+        """Prepare to receive a seed; return None if it is here already.
 
         Raises:
             NotEmpty: this log does not begin with it.
@@ -148,10 +152,10 @@ class Seedbed:
         return Draft(self, label, self._directory / f"{next(self._numbers)}{_PART}")
 
     def keep(self, label: Label, draft: Path) -> None:
-        """It is whole: put it in its place, and take it up if the log begins with it."""
+        """Move a complete seed to its place, and use it if the log begins with it."""
         place = self._place(label.signature)
         with self._lock:
-            if not place.exists():  # else it came twice at once
+            if not place.exists():  # otherwise it arrived twice at once
                 others = sorted(
                     (p for p in self._places() if p.suffix != _PART), key=lambda p: p.stat().st_mtime
                 )
@@ -164,12 +168,13 @@ class Seedbed:
     # --- the end of the process -------------------------------------------------------------------------
 
     def sow(self) -> None:
-        """Put a store made of the seed in the place of the empty one; nobody has that open any more.
+        """Replace the empty store, which must not be open, by a store made of the seed.
 
-        A death between any two steps leaves the empty store or none: the next process hears of the seed again.
+        A crash between any two steps leaves the empty store or none: the next process reads the seed's record
+        again.
 
         Raises:
-            SetupError: it cannot; no space, say.
+            SetupError: that is not possible, for example for lack of space.
 
         """
         try:
@@ -196,31 +201,31 @@ class Seedbed:
 
 
 def place_in(data_dir: Path, signature: str) -> Path:
-    """Where a worker of this directory keeps a seed."""
+    """Return the directory in which a worker with this data-dir keeps a seed."""
     return data_dir / _SEEDS / signature[:32]
 
 
 class Draft:
-    """A seed that comes in."""
+    """A seed that is being received."""
 
     def __init__(self, bed: Seedbed, label: Label, directory: Path) -> None:
-        """Nothing of it is here yet."""
+        """Start with an empty directory."""
         self._bed, self._label, self._directory = bed, label, directory
         shutil.rmtree(directory, ignore_errors=True)
         (directory / FILES).mkdir(parents=True)
         self._unpacker = Unpacker(directory / FILES, hashed_by=label.hashed_by)
 
     def feed(self, piece: bytes) -> None:
-        """The next piece; raises as `Unpacker.feed`."""
+        """Add the next piece; raises as `Unpacker.feed`."""
         self._unpacker.feed(piece)
 
     def copy(self, source: Path) -> Iterator[None]:
-        """Take all from a directory instead, some of it at a time; raises as `parcel.copied`."""
+        """Copy all files from a directory instead, some of it at a time; raises as `parcel.copied`."""
         yield from copied(source, self._directory / FILES, self._label)
         self._keep()
 
     def end(self) -> None:
-        """It was all; raises as `Unpacker.end`."""
+        """Check the complete seed and keep it; raises as `Unpacker.end`."""
         self._unpacker.end(self._label)
         self._keep()
 
@@ -229,13 +234,16 @@ class Draft:
         self._bed.keep(self._label, self._directory)
 
     def close(self) -> None:
-        """However it ended: nothing is left beside what was kept."""
+        """Remove what is left of the seed, unless it was kept."""
         self._unpacker.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def _is_intact(place: Path, label: Label) -> bool:
-    """Whether the bytes are those that came; the store shares them, and a disk may have turned a bit since."""
+    """Return True if the files are those that were received.
+
+    The store shares them, and a disk may have flipped a bit since.
+    """
     try:
         found = label_of(
             place / FILES, signature=label.signature, quads=label.quads, hashed_by=label.hashed_by
@@ -246,7 +254,7 @@ def _is_intact(place: Path, label: Label) -> bool:
 
 
 def _link(source: Path, target: Path) -> None:
-    """A copy of RocksDB's files: tables are never written again, and are shared; the rest is small."""
+    """Copy RocksDB's files: tables are shared, because they are never written again; the rest is small."""
     target.mkdir(parents=True)
     for file in source.iterdir():
         if file.suffix == ".sst":
