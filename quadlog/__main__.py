@@ -1,4 +1,4 @@
-"""`python -m quadlog`."""
+"""Entry point of `python -m quadlog`."""
 
 from quadlog.cli import main
 

@@ -1,8 +1,8 @@
-"""Anchors: the last record that was read of a topic.  While it stands there, the topic has not gone back.
+"""Anchors: the last record that was read of a topic.  While it is at its offset, the topic has not gone back.
 
-Kafka gives a topic that is made again another id.  A topic whose broker came back with an older copy of its data has
-the id that it had, and where more was written to it since, its end does not show the loss either: another record
-stands at the offset of the last one that was read (decision 47).
+Kafka gives a re-created topic another id.  A topic whose broker was restarted with an older copy of its data keeps its
+id.  If more records were written to it since, its end does not show the loss either: another record is at the offset
+of the last one that was read (decision 47).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class Anchor:
 
     @staticmethod
     def of(record: Record) -> Anchor:
-        """Key, value and headers count: headers of ours hold a time and an id."""
+        """Return the anchor at a record.  The digest includes the headers, which contain a time and an id."""
         return Anchor(offset=record.offset, digest=digest_of(record))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A topic does not go on where it was read up to."""
+    """A topic that does not continue where it was read up to."""
 
     read: int
-    """Offset behind the last record that was read."""
+    """Offset after the last record that was read."""
     begins: int
-    """Offset of the first record that the topic has."""
+    """Offset of the first record in the topic."""
     ends: int
-    """Offset behind its last one."""
+    """Offset after the last record in the topic."""
     is_front: bool = False
-    """Whether only records were deleted that were not read yet: what is there is what was there."""
+    """True if only records that were not read yet were deleted; the remaining records are unchanged."""
 
     def __str__(self) -> str:
-        """What is wrong, behind the topic's name.
+        """Return what is wrong, as text that follows the topic's name.
 
         >>> str(Gap(read=7, begins=0, ends=5))
         'went back: it was read up to offset 7, and ends at 5'
@@ -64,7 +64,7 @@ class Gap:
 
 
 def digest_of(record: Record) -> bytes:
-    """A hash of all that a record holds."""
+    """Return a hash of a record's key, value and headers."""
     found = blake2b(digest_size=DIGEST_SIZE)
     parts = [record.key, record.value]
     for name, value in record.headers:

@@ -1,4 +1,4 @@
-"""Work that takes a core to itself, as a process of its own: a module that says its result as one line of JSON."""
+"""Work that occupies a core, in a separate process: a module that prints its result as one line of JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Apart:
-    """A module of ours that runs; left before its end, it is ended."""
+    """A running process of one quadlog module.  The process is killed if the context ends before it does."""
 
     def __init__(self, module: str, *arguments: str, said: str = "") -> None:
-        """`said` is what it reads before it does anything."""
+        """Start the process; `said` is its complete standard input."""
         self._module = module
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", module, *arguments],
@@ -28,7 +28,7 @@ class Apart:
             text=True,
         )
         assert self._process.stdin is not None, "it is a pipe"
-        with suppress(BrokenPipeError):  # it has ended already: the result says why
+        with suppress(BrokenPipeError):  # the process has ended already: `result` reports why
             self._process.stdin.write(said)
         with suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -36,14 +36,14 @@ class Apart:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended."""
+        """True if the process has ended."""
         return self._process.poll() is not None
 
-    def result(self) -> Any:  # noqa: ANN401 - what JSON holds
-        """What it says, once it is done.
+    def result(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Wait for the end of the process and return its decoded output.
 
         Raises:
-            StateError: it ended otherwise; says why.
+            StateError: the process failed; the message has its exit code and the last line of stderr.
 
         """
         said, errors = self._process.communicate()
@@ -53,11 +53,11 @@ class Apart:
         return json.loads(said)
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, if it goes on."""
+        """Kill the process if it still runs."""
         if not self.is_done:
             self._process.kill()
         self._process.communicate()

@@ -1,10 +1,10 @@
-"""Setting aside: a damaged store is renamed next to its place, and its process gets another one.
+"""Setting aside: a damaged store is renamed within its directory, and its process gets a new store.
 
     quads.damaged-20260301T040000Z/
-        damaged.json     what was found
-        …                the store as it was
+        damaged.json     time and reason
+        …                files of the store, unchanged
 
-Nothing here deletes it: an operator does.
+This module never deletes such a directory: an operator does.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 KEPT: Final = 2
-"""Stores set aside at the most: each may take as much disk as the store itself."""
+"""Maximum number of stores set aside: each may occupy as much disk space as the store itself."""
 AGAIN_S: Final = 600.0
-"""A store that is found damaged so soon after the one before is not set aside: the next one would be damaged, too."""
+"""Seconds after a store was set aside within which its successor is not: the next one would be damaged, too."""
 SAID: Final = "damaged.json"
 ORIGIN: Final = "copied-from"
-"""In a store that came from another worker, or from a backup: which."""
+"""File in a store that was copied from another worker or a backup; it contains the name of that source."""
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
 def set_aside(store: Path, error: BaseException | str) -> Path:
-    """Rename a store, which no process has open.  A death between any two steps leaves the old name or the new one.
+    """Rename a store that no process has open, and return its new path.
+
+    After a crash between any two steps, the store has either its old or its new name.
 
     Raises:
-        SetupError: it stays, because it would not be the only one; says what to do.
+        SetupError: the store is not renamed, because of others set aside before; the message says what to do.
 
     """
     kept, moment, reason = stores_set_aside(store), wall(), str(error)
@@ -69,17 +71,17 @@ def _obstacle(store: Path, kept: list[Path], moment: int) -> str:
 
 
 def stores_set_aside(store: Path) -> list[Path]:
-    """Of the store in this place, the oldest first."""
+    """Return the directories of the stores set aside from this path, oldest first."""
     return sorted(path for path in store.parent.glob(f"{store.name}.damaged-*") if path.is_dir())
 
 
 def told_set_aside(store: Path) -> str:
-    """What an alarm says of them; empty: there are none."""
+    """Return the text of the alarm about the stores set aside from this path; empty if there is none."""
     return "; ".join(f"{path} was set aside: {_reported(path)[1]}" for path in stores_set_aside(store))
 
 
 def _reported(directory: Path) -> tuple[int, str]:
-    """When it was set aside, and why."""
+    """Return the time when a store was set aside, in milliseconds since 1970, and the reason."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         said = json.loads((directory / SAID).read_text())
         return int(said["at"]), str(said["reason"])

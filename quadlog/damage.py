@@ -1,8 +1,8 @@
-"""Damage: which of a store's errors say that its files are damaged, and which that something around it is wrong.
+"""Damage: distinguishes a store's errors that show damaged files from errors of its environment.
 
 RocksDB verifies a checksum for each block that it reads, and compares files with its manifest when it opens a store.
-What it finds is a ``Corruption``, in an exception of any class.  A full disk, permissions, a lock, or a store of
-another version are no damage: a store with such an error stays where it is.
+It reports a mismatch as a ``Corruption``, in an exception of any class.  A full disk, permissions, a lock, or a store
+of another version are no damage: a store with such an error is not set aside.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ _AROUND: Final = (
     "Operation not permitted",
     "unsupported format_version",
 )
-"""What may stand in a Corruption, as its cause, and says nothing about the files."""
+"""Causes that the text of a Corruption may contain, and that do not mean that files are damaged."""
 _BEGINNINGS: Final = ("Corruption:", "IO error:")
-"""Of what RocksDB says."""
+"""Beginnings of RocksDB's error texts."""
 _MISSING: Final = re.compile(r"IO error: No such file or directory: .*(?:\.sst|MANIFEST-\d+|CURRENT)\b")
 _TABLE: Final = re.compile(r"([^/\s]+\.sst)\b")
 
 
 def is_damage(error: BaseException | str) -> bool:
-    """Whether it says that files of a store are damaged or missing.  A text is one of a process of ours that knows.
+    """Return whether an error reports damaged or missing files of a store.
+
+    A text must come from another quadlog process that has determined that it is an error of a store.
 
     >>> is_damage("Corruption: block checksum mismatch: stored = 1, computed = 2 in /d/000014.sst")
     True
@@ -50,7 +52,7 @@ def is_damage(error: BaseException | str) -> bool:
         return True
     text = str(error)
     if isinstance(error, BaseException):
-        # Others, and other beginnings, may quote a client.
+        # Exceptions of other classes, or with other beginnings, may quote a client's text.
         is_a_stores = isinstance(error, OSError) or type(error) in {Exception, RuntimeError}
         if not is_a_stores or not text.startswith(_BEGINNINGS):
             return False
@@ -59,7 +61,7 @@ def is_damage(error: BaseException | str) -> bool:
 
 @contextmanager
 def told_of(path: Path | None = None) -> Generator[None]:
-    """Have damage that is found within raised as `StoreDamaged`.
+    """Convert errors in this context that report damage to `StoreDamaged`.
 
     Raises:
         StoreDamaged: files of the store in this directory are damaged.
@@ -75,10 +77,10 @@ def told_of(path: Path | None = None) -> Generator[None]:
 
 
 def refuse_damage(error: BaseException, path: Path | None = None) -> None:
-    """Return if it is no damage.
+    """Raise `StoreDamaged` if an error reports damage, and return otherwise.
 
     Raises:
-        StoreDamaged: it is.
+        StoreDamaged: files of the store, in the directory `path` if given, are damaged.
 
     """
     if isinstance(error, StoreDamaged):
@@ -88,31 +90,31 @@ def refuse_damage(error: BaseException, path: Path | None = None) -> None:
 
 
 class Damage:
-    """What was found damaged of one store.  Any thread may note it."""
+    """Damage that was found in one store.  Any thread may note it."""
 
     def __init__(self, files: Path) -> None:
-        """None is known.
+        """Start without any known damage.
 
         Args:
-            files: the directory of RocksDB's files.
+            files: the directory of the store's RocksDB files.
 
         """
         self._files = files
         self.reason = ""
-        """What was found first; empty: nothing."""
+        """Text of the first error that reported damage; empty if there was none."""
         self.leave: Callable[[], None] = lambda: None
-        """Ends the process in order."""
+        """Starts an orderly end of the process."""
         self.doubt: Callable[[], None] = lambda: None
-        """Has what is stored counted soon."""
+        """Requests an early count of the stored quads."""
 
     def note(self, error: BaseException | str, copy: Path | None = None) -> bool:
-        """Whether this says that the store is damaged; then the process ends in order.
+        """Return whether an error reports damage of the store; if so, start an orderly end of the process.
 
         Args:
-            error: what was raised.
-            copy: the directory of RocksDB's files of the copy that it was raised of; None: of the store itself.  A
-                copy consists of hard links: damage in a file that both have is damage of the store, and in any other
-                file of that copy alone.
+            error: the error, or its text.
+            copy: directory of the RocksDB files of the copy that raised the error; None for the store itself.  A copy
+                consists of hard links: damage in a file that both share is damage of the store, and damage in any
+                other file is damage of the copy alone.
 
         """
         if not is_damage(error) or (copy is not None and not self._shares(str(error), copy)):
@@ -125,7 +127,7 @@ class Damage:
 
     def _shares(self, text: str, copy: Path) -> bool:
         for name in _TABLE.findall(text):
-            with suppress(OSError):  # one of the two is gone
+            with suppress(OSError):  # one of the two files does not exist any more
                 if (self._files / name).samefile(copy / name):
                     return True
         return False

@@ -1,36 +1,39 @@
-"""Every error that quadlog raises, in one tree.
+"""The errors that quadlog raises, in one tree.
 
     QuadlogError
-    ├── UserError              the caller's mistake: nothing was changed
-    │   ├── SyntaxRefused      400  the text is not SPARQL, or no patch
+    ├── UserError              a mistake in the request: nothing was changed
+    │   ├── SyntaxRefused      400  the text is neither SPARQL nor a patch
     │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
     │   ├── TooLarge           413
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
     │   ├── Forbidden          403
-    │   ├── NotAcceptable      406  the format that was asked for cannot express the answer
-    │   ├── NoSuchQuery        404  it ended, or never was
-    │   ├── NoSuchWorker       404  none of this id was heard
-    │   ├── StillServing       409  a worker that is heard cannot be dismissed
-    │   ├── NoSuchControl      404  none has this name
-    │   ├── NoSuchPeer         404  no peer has this id, or no settings name it
-    │   ├── PeersStay          409  the peers cannot be changed so, or are as asked already
+    │   ├── NotAcceptable      406  the requested format cannot express the answer
+    │   ├── NoSuchQuery        404  the query has ended, or never existed
+    │   ├── NoSuchWorker       404  no heartbeat of a worker with this id was received
+    │   ├── StillServing       409  a worker whose heartbeats arrive cannot be dismissed
+    │   ├── NoSuchControl      404  no control has this name
+    │   ├── NoSuchPeer         404  no peer has this id, or the settings do not name it
+    │   ├── PeersStay          409  the peers cannot be changed as requested, or already are so
     │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
-    │   └── NotEmpty           409  a seed for a repository whose log holds something, or begins with another seed
+    │   └── NotEmpty           409  a seed for a repository whose log has entries, or begins with another seed
     ├── Unavailable            503  definite: nothing was changed, try again
-    │   ├── NotAPeer           503  this master takes no writes: others do
+    │   ├── NotAPeer           503  this master accepts no writes: others do
     │   ├── NoMajority         503  this side of a split holds no majority of the voting data centres
-    │   └── ReadOnly           503  so too: it is a witness, by its settings
+    │   ├── ReadOnly           503  this master accepts no writes: it is a witness, by its settings
+    │   └── WriteProtected     503  one of the two workers of the data centre is out of sync
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
-    ├── OutcomeUnknown         504  accepted, not yet decided: ask where `Location` says, /tx/{id}
+    ├── OutcomeUnknown         504  accepted, not yet decided: request the URL in `Location`, /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
-    ├── SetupError             the operator's to mend, before anything runs
-    └── StateError             what is on disk or in Kafka contradicts itself
+    ├── SetupError             an operator must correct it before anything runs
+    ├── SparkFailed            a job of Spark failed
+    └── StateError             data on disk or in Kafka contradict each other
         ├── StoreDamaged       files of a store on disk are damaged or missing: the store is set aside
-        ├── ForeignRecord      a record of another program's in a topic of ours: passed over
-        ├── RecordsGone        an offset that was to be read is not in its topic
-        └── TopicLost          a topic that was followed is gone, shorter, or another one now
+        ├── ForeignRecord      another program's record in a quadlog topic: skipped
+        ├── RecordsGone        an offset that must be read is not in its topic
+        ├── DuplicateNode      another process runs as the same master
+        └── TopicLost          a followed topic is gone, shorter, or was replaced by another one
 
-``definite`` says whether the caller may take it that nothing was changed.
+``definite``: True if the caller may assume that nothing was changed.
 """
 
 from __future__ import annotations
@@ -39,12 +42,12 @@ from typing import ClassVar
 
 
 class QuadlogError(Exception):
-    """Root of the tree.  ``status`` is the HTTP status that a front door answers with."""
+    """Root of the tree.  ``status`` is the HTTP status of the response."""
 
     status: ClassVar[int] = 500
     definite: ClassVar[bool] = True
     final: ClassVar[bool] = False
-    """Whether asking another worker is in vain."""
+    """True if another worker would not answer the request either."""
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         """``retry_after``: seconds after which the same request may succeed."""
@@ -53,47 +56,47 @@ class QuadlogError(Exception):
 
 
 class UserError(QuadlogError):
-    """The caller's mistake; nothing was logged and nothing changed."""
+    """A mistake in the request; nothing was logged and nothing was changed."""
 
     status = 400
 
 
 class SyntaxRefused(UserError):
-    """The text is not SPARQL, or no patch; the message has line and column."""
+    """The text is neither SPARQL nor a patch; the message contains line and column."""
 
 
 class Unsupported(UserError):
-    """Legal SPARQL that this version does not execute: refused before it is logged."""
+    """Legal SPARQL that this version does not execute; it is refused before it is logged."""
 
     status = 501
 
 
 class TooLarge(UserError):
-    """Above ``max-transaction-size``."""
+    """The request exceeds a size limit, such as ``max-transaction-size``."""
 
     status = 413
 
 
 class KeyReused(UserError):
-    """An ``Idempotency-Key`` came back with another body."""
+    """An ``Idempotency-Key`` was sent again with another body."""
 
     status = 422
 
 
 class Forbidden(UserError):
-    """Not allowed here."""
+    """The request is not allowed here."""
 
     status = 403
 
 
 class NotAcceptable(UserError):
-    """The format that was asked for cannot express the answer; another one can."""
+    """The requested format cannot express the answer; another one can."""
 
     status = 406
 
 
 class NoSuchQuery(UserError):
-    """No query of this id is under way."""
+    """No query with this id is running."""
 
     status = 404
 
@@ -105,49 +108,49 @@ class NoSuchControl(UserError):
 
 
 class NoSuchWorker(UserError):
-    """No worker of this id was heard in this data centre."""
+    """No heartbeat of a worker with this id was received in this data centre since the master started."""
 
     status = 404
 
 
 class StillServing(UserError):
-    """A worker that is to be dismissed says that it serves."""
+    """A worker whose heartbeats still arrive cannot be dismissed."""
 
     status = 409
 
 
 class NoSuchPeer(UserError):
-    """No peer has this id; or, where one is to be added, the settings do not name it."""
+    """No peer has this id; or the settings do not name the peer that must be added."""
 
     status = 404
 
 
 class PeersStay(UserError):
-    """The peers cannot be changed as asked, or are so already."""
+    """The peers cannot be changed as requested, or already are so."""
 
     status = 409
 
 
 class OtherHistory(UserError):
-    """A point in the log that a read asked for is not in the log as it is known here."""
+    """The point in the log that a read requires is not in the log as it is known here."""
 
     status = 409
 
 
 class NotEmpty(UserError):
-    """A seed is what a log begins with: this one has begun already."""
+    """A seed must be the beginning of a log, and this log has already begun."""
 
     status = 409
 
 
 class Unavailable(QuadlogError):
-    """This node cannot do it now; nothing was changed."""
+    """This node cannot execute the request now; nothing was changed."""
 
     status = 503
 
 
 class NotAPeer(Unavailable):
-    """This master has no place among those that agree: it takes no writes."""
+    """This master does not take part in the agreement: it accepts no writes."""
 
 
 class NoMajority(Unavailable):
@@ -155,51 +158,51 @@ class NoMajority(Unavailable):
 
 
 class ReadOnly(Unavailable):
-    """This master votes, and is there for no client: it takes no writes, by its settings."""
+    """This master is a witness by its settings: it votes, and accepts no writes."""
 
 
 class WriteProtected(Unavailable):
-    """One of the two workers of this data centre is out of sync: no client's write is taken until it was rebuilt."""
+    """One of the two workers of this data centre is out of sync: no client's write is accepted until it is rebuilt."""
 
 
 class QueryStopped(QuadlogError):
-    """A query was ended, by a limit or by hand; another worker would not answer it either."""
+    """A query was ended by a limit or by an operator; another worker would not answer it either."""
 
     status = 503
     final = True
 
 
 class OutcomeUnknown(QuadlogError):
-    """The transaction was accepted and is not decided yet: ask ``/tx/{id}``.
+    """The transaction was accepted and is not decided yet: ``/tx/{id}`` reports the outcome.
 
-    Not 503: that is definite everywhere, and proxies and clients send the request again.
+    The status is not 503, which is definite in all other errors, and after which proxies and clients repeat requests.
     """
 
     status = 504
     definite = False
 
     def __init__(self, message: str, *, ask: str | None = None, retry_after: int | None = None) -> None:
-        """`ask`: the URL that tells the outcome, once it is known: the answer's ``Location``."""
+        """`ask`: URL that reports the outcome once it is known; the ``Location`` of the response."""
         super().__init__(message, retry_after=retry_after)
         self.ask = ask
 
 
 class Rejected(QuadlogError):
-    """Agreed, evaluated, refused: the same everywhere, for ever."""
+    """A transaction that was agreed and refused by its evaluation: everywhere and permanently."""
 
     status = 409
 
 
 class SetupError(QuadlogError):
-    """Settings, ports, directories, Java: something the operator has to mend first."""
+    """An error in settings, ports, directories or Java, which an operator must correct first."""
 
 
 class SparkFailed(QuadlogError):
-    """A job of Spark came to nothing: no space, lost executors, a topic that is gone."""
+    """A job of Spark failed: no space, lost executors, or a deleted topic."""
 
 
 class StateError(QuadlogError):
-    """What is stored contradicts itself or the log; the process stops rather than guess."""
+    """Stored data contradict each other or the log; the process stops instead of guessing."""
 
 
 class StoreDamaged(StateError):
@@ -207,14 +210,14 @@ class StoreDamaged(StateError):
 
 
 class ForeignRecord(StateError):
-    """A record in a topic of ours that another program wrote, or no record at all."""
+    """A record in a quadlog topic that another program wrote, or that cannot be decoded."""
 
 
 class RecordsGone(StateError):
-    """An offset that was to be read is not in its topic."""
+    """An offset that must be read is not in its topic."""
 
     def __init__(self, topic: str, offset: int, why: str) -> None:
-        """`why`: as Kafka says it."""
+        """`why`: Kafka's error text."""
         super().__init__(
             f"{topic} at offset {offset}: {why}. Its records were deleted (retention.ms, retention.bytes,"
             " kafka-delete-records), or its end was lost; set retention.ms to -1, and see 'Records were deleted' in"
@@ -223,10 +226,10 @@ class RecordsGone(StateError):
 
 
 class DuplicateNode(StateError):
-    """Another process is this master: two that post under one id promise what neither of them keeps."""
+    """Another process runs as this master: neither would keep the promises that the other posts under their id."""
 
     def __init__(self, node: str, why: str) -> None:
-        """`why`: how that is seen."""
+        """`why`: the observation that shows it."""
         super().__init__(
             f"{node} runs twice, {why}. This process stops. Stop all that have this node-id, give each a node-id and a"
             " data-dir of its own, and start this one again: it comes back as one without its disk"
@@ -234,10 +237,10 @@ class DuplicateNode(StateError):
 
 
 class TopicLost(StateError):
-    """Kafka has lost a topic that was followed, or its end: whoever went on would forget what it took part in."""
+    """Kafka has lost a followed topic or its end: a node that continued would forget what it took part in."""
 
     def __init__(self, what: str) -> None:
-        """`what`: which topic, and how that is seen."""
+        """`what`: the topic, and the observation that shows the loss."""
         super().__init__(
             f"{what}. Have that Kafka back as it was (is a volume not mounted? is it another cluster?), or stop all of"
             " this data centre and run `quadlog dc rebuild --config MASTER.toml` once. Nothing was changed"
@@ -245,7 +248,7 @@ class TopicLost(StateError):
 
 
 def error_named(name: str) -> type[QuadlogError]:
-    """The class of this name in the tree; the root if there is none.
+    """Return the class with this name in the tree; the root if no class has it.
 
     >>> error_named("Forbidden").status
     403

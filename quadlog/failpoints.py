@@ -1,7 +1,7 @@
-"""Failpoints: named places where a test lets a process die as by kill -9.
+"""Failpoints: named places in the code at which a test kills the process, as by kill -9.
 
-`QUADLOG_FAILPOINT` says where, and at which visit: `after-persist` dies at the first, `after-persist:30` at
-the thirtieth.  Unset, a visit costs one comparison.
+`QUADLOG_FAILPOINT` sets the failpoint and the number of the visit: with `after-persist` the process dies at the first
+visit, with `after-persist:30` at the thirtieth.  If it is not set, a visit costs one comparison.
 """
 
 from __future__ import annotations
@@ -20,71 +20,71 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 WITHIN_MS: Final = 30
-"""After at most so long something dies that dies while it is under way: a commit of 10,000 quads takes longer."""
+"""Maximum delay in milliseconds before `within` kills the process: a commit of 10,000 quads takes longer."""
 
 
 class Failpoint(StrEnum):
-    """Where; what is said is what has just happened, or is about to."""
+    """A failpoint; each docstring describes the state in which the process dies."""
 
     AFTER_PAYLOAD = "after-payload"
     """A client's payload is durable in Kafka; no pair of it exists."""
     AFTER_PERSIST = "after-persist"
-    """A round is synced; nothing of it was said."""
+    """A round is synced; nothing of it was published."""
     HALF_AGREED = "half-agreed"
-    """Half of a round's entries are in the agreed topic, the other half is only saved."""
+    """Half of a round's entries are in the agreed topic; the other half is only saved."""
     BEFORE_POST = "before-post"
-    """A round is saved and its entries said; its post is not."""
+    """A round is saved and its entries are published; its post is not."""
     AFTER_POST = "after-post"
-    """The post is in Kafka; what it promised is remembered on disk only."""
+    """The post is in Kafka; what it promises is stored on disk only."""
     HALF_MIRROR = "half-mirror"
     """A copy of an effect or of a peer's payload is in Kafka; the next one is not."""
     BEFORE_HANDOVER = "before-handover"
-    """It is agreed that another data centre evaluates; the effects do not say so yet."""
+    """It is agreed that another data centre evaluates; the effects topic does not contain the handover yet."""
     HANDED_OVER = "handed-over"
-    """A handover is in Kafka; who wrote it has not read it back."""
+    """A handover is in Kafka; its writer has not read it back."""
     GIVEN_UP = "given-up"
-    """It is saved whom a master gave up; nobody was told."""
+    """The members that a master gave up are saved; no other master knows."""
     VOTE_SAVED = "vote-saved"
-    """A vote, or an own ballot, is saved; nobody was told."""
+    """A vote, or an own ballot, is saved; no other master knows."""
     VOTE_POSTED = "vote-posted"
     """A vote is in Kafka; its view is not installed here."""
     INSTALLED = "installed"
-    """A view is saved, of who gave way with all of the other log; nothing of it was said."""
+    """A view is saved, on the side that gives way with all of the other log; nothing of it was published."""
     JOINING = "joining"
-    """It is saved by whom a master asks to be let in; nobody was told."""
+    """The view to which a master requests admission is saved; no other master knows."""
     BESIDE_BEGUN = "beside-begun"
-    """It is saved where the other log parts from the own one; nothing of it was read."""
+    """The point where the other log parts from the own one is saved; nothing of it was read."""
     HALF_BESIDE = "half-beside"
-    """Some of the other log is saved beside the own one."""
+    """A part of the other log is saved, separately from the own one."""
     ADOPTED = "adopted"
-    """The other log has taken the place of the own one, with one mark; all of it still stands beside."""
+    """The other log has replaced the own one by a single mark; it is still stored separately."""
     CUT_SAID = "cut-said"
-    """A cut is in the agreed topic; nothing behind it is."""
+    """A cut is in the agreed topic; nothing follows it."""
     HALF_BEHIND_CUT = "half-behind-cut"
-    """Some of the log that was adopted is in the agreed topic, behind the cut."""
+    """A part of the adopted log is in the agreed topic, after the cut."""
     REWIND_SAID = "rewind-said"
-    """A rewind is in the effects; nothing behind it is."""
+    """A rewind is in the effects topic; nothing follows it."""
     HALF_BEHIND_REWIND = "half-behind-rewind"
-    """Some of the other side's effects are in the own topic, behind the rewind."""
+    """Some of the other side's effects are in the own topic, after the rewind."""
     AFTER_EVALUATE = "after-evaluate"
-    """An effect is computed, and perhaps in the evaluating worker's store; Kafka does not know it."""
+    """An effect is computed, and perhaps in the evaluating worker's store; it is not in Kafka."""
     AFTER_PUBLISH = "after-publish"
-    """An effect is in Kafka; its own evaluator has not read it back."""
+    """An effect is in Kafka; its evaluator has not read it back."""
     WITHIN_APPLY = "within-apply"
-    """A commit is under way in a worker's store."""
+    """A commit is running in a worker's store."""
     AFTER_APPLY = "after-apply"
-    """A batch of effects is in a worker's store; nobody was told."""
+    """A batch of effects is in a worker's store; this was not reported to any other node."""
 
 
 class _Armed:
-    """The one that is set, and how many visits it takes."""
+    """The failpoint that is set, and the number of remaining visits."""
 
     point: Failpoint | None = None
     visits: int = 0
 
 
 def parse(text: str) -> tuple[Failpoint, int] | None:
-    """What `QUADLOG_FAILPOINT` says; ValueError if that is nothing.
+    """Parse a value of `QUADLOG_FAILPOINT`; ValueError if it is invalid.
 
     >>> parse("after-post:3"), parse("")
     ((<Failpoint.AFTER_POST: 'after-post'>, 3), None)
@@ -105,7 +105,7 @@ def arm(text: str) -> None:
 
 
 def visit(point: Failpoint, settle: Callable[[], None] | None = None) -> None:
-    """Pass by a failpoint; `settle` waits until all that was said is in Kafka, before the process dies."""
+    """Visit a failpoint; before the process dies, `settle` waits until all produced records are in Kafka."""
     if _Armed.point is not point:
         return
     _Armed.visits -= 1
@@ -117,7 +117,10 @@ def visit(point: Failpoint, settle: Callable[[], None] | None = None) -> None:
 
 @contextmanager
 def within(point: Failpoint) -> Generator[None]:
-    """Pass through a failpoint: the process dies at some moment before its end, or else there, and says so."""
+    """Visit a failpoint that lasts for this context: the process dies at a random moment in it.
+
+    If the context ends earlier, the process logs a warning and dies at its end.
+    """
     if _Armed.point is not point:
         yield
         return

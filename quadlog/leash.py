@@ -1,18 +1,18 @@
-"""Run a program that dies with the process that started it, even by SIGKILL.
+"""Run a program that dies with the process that started it, even if that is killed by SIGKILL.
 
-This file is also a script, run by a bare Python in front of every child:
+This file is also a script, which a bare Python runs as the prefix of every child:
 
     python -I -S leash.py PARENT-PID PROGRAM ARGS...
 
-On Linux it asks the kernel to send SIGKILL to the child when its parent goes
-(``PR_SET_PDEATHSIG`` outlives `exec`), checks that the parent was not gone before, and
-becomes the program: same pid.  The kernel takes "parent" to be the *thread* that forked, so
-whoever starts leashed programs must do it from its main thread.
+On Linux, the script makes the kernel send SIGKILL to it when its parent dies (``PR_SET_PDEATHSIG``
+persists across `exec`), checks that the parent has not died before, and replaces itself with the
+program, under the same pid.  For the kernel, the "parent" is the *thread* that forked, so leashed
+programs must be started from the main thread.
 
-Elsewhere (macOS) a small guard process looks twice a second whether the parent still lives.
+On other systems (macOS), a small guard process checks twice a second that the parent is alive.
 
-A script in front instead of `preexec_fn`, because Python code between fork and exec can
-deadlock in a process with threads, and confluent-kafka brings threads.
+A script is used instead of `preexec_fn`, because Python code between fork and exec can deadlock in a
+process with threads, and confluent-kafka starts threads.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ GUARD_INTERVAL = 0.5
 
 
 def leashed(command: list[str]) -> list[str]:
-    """Return `command` with the leash to the calling process in front of it."""
+    """Return `command` with the leash to the calling process as its prefix."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
 def _tie_to_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the kernel was asked
+        if os.getppid() != parent:  # the parent died before the call
             os.kill(os.getpid(), signal.SIGKILL)
     else:
         _fork_guard(parent)
 
 
 def _fork_guard(parent: int) -> None:
-    """Leave behind a process that kills this one when `parent` is gone."""
+    """Start a guard process that kills this process when `parent` is gone."""
     guarded = os.getpid()
     if os.fork() != 0:
         return

@@ -1,4 +1,4 @@
-"""Logging: one line an event, key=value, on stderr."""
+"""Logging: one line per event, as key=value pairs, on stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 
 
 def start_logging(level: str) -> None:
-    """Set up structlog; `level` is one of debug, info, warning, error."""
+    """Configure structlog; `level` is one of debug, info, warning, error."""
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -1,18 +1,18 @@
-"""Patience: how long something may wait while another thing comes that takes the same way."""
+"""Patience: how long records may wait although other records pass through the same broker."""
 
 from __future__ import annotations
 
 from typing import Final
 
 AFTER_MS: Final = 300.0
-"""So long after something began to wait the other thing has to come, and so long before it is too late.
+"""Minimum time from the beginning of the wait to a proof that the broker works, and from the proof to the deadline.
 
-A broker that is away, and back, takes what waits for it within that.
+A broker that was unavailable and has returned accepts the waiting records within this time.
 """
 
 
 class Patience:
-    """Times are milliseconds of one clock.
+    """Limit of one wait.  All times are milliseconds of one clock.
 
     >>> patience = Patience(1000.0)
     >>> [patience.is_over(moment, since=0.0, proof_at=500.0) for moment in (900.0, 1000.0)]
@@ -26,18 +26,18 @@ class Patience:
     """
 
     def __init__(self, patience: float) -> None:
-        """`patience`: how long it may wait."""
+        """`patience`: maximum duration of a wait."""
         self._patience: Final = patience
         self._since: float | None = None
         self._proved_at: float | None = None
 
     def is_over(self, moment: float, *, since: float | None, proof_at: float) -> bool:
-        """Whether it waits for too long.
+        """Return whether the wait has lasted too long.
 
         Args:
-            moment: now.
-            since: since when it waits; None: it does not.
-            proof_at: when the other thing came last.
+            moment: the current time.
+            since: beginning of the wait; None if nothing waits.
+            proof_at: time of the last proof, which is another record that passed through the broker.
 
         """
         if since != self._since:

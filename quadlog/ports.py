@@ -1,4 +1,4 @@
-"""What the parts ask of the world: the shapes that `broker` and `store` fill."""
+"""Interfaces to Kafka, which `quadlog.broker` implements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Headers = list[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as a topic's only partition holds it."""
+    """A record in the only partition of a topic."""
 
     topic: str
     offset: int
@@ -24,7 +24,7 @@ class Record:
     headers: Headers
 
     def header(self, name: str) -> bytes | None:
-        """The newest value of a header."""
+        """Return the last value of a header; None if the record does not have it."""
         newest = None
         for key, value in self.headers:
             if key == name:
@@ -32,10 +32,10 @@ class Record:
         return newest
 
     def number(self, name: str) -> int | None:
-        """The newest value of a header that says a number.
+        """Return the last value of a header as a number; None if the record does not have it.
 
         Raises:
-            ForeignRecord: it says something else.
+            ForeignRecord: the value is no number.
 
         """
         value = self.header(name)
@@ -45,69 +45,72 @@ class Record:
             raise self.foreign(f"its header {name} is no number") from None
 
     def foreign(self, why: str) -> ForeignRecord:
-        """What is raised where a record is none of ours."""
+        """Return the error for a record that quadlog did not write."""
         return ForeignRecord(f"{self.topic} at {self.offset}: {why}; does another program write there?")
 
 
 Acked = Callable[[int], None]
-"""Called with the record's offset once all in-sync replicas have it; on the producer's thread."""
+"""Callback with a record's offset, once all in-sync replicas have the record; on the producer's thread."""
 
 
 Together = Callable[[], AbstractContextManager[Callable[[], None]]]
-"""What is said within it goes at its end, in one request for each topic; what it gives lets go of all before."""
+"""Context that holds records back and sends them at its end, in one request per topic.
+
+Its value is a function that sends the records held back so far.
+"""
 
 
 def apart() -> AbstractContextManager[Callable[[], None]]:
-    """A `Together` that holds nothing back."""
+    """Return a context that holds nothing back; a `Together`."""
     return nullcontext(lambda: None)
 
 
 class Outlet(Protocol):
-    """Where records go: one data centre's Kafka, ``acks=all``, in order, each once."""
+    """Producer for one data centre's Kafka: ``acks=all``, records in order, each once."""
 
     def produce(
         self, topic: str, *, key: bytes, values: Sequence[bytes], headers: Headers, acked: Acked | None = None
     ) -> None:
         """Hand over one value, or all chunks of one; they are retried until the broker has them.
 
-        Chunks of one call stand next to each other.  `acked` is called once, for the last of them.
+        The chunks of one call are adjacent in the topic.  `acked` is called once, for the last chunk.
         """
         ...
 
 
 class Renewable(Outlet, Protocol):
-    """An outlet to a topic that may take no more records.  Times are steady milliseconds.
+    """An outlet to a topic that may accept no more records.  Times are steady milliseconds.
 
-    Of what is said between two renewals the topic gets a beginning, and all of that stands before what is said later.
+    Of the records produced between two renewals, the topic contains a prefix, and all of it before later records.
     """
 
     @property
     def waits_since(self) -> float | None:
-        """Since when something waits and nothing was taken; None: nothing waits, or it was given up."""
+        """Time since which records wait and none was accepted; None if no record waits, or after `give_up`."""
         ...
 
     @property
     def refusal(self) -> str:
-        """Why a record was refused for good; empty: none was, or it was given up."""
+        """Reason why a record was refused permanently; empty if none was, or after `give_up`."""
         ...
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known of all that was said whether it is in the topic, and nothing of it can come any more."""
+        """True if it is known of every record whether it is in the topic, and none can arrive there any more."""
         ...
 
     def give_up(self) -> None:
-        """Say nothing more, until it is renewed; what was said may still be taken."""
+        """Discard further records until `renew`; earlier ones may still be accepted."""
         ...
 
     def renew(self) -> None:
-        """What is said from here on goes out; not before all that was said is settled."""
+        """Send further records again.  All earlier records must be settled before."""
         ...
 
 
 Hear = Callable[[str, Sequence[Record]], None]
-"""Called with a tail's name and its next records, in topic order; on the tail's thread."""
+"""Callback with a tail's name and its next records, in topic order; on the tail's thread."""
 
 
 Backwards = Callable[[str, int], Iterator[Record]]
-"""The records of a topic before an offset, the newest first, as far back as the topic goes."""
+"""Function that iterates over the records of a topic before an offset, newest first, back to the topic's beginning."""

@@ -1,4 +1,4 @@
-"""How far long work is: on a terminal a line that moves, elsewhere a line for each phase."""
+"""Progress of long work: a moving bar on a terminal, one line per phase elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Task
 
     Look: TypeAlias = Callable[[], tuple[float, int]]
-    """How much is done, and how many quads that was."""
+    """Function that returns the amount of work done, and the number of quads in it."""
 
 LOOK_S: Final = 0.5
 
@@ -37,21 +37,21 @@ class _Quads(ProgressColumn):
 
 
 class Phases:
-    """One phase after the other."""
+    """Phases of long work, one after the other."""
 
     def __init__(self) -> None:
-        """On standard error: what is asked for goes to standard output."""
+        """Write to standard error: standard output is for results."""
         self._console = Console(stderr=True, highlight=False)
         self.seconds: Final[dict[str, float]] = {}
-        """How long each took."""
+        """Duration of each phase, by its name."""
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         self._console.print(text, markup=False)
 
     @contextmanager
     def phase(self, name: str, total: float, look: Look) -> Generator[None]:
-        """Show how far something is that goes on meanwhile, and look at it now and then."""
+        """Show the progress of the work in this context, calling `look` every `LOOK_S` seconds."""
         began = time.monotonic()
         columns = (
             TextColumn("{task.description}"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Every topic has one partition: its order is the point.
+    """Names of the topics.  Every topic has one partition, because the order of all its records matters.
 
     >>> Topics("main", "dc1").agreed
     'main.dc1.agreed'
@@ -21,12 +21,12 @@ class Topics:
 
     @property
     def payloads(self) -> str:
-        """Transactions as given, this DC's own and the peers' as mirrored."""
+        """Transactions as received from clients: this data centre's, and mirrored copies of the peers'."""
         return self._name("payloads")
 
     @property
     def rounds(self) -> str:
-        """Posts of this DC's masters."""
+        """Posts of this data centre's masters."""
         return self._name("rounds")
 
     @property
@@ -36,24 +36,24 @@ class Topics:
 
     @property
     def effects(self) -> str:
-        """What each entry did."""
+        """Effects of the entries."""
         return self._name("effects")
 
     @property
     def status(self) -> str:
-        """Heartbeats of this DC's workers."""
+        """Heartbeats of this data centre's workers."""
         return self._name("status")
 
     @property
     def checkpoint(self) -> str:
-        """What the log lacks since it was shortened, by the master that said so; compacted."""
+        """Checkpoints, which replace the deleted beginning of the log; keyed by the writing master, and compacted."""
         return self._name("checkpoint")
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """Those in which an offset means something after a restart, or to another data centre."""
+        """Topics whose offsets matter after a restart, or to another data centre."""
         return self.payloads, self.rounds, self.agreed, self.effects
 
     def all(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return the names of all topics."""
         return *self.followed, self.status, self.checkpoint

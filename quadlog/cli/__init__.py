@@ -1,4 +1,4 @@
-"""The `quadlog` command: one door, sub-commands that import what they need when they run."""
+"""The `quadlog` command, whose sub-commands import their modules when they run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command; an error of ours is one message on stderr and exit code 1."""
+    """Run the command; a `QuadlogError` gives one message on stderr and exit code 1."""
     try:
         app()
     except QuadlogError as error:

@@ -1,6 +1,6 @@
-"""`quadlog backup`: a worker's whole store, counted as it stands on disk, in a directory that workers take it from.
+"""`quadlog backup`: a worker's whole store, counted as stored on disk, in a directory from which workers restore it.
 
-What is cut off goes on where it was, also when the command is given again within ten minutes.
+An interrupted transfer resumes where it stopped, also if the command is run again within ten minutes.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from quadlog.worker.catchup.coming import Coming
 
 COMING: Final = "coming."
-"""How the name of a directory begins in which a backup is on its way."""
+"""Prefix of the name of a directory with an incomplete backup."""
 
 
 def run_backup(directory: Path, worker: str, say: Callable[[str], None]) -> Backup:
-    """Have one more backup in this directory, or none.
+    """Add one complete backup to a directory, or none.
 
     Raises:
-        SetupError: the directory is of no use, or is used by another one.
-        Unavailable: the worker gives no copy now.
-        StateError: what it gives is not what it says.
+        SetupError: the directory cannot be used, or another backup of this worker writes to it.
+        Unavailable: the worker sends no copy now.
+        StateError: the copy is not in the state that the worker announced.
 
     """
     phases, worker = Phases(), worker.rstrip("/")
@@ -54,7 +54,7 @@ def run_backup(directory: Path, worker: str, say: Callable[[str], None]) -> Back
             try:
                 backup = _proven(coming, room / "copy", phases)
             except BaseException:
-                stream.forget()  # nobody knows what of it is wrong
+                stream.forget()  # it is not known which part is wrong
                 raise
             there = _named(backup, directory)
         except OSError as error:
@@ -71,7 +71,7 @@ def run_backup(directory: Path, worker: str, say: Callable[[str], None]) -> Back
 
 @contextmanager
 def _room(directory: Path, worker: str) -> Generator[Path]:
-    """For what comes of this worker, for nobody else meanwhile."""
+    """Provide a directory for the transfer from a worker, locked against other processes."""
     room = directory / (COMING + re.sub(r"\W+", "-", worker.partition("://")[2]))
     try:
         room.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def _taken(stream: CopyStream, worker: str, phases: Phases) -> Coming:
 
 
 def _proven(coming: Coming, path: Path, phases: Phases) -> Backup:
-    """Count it as it stands on the disk: what is wrong in a store goes into no backup of it."""
+    """Count the copy as stored on disk: a faulty store must not become a backup."""
     announced, store = coming.announced, coming.whole()
     if (fed_from := FedFrom.decode(announced.fed_from)) is None:
         raise StateError(
@@ -145,10 +145,10 @@ def _proven(coming: Coming, path: Path, phases: Phases) -> Backup:
 
 
 def _named(backup: Backup, directory: Path) -> Backup:
-    """1. All is on the disk, with what it is.  2. It has its name.  3. That is on the disk, too."""
+    """Make the files and their description durable, then name the backup, then make the name durable."""
     for path in backup.path.iterdir():
         if path.name != STORE:
-            path.unlink()  # for who would have gone on with it
+            path.unlink()  # needed only to resume the transfer
     backup.save()
     sync_store(backup.path / STORE)
     for path in (*(path for path in backup.path.iterdir() if path.is_file()), backup.path):

@@ -1,4 +1,4 @@
-"""What workers hold, and what transactions did."""
+"""Commands that compare workers, and revert transactions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def revert(
     ] = None,
     shown: Annotated[int, typer.Option(min=0, help="Quads of each kind to name; all are counted.")] = 20,
 ) -> None:
-    """Submit the inverse of a transaction as a new one, and say what has changed since.  Twice is once."""
+    """Submit the inverse of a transaction as a new one, and say what has changed since.  The inverse runs only once."""
     from quadlog.compare.revert import Question  # noqa: PLC0415
     from quadlog.compare.revert import revert as submit  # noqa: PLC0415
 

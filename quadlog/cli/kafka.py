@@ -1,4 +1,4 @@
-"""`quadlog kafka …`: resolve Kafka's jars, run Kafka's console tools."""
+"""`quadlog kafka …`: set-up of Kafka's jars, and Kafka's console tools."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typer.core import TyperGroup
 from quadlog.kafka.tool_names import TOOLS, main_class
 
 PASS_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""A tool gets every argument as it is, `--help` included."""
+"""Settings that pass every argument to a tool unchanged, including `--help`."""
 
 
 class _Tools(TyperGroup):
-    """`setup`, or else the name of one of Kafka's tools."""
+    """Command group of `setup` and the names of Kafka's tools."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  typer hides these types
-        """Refuse an unknown name with the list of those there are."""
+        """Return a command; fail for an unknown name with the list of known ones."""
         return super().get_command(ctx, cmd_name) or main_class(cmd_name)
 
 

@@ -1,4 +1,4 @@
-"""`quadlog lab …`: a whole cluster of real processes on this machine."""
+"""`quadlog lab …`: a whole cluster of real processes on one host."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def kill(
     directory: Directory,
     signal: Annotated[str, typer.Option(help="STOP, CONT, TERM or KILL.")] = "KILL",
 ) -> None:
-    """Send a signal to one process of the lab; wait for its end where that is what it does."""
+    """Send a signal to one process of the lab; wait for its end if the signal ends it."""
     name = signal.upper().removeprefix("SIG")
     typer.echo(_ask(directory, {"do": "kill", "id": node_id, "signal": name})["message"])
 
@@ -142,9 +142,9 @@ def cut(
         bool, typer.Option("--one-way", help="What DC1 says no longer reaches DC2; DC1 still hears DC2.")
     ] = False,
 ) -> None:
-    """Cut the link between two data centres: nothing passes, as behind a cut cable.
+    """Cut the link between two data centres: nothing passes, as with a cut cable.
 
-    Open connections fall silent, new ones hang; `heal` lets them go on.
+    Open connections fall silent, new ones hang; `heal` lets them continue.
 
     Masters hear each other by reading the other's broker.  So --one-way holds
     the connections that DC2 opened to DC1, in both directions; those that DC1
@@ -186,7 +186,7 @@ def link(
 
 
 def _links(directory: Path, request: dict[str, Any]) -> None:
-    """Have the links changed or shown; say how those are then that it is about."""
+    """Change or show links, and print the state of those that the request names, or of all."""
     about = set(request.get("link", []))
     for link in _ask(directory, {"do": "links", "request": request})["links"]:
         if not about or about == set(link["link"]):
@@ -194,7 +194,7 @@ def _links(directory: Path, request: dict[str, Any]) -> None:
 
 
 def _say(link: dict[str, Any]) -> str:
-    """Say in one line how a link is.
+    """Describe a link in one line.
 
     >>> _say({"link": ["dc1", "dc2"], "cuts": [["dc2", "dc1"]], "latency_ms": 40, "rate_mbit": 0,
     ...       "connections": 3, "waiting": 1, "bytes": [5_000_000, 0]})

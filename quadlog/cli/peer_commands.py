@@ -1,4 +1,4 @@
-"""`quadlog peer`: which masters agree on the order, and how that is changed.  Thin calls of `/cluster/peers`."""
+"""`quadlog peer`: list and change the masters that agree on the order, with requests to `/cluster/peers`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _ELSE: Final = "The change may have been taken: look with `quadlog peer list` at
 
 
 def list_peers(master: str, say: Callable[[str], None]) -> None:
-    """Say who the peers are, as a master knows it; raises as `asked` does."""
+    """Print the peers that a master knows; raises as `asked` does."""
     _tell(asked(master, "GET", PATH).json(), say)
 
 
 def add_peer(master: str, name: str, dc: str, say: Callable[[str], None]) -> None:
-    """Add one, and say who the peers are then; raises as `asked` does."""
+    """Add a peer, and print the new peers; raises as `asked` does."""
     answer = asked(master, "POST", PATH, unsure=_ELSE, json={"id": name, "dc": dc})
     say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} of {dc} is a peer")
     _tell(answer.json(), say)
 
 
 def remove_peer(master: str, name: str, say: Callable[[str], None], survivors: Sequence[str] = ()) -> None:
-    """Remove one, or all but the survivors, and say who the peers are then; raises as `asked` does."""
+    """Remove a peer, or all but the survivors, and print the new peers; raises as `asked` does."""
     path = f"{PATH}/{quote(name, safe='')}"
     named = {"params": {"survivor": list(survivors)}} if survivors else {}
     answer = asked(master, "DELETE", path, unsure=_ELSE, **named)
@@ -37,7 +37,7 @@ def remove_peer(master: str, name: str, say: Callable[[str], None], survivors: S
 
 
 def _tell(said: dict[str, Any], say: Callable[[str], None]) -> None:
-    """One line for each master.
+    """Print one line for each master.
 
     >>> m2 = {"id": "m2", "dc": "dc2", "url": "http://m2", "peer": False, "decided": False, "reachable": False}
     >>> _tell({"peers": [m2 | {"id": "m1", "peer": True, "decided": True, "reachable": True}, m2]}, print)

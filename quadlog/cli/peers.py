@@ -1,4 +1,4 @@
-"""Who agrees on the order, and data centres that begin anew."""
+"""Commands that change the peers, and rebuild the topics of a data centre."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def peer_list(at: At) -> None:
 def peer_add(
     name: PeerId, dc: Annotated[str, typer.Argument(metavar="DC", help="Its data centre.")], at: At
 ) -> None:
-    """Make a master a peer.  All settings name it already, and it runs."""
+    """Make a master a peer.  All settings must name it already, and it must run."""
     from quadlog.cli.peer_commands import add_peer  # noqa: PLC0415
 
     add_peer(at, name, dc, typer.echo)
@@ -39,7 +39,7 @@ def peer_remove(
         list[str] | None, typer.Option(help="With --force: one that is left; all are to be named.")
     ] = None,
 ) -> None:
-    """Make a master a peer no more: it takes no writes then, and nobody waits for it."""
+    """Remove a master from the peers: it accepts no writes then, and no other master waits for it."""
     from quadlog.cli.peer_commands import remove_peer  # noqa: PLC0415
 
     if force is not bool(survivor):
@@ -56,7 +56,7 @@ def rebuild(
         bool, typer.Option("--yes", help="Do it.  Without it: say what is lost, and what would be done.")
     ] = False,
 ) -> None:
-    """Make the topics of this master's data centre anew out of a peer's.  Once, while nothing runs there."""
+    """Re-create the topics of this master's data centre from a peer's.  Run it once, while nothing runs there."""
     from quadlog.logs import start_logging  # noqa: PLC0415
     from quadlog.master.muted.rebuild import MutedRebuild  # noqa: PLC0415
     from quadlog.master.recovery.rebuild import Rebuild  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Ranges of the log, by Spark: they need Kafka, no masters."""
+"""Commands that archive and compact ranges of the log with Spark; they need Kafka, but no masters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that run until they are told to stop, and the demo."""
+"""Commands that run a master, a worker, or the demo."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quadlog.lean import starting
 def master(config: Config) -> None:
     """Run one master until it is told to stop."""
     with starting():
-        from quadlog.logs import start_logging  # noqa: PLC0415 - what a sub-command needs, when it runs
+        from quadlog.logs import start_logging  # noqa: PLC0415 - sub-commands import their modules when they run
         from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
         settings = MasterSettings.load(config)

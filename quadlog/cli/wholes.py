@@ -1,4 +1,4 @@
-"""A whole repository, in and out."""
+"""Commands that import, export and back up a whole repository."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def export_quads(
     *,
     at: Annotated[str, typer.Option("--at", help="URL of a master.")],
 ) -> None:
-    """Write out all quads of one state, and check that they are all."""
+    """Write all quads of one state, and check that none is missing."""
     from quadlog.seed.commands import run_export  # noqa: PLC0415
 
     run_export(at, target)
@@ -51,7 +51,7 @@ def backup_store(
     *,
     worker: Annotated[str, typer.Option("--from", help="URL of a worker.")],
 ) -> None:
-    """Have a worker's whole store in one more backup, and prove it: workers that no other one can copy take it."""
+    """Back up a worker's whole store, and prove the backup.  Workers use it if no other worker can give them a copy."""
     from quadlog.cli.backing_up import run_backup  # noqa: PLC0415
 
     run_backup(directory, worker, typer.echo)

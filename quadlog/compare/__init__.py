@@ -1,1 +1,1 @@
-"""What workers hold, counted and compared from outside: `quadlog verify`, `quadlog diff`, `quadlog tx revert`."""
+"""Count, comparison and revert from outside the cluster: `quadlog verify`, `quadlog diff`, `quadlog tx revert`."""

@@ -1,4 +1,4 @@
-"""`quadlog diff`: the quads that two workers do not both hold."""
+"""`quadlog diff`: the quads that only one of two workers holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """Where to look for the entry that last touched a quad."""
+    """Effects topic to search for the entry that last touched a quad."""
 
     kafka: str
     topic: str
@@ -29,7 +29,7 @@ class Effects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What to compare, and how."""
+    """Options of a comparison."""
 
     one: str
     other: str
@@ -40,10 +40,9 @@ class Question:
 
 
 def diff(question: Question, say: Callable[[str], None]) -> int:
-    """Say which quads differ; returns how many.
+    """Report which quads differ, and return their number.
 
-    Both dumps are read at once, since a worker does not wait long for a reader; their lines are sorted
-    on disk.
+    Both dumps are read concurrently, since a worker does not wait long for a reader.  Their lines are sorted on disk.
     """
     urls = [url_of(worker, question.master) for worker in (question.one, question.other)]
     with tempfile.TemporaryDirectory(prefix="quadlog-diff-") as place:
@@ -66,7 +65,7 @@ def diff(question: Question, say: Callable[[str], None]) -> int:
 
 
 def _teller(effects: Effects | None, lines: set[str]) -> Callable[[str], str]:
-    """What is known of the last entry that touched a line."""
+    """Return a function that describes the last entry that touched a line."""
     if effects is None or not lines:
         return lambda _: "last touched by an entry that --kafka would find"
     found = last_touches(effects.kafka, effects.topic, lines, effects.look_back)

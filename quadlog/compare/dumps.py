@@ -1,4 +1,4 @@
-"""A worker's dump: its lines, and what the worker says of the state that they are of."""
+"""A worker's dump: its lines, and the worker's claim about their state."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
-"""Between two pieces of a dump: a worker that evaluates may keep reads waiting for seconds."""
+"""30 s between two pieces of a dump: a worker that evaluates may delay reads by seconds."""
 
 AGAIN_S: Final = 0.05
-"""Before a worker is asked again that has applied nothing since."""
+"""Seconds before a new request to a worker that has applied nothing since the last one."""
 
 KEPT_S: Final = 2.0
-"""How long the newer of two dumps is kept open unread: a worker does not wait long for a reader."""
+"""Seconds for which the newer of two dumps stays open unread: a worker does not wait long for a reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a worker says of its state."""
+    """What a worker reports about its state."""
 
     index: int
     chain: str
-    """Its first 16 hex digits."""
+    """First 16 hex digits of the chain hash."""
     signature: str
     quads: int
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """Lines as the signature has them, without their ends; to be read once."""
+    """Lines as in the signature, without line ends; they can be read once."""
 
     claim: Claim
     lines: Iterator[bytes]
@@ -49,8 +49,8 @@ def dump_of(url: str) -> Generator[Dump]:
     """Open a worker's dump.
 
     Raises:
-        Unavailable: the worker does not answer, or breaks off in the middle.
-        UserError: what answers is no worker of this version.
+        Unavailable: the worker does not answer, or the connection breaks.
+        UserError: the server that answers is not a worker of this version.
 
     """
     try:
@@ -88,12 +88,12 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 def dumps_at_one_index(one: str, other: str, wait_s: float) -> Generator[tuple[Dump, Dump]]:
     """Open two workers' dumps, both of the state after the same entry.
 
-    Under writes they are hardly ever asked at the same one: the newer dump stays open, and the worker that is behind
-    is asked again until it is there, or past it.
+    During writes, both are rarely at the same index at first.  So the newer dump stays open, and the worker that lags
+    is requested again until it has reached that index or is past it.
 
     Raises:
         Unavailable: they were at no common index for `wait_s` seconds.
-        StateError: at one index they stand on different entries.
+        StateError: they have different entries at one index.
 
     """
     deadline, urls = time.monotonic() + wait_s, (one, other)
@@ -131,7 +131,7 @@ def _at_one_index(here: Claim, there: Claim) -> bool:
 
 
 def status_of(master: str) -> dict[str, Any]:
-    """`/cluster/status` of a master."""
+    """Return `/cluster/status` of a master."""
     try:
         answer = httpx.get(f"{master}/cluster/status", timeout=TIMEOUT, trust_env=False)
         answer.raise_for_status()
@@ -142,7 +142,7 @@ def status_of(master: str) -> dict[str, Any]:
 
 
 def url_of(worker: str, master: str | None) -> str:
-    """Where a worker is that is named by its URL, or by an id that a master knows."""
+    """Return the URL of a worker, given as a URL or as an id that a master knows."""
     if "://" in worker:
         return worker.rstrip("/")
     if master is None:

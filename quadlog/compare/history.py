@@ -1,4 +1,4 @@
-"""What entries did, and which one last touched a quad, as the effects topic tells."""
+"""Effects of entries, and the last entry that touched a quad, from the effects topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EMPTY: Final = "# empty graph "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
-    """What an entry did to a quad or an empty graph."""
+    """Change of a quad or an empty graph by an entry."""
 
     index: int
     id: bytes
@@ -31,7 +31,7 @@ class Touch:
 
 
 def last_touches(bootstrap: str, topic: str, lines: Container[str], look_back: int) -> dict[str, Touch]:
-    """Of each of these lines the last effect that names it, among the last `look_back` records.
+    """Find the last effect that names each of these lines, among the last `look_back` records.
 
     Raises:
         Unavailable: the broker does not answer.
@@ -41,7 +41,7 @@ def last_touches(bootstrap: str, topic: str, lines: Container[str], look_back: i
 
 
 def touches(records: Iterable[Record], lines: Container[str]) -> dict[str, Touch]:
-    """Of each of these lines the last effect that names it, and that counts."""
+    """Find the last effect that counts and names each of these lines."""
     found: dict[str, Touch] = {}
     for effect in counted(records):
         for line, did in _named(effect):
@@ -51,7 +51,7 @@ def touches(records: Iterable[Record], lines: Container[str]) -> dict[str, Touch
 
 
 def counted(records: Iterable[Record]) -> Iterator[Effect]:
-    """The effects that count, whole."""
+    """Yield the effects that count, complete."""
     ledger, chunks = EffectsLedger(is_whole=False), codec.Chunks()
     for record in records:
         before = ledger.index
@@ -62,11 +62,11 @@ def counted(records: Iterable[Record]) -> Iterator[Effect]:
 
 
 BEFORE: Final = 1_000
-"""Entries before the first one that is wanted: they tell whose effects count."""
+"""Entries to read before the first one of interest: they determine which effects count."""
 
 
 def effects_from(bootstrap: str, topic: str, index: int) -> Iterator[Effect]:
-    """The effects that count of the entry at an index and of all later ones, as far as the topic has them now.
+    """Yield the effects that count from an index on, as far as the topic has them now.
 
     Raises:
         Unavailable: the broker does not answer.

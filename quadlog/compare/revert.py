@@ -1,7 +1,8 @@
 """`quadlog tx revert`: the inverse of a transaction as a new one, and what has changed since.
 
-What a transaction did stands in its effect, so its inverse is a patch: quads that it inserted go, quads that it deleted
-come, blank nodes by their labels.  It says the same whenever it is made, and has a key of its own: so it runs once.
+The effect of a transaction lists all that it did, so its inverse is a patch: it deletes the inserted quads and inserts
+the deleted ones, with blank nodes named by their labels.  The patch is always the same and has an idempotency key of
+its own, so it runs once.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What to revert, and how."""
+    """Options of a revert."""
 
     name: str
-    """Its id, or its Idempotency-Key."""
+    """Id of the transaction, or its Idempotency-Key."""
     master: str
     kafka: str | None
-    """Bootstrap servers; None: as the master says."""
+    """Bootstrap servers; None: those that the master reports."""
     dry_run: bool
     shown: int
-    """Lines to name of each kind; all are counted."""
+    """Number of lines of each kind to report; all are counted."""
 
 
 def revert(question: Question, say: Callable[[str], None]) -> None:
-    """Report, and submit the inverse unless it is a dry run or there is nothing to revert.
+    """Report on a transaction, and submit its inverse unless it is a dry run or there is nothing to revert.
 
     Raises:
-        UserError: no such transaction, or not yet applied.
+        UserError: the transaction does not exist, or is not applied yet.
         Unavailable: the master or its Kafka does not answer.
-        StateError: the effects do not hold what the master says.
+        StateError: the effects topic does not have the effect that the master names.
 
     """
     known = _asked(question, "GET", f"/tx/{quote(question.name, safe='')}").json()
@@ -73,23 +74,23 @@ def revert(question: Question, say: Callable[[str], None]) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Since:
-    """What later entries did to the quads of a transaction."""
+    """Changes of the quads of a transaction by later entries."""
 
     index: int
-    """Up to where effects were read."""
+    """Index of the last effect that was read."""
     there: dict[str, bool]
-    """Of every quad that it changed, whether it is there."""
+    """For each quad that the transaction changed: True if the quad exists."""
     touched: dict[int, tuple[bytes, int]] = field(default_factory=dict[int, tuple[bytes, int]])
-    """Of later entries that changed any of them: id, and how many."""
+    """For each later entry that changed any of these quads: its id, and how many it changed."""
 
     @classmethod
     def of(cls, effect: Effect) -> Since:
-        """Directly after it."""
+        """Return the state directly after an effect."""
         there = dict.fromkeys(effect.deleted, False) | dict.fromkeys(effect.inserted, True)
         return cls(index=effect.index, there=there)
 
     def hear(self, later: Effect) -> None:
-        """The next effect."""
+        """Process the next effect."""
         self.index, count = later.index, 0
         for lines, there in ((later.deleted, False), (later.inserted, True)):
             for line in lines:
@@ -101,7 +102,7 @@ class Since:
 
 
 def _effects(question: Question, known: dict[str, Any]) -> tuple[Effect, Since]:
-    """What it did, and what was done since."""
+    """Return the effect of the transaction, and later changes of its quads."""
     status = status_of(question.master)
     topic = Topics(status["repository"], status["dc"]).effects
     found = effects_from(question.kafka or status["kafka"], topic, known["index"])
@@ -118,7 +119,7 @@ def _effects(question: Question, known: dict[str, Any]) -> tuple[Effect, Since]:
 
 
 def _report(effect: Effect, since: Since, shown: int, say: Callable[[str], None]) -> None:
-    """What it did, what has changed since, and what its inverse leaves as it is."""
+    """Report what the transaction did, what has changed since, and what its inverse leaves unchanged."""
     say(
         f"entry {effect.index} ({text_id(effect.id)}): {len(effect.inserted)} quads inserted,"
         f" {len(effect.deleted)} deleted"
@@ -139,7 +140,7 @@ def _report(effect: Effect, since: Since, shown: int, say: Callable[[str], None]
 
 
 def left_as_they_are(effect: Effect) -> Iterator[str]:
-    """What of an effect a patch cannot take back: it names quads, and graphs only with them."""
+    """Yield what a patch cannot revert: it names quads, and graphs only as part of quads."""
     deleted = {graph for graph in (*effect.emptied, *effect.dropped) if _any_in(graph, effect.deleted)}
     filled = {graph for graph in effect.filled if _any_in(graph, effect.inserted)}
     for graph in effect.emptied:
@@ -165,9 +166,9 @@ def _list(lines: list[str], head: str, shown: int, say: Callable[[str], None]) -
 
 
 def inverse_of(effect: Effect) -> bytes:
-    """The patch that takes an effect back, whatever was done since; blank nodes are those of the stores.
+    """Return the patch that reverts an effect, whatever was done since; blank nodes are those of the stores.
 
-    Removals come first.  No quad is in both lists, so their order means nothing.
+    Deletions are first.  No quad is in both lists, so the order has no significance.
     """
     lines = (
         f"{code} {exact(line)}\n"
@@ -186,6 +187,6 @@ def _submitted(question: Question, effect: Effect) -> str:
 
 
 def _asked(question: Question, method: str, path: str, **rest: Any) -> httpx.Response:  # noqa: ANN401  httpx's own
-    """A master's answer, if it is a good one."""
+    """Send a request to the master, and return its successful answer; raises as `asked` does."""
     again = "The revert may have been taken: run it again, it runs once." * (method == "POST")
     return asked(question.master, method, path, unsure=again, **rest)

@@ -1,4 +1,4 @@
-"""More lines than fit into memory, in order: sorted runs on disk, merged when they are read."""
+"""External sort of lines that do not fit into memory: sorted runs on disk, merged when they are read."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUN: Final = 64 * 1024 * 1024
-"""Bytes of lines that are sorted in memory, where they take about twice of that."""
+"""Bytes of lines sorted at once in memory, where they need about twice as many."""
 
 FILES: Final = 64
-"""Runs that are merged at once: each is an open file."""
+"""Maximum number of runs to merge at once; each is an open file."""
 
 
 class Runs:
-    """Lines, added in any order and read in order."""
+    """Lines, added in any order and read in sorted order."""
 
     def __init__(self, directory: Path, name: str, *, run: int = RUN, files: int = FILES) -> None:
-        """Files of that name in a directory; whoever made that removes it."""
+        """Start without lines; files are named by `name` in a directory, which the caller removes."""
         self._directory, self._name, self._run, self._files = directory, name, run, files
         self._numbers = count()
         self._paths: list[Path] = []
 
     def add(self, lines: Iterable[bytes]) -> None:
-        """Take all of them, in runs."""
+        """Add lines, in sorted runs."""
         held: list[bytes] = []
         size = 0
         for line in lines:
@@ -56,19 +56,19 @@ class Runs:
         self._paths.append(path)
 
     def __iter__(self) -> Iterator[bytes]:
-        """All lines in order."""
+        """Yield all lines in sorted order."""
         return _merged(self._paths)
 
 
 def _merged(paths: list[Path]) -> Iterator[bytes]:
     with ExitStack() as opened:
         files = [opened.enter_context(path.open("rb")) for path in paths]
-        # Without their ends: a line feed would sort behind a tab and before a blank.
+        # Without line ends: a line feed sorts after a tab and before a space.
         yield from heapq.merge(*((line[:-1] for line in file) for file in files))
 
 
 def differences(one: Iterable[bytes], other: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """What only one of two ordered sequences has: 0 for the first, 1 for the other.
+    """Yield the items that only one of two sorted sequences has: with 0 for the first, 1 for the other.
 
     >>> list(differences([b"a", b"c", b"d"], [b"b", b"c"]))
     [(0, b'a'), (1, b'b'), (0, b'd')]

@@ -1,4 +1,4 @@
-"""`quadlog verify`: what one worker holds, counted from outside."""
+"""`quadlog verify`: an independent count of the quads of one worker."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What was counted."""
+    """Result of a count."""
 
     signature: str
     quads: int
 
 
 def count(lines: Iterable[bytes]) -> Count:
-    """The signature that lines have; comments stand for empty graphs and are no quads.
+    """Return signature and number of quads of lines; comments represent empty graphs and are not quads.
 
     >>> count([b'<urn:s> <urn:p> "o" <urn:g> .']).signature[:16]
     'a4bd004eabbf1290'
@@ -34,7 +34,7 @@ def count(lines: Iterable[bytes]) -> Count:
 
 
 def verify(worker: str, master: str | None, say: Callable[[str], None]) -> bool:
-    """Count what a worker holds, hold it against what the worker and the others say; whether all is equal."""
+    """Count the quads of a worker, compare with what it and the others report; return True if all are equal."""
     url = url_of(worker, master)
     with dump_of(url) as dump:
         claim = dump.claim

@@ -1,7 +1,7 @@
-"""One KRaft broker, controller included: its files, its commands, whether it serves.
+"""One KRaft broker, including its controller: its files, its commands, and checks that it serves.
 
-The data directory is formatted once, with a cluster id of its own that is kept beside it; a
-broker killed with -9 comes up again on the same data.
+The data directory is formatted once, with a cluster id of its own that is stored next to it.  A broker killed by
+SIGKILL restarts on the same data.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ rootLogger.appenderRef.file.ref = file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerListener:
-    """A listener for one peer data centre, whose clients reach it through a link.
+    """A listener for one peer data centre, whose clients connect to it through a link.
 
-    Kafka's clients go on to the address that the listener advertises: that has to be the link's.
+    Kafka's clients reconnect to the address that the listener advertises, so that must be the address of the link.
     """
 
     dc: str
@@ -88,13 +88,13 @@ class PeerListener:
 
     @property
     def name(self) -> str:
-        """Kafka wants upper case."""
+        """Name of the listener; Kafka requires upper case."""
         return f"FROM_{self.dc.upper()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerProcess:
-    """A broker's place on disk, its ports, and the commands that format and run it."""
+    """A broker's directory, its ports, and the commands that format and run it."""
 
     installation: Installation
     directory: Path
@@ -105,7 +105,7 @@ class BrokerProcess:
 
     @property
     def bootstrap(self) -> str:
-        """What a client connects to."""
+        """Address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -115,11 +115,11 @@ class BrokerProcess:
 
     @property
     def is_formatted(self) -> bool:
-        """Kafka writes this file last when it formats."""
+        """True if the data directory is formatted: Kafka writes this file last."""
         return (self.data / "meta.properties").is_file()
 
     def write_files(self) -> None:
-        """Write the broker's configuration; keep the cluster id that is there."""
+        """Write the broker's configuration; keep an existing cluster id."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._server_properties.write_text(self._properties())
@@ -130,7 +130,7 @@ class BrokerProcess:
             making.replace(self._cluster_id)
 
     def format_command(self) -> list[str]:
-        """Return the command to run before the first start; `write_files` comes before it."""
+        """Return the command to run before the first start; `write_files` must be called first."""
         cluster_id = self._cluster_id.read_text().strip()
         if not cluster_id:
             message = f"{self._cluster_id} is empty: restore it, or remove {self.directory} and its data"
@@ -139,7 +139,7 @@ class BrokerProcess:
         return self.installation.command("kafka.tools.StorageTool", *arguments, jvm=self._jvm)
 
     def run_command(self, *jvm: str) -> list[str]:
-        """Return the command that is the broker."""
+        """Return the command that runs the broker; `jvm` are further Java options."""
         return self.installation.command("kafka.Kafka", str(self._server_properties), jvm=(*self._jvm, *jvm))
 
     def _properties(self) -> str:
@@ -152,7 +152,7 @@ class BrokerProcess:
             advertised=_addresses(advertised),
             protocols=",".join(f"{name}:PLAINTEXT" for name in (*listeners, "CONTROLLER")),
         )
-        # A listener has threads of its own: with eight peers, one each is enough.
+        # Each listener has its own threads: with eight peers, one thread each is enough.
         threads = [f"listener.name.{peer.name.lower()}.num.network.threads=1" for peer in self.peer_listeners]
         return "\n".join([own.rstrip("\n"), *threads, ""])
 
@@ -178,7 +178,7 @@ def _addresses(ports: Mapping[str, int]) -> str:
 
 
 def new_cluster_id() -> str:
-    """Return 16 random bytes the way Kafka writes them, never with a `-` in front (an option)."""
+    """Return 16 random bytes in Kafka's notation, never with a leading `-`, which marks an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -186,7 +186,7 @@ def new_cluster_id() -> str:
 
 
 def watcher(bootstrap: str) -> AdminClient:
-    """Return a quiet client to ask a broker that may not be up yet."""
+    """Return a client that logs nothing, for a broker that may not be up yet."""
     quiet = logging.getLogger("quadlog.kafka.watcher")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
@@ -202,7 +202,7 @@ def watcher(bootstrap: str) -> AdminClient:
 
 
 def answers(client: AdminClient) -> bool:
-    """Tell whether the broker answers now; takes half a second at most."""
+    """Return whether the broker answers now, within half a second."""
     try:
         return bool(client.list_topics(timeout=0.5).brokers)
     except KafkaException:
@@ -210,15 +210,15 @@ def answers(client: AdminClient) -> bool:
 
 
 def is_serving(bootstrap: str) -> bool:
-    """Tell whether the broker answers a client that asks for the first time."""
+    """Return whether the broker answers a new client."""
     return answers(watcher(bootstrap))
 
 
 def until(condition: Callable[[], bool], timeout: float) -> None:
-    """Wait for `condition`.
+    """Wait until `condition` returns True.
 
     Raises:
-        TimeoutError: it did not come in `timeout` seconds.
+        TimeoutError: it did not within `timeout` seconds.
 
     """
     deadline = time.monotonic() + timeout

@@ -1,4 +1,4 @@
-"""Make a class archive: run a program of Java's once, and have it keep what it loaded.
+"""Make a class archive: run a Java program once, and have Java write the classes that it loaded.
 
 Kafka's brokers and tools have one, and Spark's driver another (`quadlog/replay/spark_classes.py`).
 """
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 START_TIMEOUT = 60.0
 DUMP_TIMEOUT = 60.0
-"""Writing Kafka's archive takes 2 to 3 s here."""
+"""Seconds for Java to end; writing Kafka's archive takes 2 to 3 s of them."""
 AT_EXIT: Final = "-XX:ArchiveClassesAtExit="
-"""Before a path: Java writes an archive there when it ends."""
+"""Option, followed by a path to which Java writes an archive when it ends."""
 
 
 def make_archive(
     archive: Path, whose: str, cache: Path, say: Callable[[str], None], run: Callable[[Path, Path], None]
 ) -> None:
-    """Make an archive; where that fails leave an empty file, and what it is for starts slower.
+    """Make an archive; if that fails, write an empty file: the program then starts slower, without a new attempt.
 
     Args:
-        archive: the file; nothing is done if it is there.
-        whose: classes they are.
-        cache: whose lock is held meanwhile.
-        say: is told what takes so long.
-        run: runs the program in a directory, to write such a file.
+        archive: file to make; if it exists, nothing is done.
+        whose: owner of the classes, for messages.
+        cache: directory whose lock is held meanwhile.
+        say: receives messages about the progress.
+        run: runs the program in a directory, to write the archive to a path.
 
     Raises:
         SetupError: the cache cannot be written.
@@ -72,11 +72,11 @@ def run_kafka(installation: Installation, directory: Path, made: Path) -> None:
 
 @contextmanager
 def broker_for_once(installation: Installation, directory: Path, *options: str) -> Generator[str]:
-    """A broker that serves: its bootstrap string.  At the end it is told to end, and has time for that.
+    """Run a broker, and yield its bootstrap string once it serves.  At the end it is terminated and waited for.
 
     Raises:
-        SubprocessError: it does not start, or not end.
-        TimeoutError: it does not serve.
+        SubprocessError: the broker cannot be formatted, or does not end in time.
+        TimeoutError: the broker does not serve in time.
 
     """
     port, controller_port = free_ports(2)

@@ -1,4 +1,4 @@
-"""A Java that can run Kafka's classes, and how it is called."""
+"""A Java that can run Kafka's classes, and its command lines."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from quadlog.kafka.java import Java
 
 SMALL = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Short-lived, many to a machine: start-up and memory count, peak speed does not."""
+"""Java options for many short-lived processes: start-up time and memory matter, peak speed does not."""
 OPTIONS = "KAFKA_JVM_PERFORMANCE_OPTS"
-"""The environment variable of Kafka's own scripts: Java's options, instead of `SMALL`."""
+"""Environment variable of Kafka's own scripts, with Java options that replace `SMALL`."""
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""A class archive that no longer fits is skipped; without this, Java also talks about it."""
+"""Java ignores a class archive that no longer fits; without these options it also logs that."""
 
 
 def is_usable(archive: Path) -> bool:
-    """Whether a class archive is there; empty means: tried once and failed, do not try at every start."""
+    """Return whether a class archive exists; an empty file marks a failed attempt, which is not repeated."""
     return archive.is_file() and archive.stat().st_size > 0
 
 
@@ -33,10 +33,10 @@ class Installation:
     jars: Jars
     archive: Path
     options: tuple[str, ...] = ()
-    """What `KAFKA_JVM_PERFORMANCE_OPTS` asks for."""
+    """Java options of `KAFKA_JVM_PERFORMANCE_OPTS`."""
 
     def command(self, main_class: str, *arguments: str, jvm: tuple[str, ...] = ()) -> list[str]:
-        """Return the command line that runs `main_class`."""
+        """Return the command line that runs `main_class`; `jvm` are further Java options."""
         shared = (f"-XX:SharedArchiveFile={self.archive}",) if self.has_archive else ()
         class_path = os.pathsep.join(map(str, self.jars.kafka))
         return [
@@ -46,5 +46,5 @@ class Installation:
 
     @property
     def has_archive(self) -> bool:
-        """Whether Java starts quicker."""
+        """True if Java starts faster, with an archive of its classes."""
         return is_usable(self.archive)

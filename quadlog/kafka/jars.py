@@ -1,12 +1,12 @@
-"""Kafka's jars, Spark's Kafka connectors and the W3C's tests of SPARQL, resolved once into a cache of this user.
+"""Kafka's jars, Spark's Kafka connectors and the W3C's tests of SPARQL, resolved once into a cache of the user.
 
-The resolver is the Ivy that ships inside pyspark, with its own default settings: no
-registry's address appears here.  Layout of the cache, shared between checkouts:
+The resolver is the Ivy inside pyspark, with its default settings: this module names no registry.  Layout of the
+cache, which several checkouts can share:
 
-    lock                           held while anything below is made
+    lock                           locked while anything below is made
     ivy/                           Ivy's own downloads
     jars-<key>/kafka/*.jar         a broker's and the console tools' class path
-    jars-<key>/spark/*.jar         what Spark needs beyond what pyspark brings
+    jars-<key>/spark/*.jar         jars for Spark that pyspark does not contain
     jars-<key>/w3c/*.jar           the W3C's test suites as RDF4J ships them: files, no classes
     jars-<key>/versions.json       the marker: coordinates, file names and sizes
 """
@@ -52,16 +52,16 @@ COORDINATES = {
     ],
     "w3c": ["org.eclipse.rdf4j:rdf4j-sparql-testsuite:5.1.0:alone"],
 }
-"""organisation:module:version; `alone` takes no dependencies."""
+"""organisation:module:version; with `alone`, dependencies are left out."""
 ATTEMPTS = 2
-"""A second try mends a hiccup of the network: Ivy keeps what it has already got."""
+"""A second attempt is enough after a short network failure: Ivy keeps what it has downloaded."""
 LAST_LINES = 12
 SAY_INTERVAL = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jars:
-    """Where the resolved jars are."""
+    """Paths of the resolved jars."""
 
     home: Path
     kafka: tuple[Path, ...]
@@ -77,7 +77,7 @@ def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def resolve(cache: Path, java: Java, say: Callable[[str], None]) -> Jars:
-    """Return the jars; download them first where this cache has not got them.
+    """Return the jars; download them first if the cache does not have them.
 
     Raises:
         SetupError: the cache cannot be written, or the download fails.
@@ -100,7 +100,7 @@ def resolve(cache: Path, java: Java, say: Callable[[str], None]) -> Jars:
 
 @contextmanager
 def locked(cache: Path, say: Callable[[str], None]) -> Generator[None]:
-    """Hold the cache's lock; it falls with the process that holds it."""
+    """Hold the lock of the cache, which is also released if the process ends."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / "lock").open("a")
@@ -122,7 +122,7 @@ def _key() -> str:
 
 
 def _read(home: Path) -> Jars | None:
-    """Return what the marker lists if every file of it is there in full."""
+    """Return the jars that the marker lists, if every file exists with its full size; else None."""
     try:
         sizes: dict[str, dict[str, int]] = json.loads((home / "versions.json").read_text())["files"]
         paths = {kind: tuple(home / kind / name for name in sorted(files)) for kind, files in sizes.items()}
@@ -134,7 +134,7 @@ def _read(home: Path) -> Jars | None:
 
 
 def _resolve_into(home: Path, java: Java, say: Callable[[str], None]) -> None:
-    """Make `home` in one rename, so that it is either complete or not there."""
+    """Make `home` with one rename, so that it is either complete or absent."""
     for left_over in home.parent.glob(f"{home.name}.*"):
         shutil.rmtree(left_over, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{home.name}.", dir=home.parent) as name:
@@ -147,7 +147,7 @@ def _resolve_into(home: Path, java: Java, say: Callable[[str], None]) -> None:
         }
         marker = {"coordinates": COORDINATES, "files": files}
         (making / "versions.json").write_text(json.dumps(marker, indent=1, sort_keys=True))
-        if home.exists():  # damaged, or `_read` would have taken it
+        if home.exists():  # damaged, otherwise `_read` would have accepted it
             home.rename(Path(name) / "damaged")
         making.rename(home)
 
@@ -177,7 +177,7 @@ def _run_ivy(target: Path, ivy_home: Path, java: Java, say: Callable[[str], None
 
 
 def _run(command: list[str], lines: deque[str], say: Callable[[str], None]) -> int:
-    """Run Ivy, say what it downloads, keep its last lines; never leave it running."""
+    """Run Ivy, report its progress, keep its last lines; never leave it running."""
     counts: Counter[str] = Counter()
     said = time.monotonic()
     with subprocess.Popen(  # noqa: S603  our own command
@@ -197,13 +197,13 @@ def _run(command: list[str], lines: deque[str], say: Callable[[str], None]) -> i
 
 
 def pyspark_jars() -> Path:
-    """Where the jars are that pyspark brings.
+    """Return the directory of the jars in pyspark.
 
     Raises:
-        SetupError: there are none.
+        SetupError: pyspark or its Ivy is missing.
 
     """
-    spec = find_spec("pyspark")  # finding is not importing: that takes half a second
+    spec = find_spec("pyspark")  # without an import, which takes half a second
     folders = (spec.submodule_search_locations if spec else None) or []
     for folder in folders:
         jars = Path(folder) / "jars"
@@ -214,7 +214,7 @@ def pyspark_jars() -> Path:
 
 
 def _ivy_xml(brought: Path) -> str:
-    """Write the request as an Ivy module; Spark's side leaves out what pyspark brings."""
+    """Return the request as an Ivy module; Spark's part excludes the jars of pyspark."""
     shipped = sorted({re.sub(r"-\d[^/]*\.jar$", "", path.name) for path in brought.glob("*.jar")})
     wanted = [
         f'<dependency org="{org}" name="{module}" rev="{version}" conf="{kind}->default"'

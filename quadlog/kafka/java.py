@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OLDEST = 17
-"""Kafka 4 brokers ask for 17."""
+"""Version that Kafka 4 brokers require."""
 ADVICE = (
     f"install Java {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-{OLDEST}-jre-headless; "
     f"macOS: brew install openjdk@{OLDEST}) and put it on PATH or set JAVA_HOME"
@@ -25,7 +25,7 @@ ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """One usable Java: its launcher and what it says about itself."""
+    """One usable Java: its launcher and the version that it reports."""
 
     program: str
     version: str
@@ -35,7 +35,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """Return the Java of JAVA_HOME, or else of PATH.
 
     Raises:
-        SetupError: there is none, or it is too old.
+        SetupError: there is no Java, or it is too old.
 
     """
     environment = os.environ if environ is None else environ
@@ -68,7 +68,7 @@ def _version(program: str) -> str:
 
 
 def major(version: str) -> int:
-    """Tell the major number, also of the old way of counting.
+    """Return the major number, also of old versions such as 1.8.
 
     >>> major("17.0.15+6-Debian-1deb12u1"), major("21"), major("1.8.0_412-b08")
     (17, 21, 8)

@@ -1,4 +1,4 @@
-"""Free TCP ports on this machine's loopback address."""
+"""Free TCP ports on the loopback address."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
 LOWEST, HIGHEST = 20_000, 32_000
-"""Below the ports that Linux (32768) and macOS (49152) hand out to outgoing connections, so
-that a recorded port is not taken by chance while its owner is down."""
+"""Bounds below the ports that Linux (32768) and macOS (49152) assign to outgoing connections, so that a recorded port
+is not taken by chance while its owner is down."""
 PORTS = "QUADLOG_PORTS"
-"""The environment variable that says other bounds: with bounds of their own, labs of one machine never meet."""
+"""Environment variable with other bounds: labs on one host with disjoint bounds never use the same port."""
 
 
 def bounds(environ: Mapping[str, str] | None = None) -> tuple[int, int]:
@@ -28,7 +28,7 @@ def bounds(environ: Mapping[str, str] | None = None) -> tuple[int, int]:
     ((20000, 32000), (20000, 26000))
 
     Raises:
-        SetupError: they cannot be understood.
+        SetupError: the bounds are not a valid range.
 
     """
     said = (os.environ if environ is None else environ).get(PORTS, f"{LOWEST}-{HIGHEST}")
@@ -41,9 +41,9 @@ def bounds(environ: Mapping[str, str] | None = None) -> tuple[int, int]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen there now."""
+    """Return whether a server could listen on a port now."""
     with socket.socket() as probe:
-        # As servers do: connections that linger after their listener has gone do not count.
+        # As servers do: lingering connections of a closed listener do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -55,10 +55,10 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int, *, besides: Container[int] = ()) -> list[int]:
-    """Return `count` free ports in a row of neighbours, from a random place.
+    """Return the next `count` free ports from a random port on.
 
-    Random, so that two labs that start at the same moment hardly choose the same ones.  Those of
-    `besides` are somebody's who is down now.
+    It is random so that two labs that start at the same moment rarely choose the same ports.  The ports in `besides`
+    belong to processes that may be down now.
 
     >>> free_ports(0)
     []

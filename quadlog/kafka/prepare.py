@@ -1,8 +1,8 @@
-"""Everything that running Kafka needs on this machine: Java, the jars, a class archive.
+"""Prerequisites of Kafka on a host: Java, the jars, a class archive.
 
-The class archive (Java's class data sharing) holds Kafka's classes parsed and verified.  It
-is made once per Java by running a broker for a second; one broker then starts in 1.0 s
-instead of 1.6 s, and the format step in 0.4 s instead of 0.7 s (2 cores, Java 17).
+The class archive (Java's class data sharing) holds Kafka's classes, parsed and verified.  It is made once per Java by
+running a broker for a second.  A broker then starts in 1.0 s instead of 1.6 s, and the format step takes 0.4 s instead
+of 0.7 s (2 cores, Java 17).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def prepare(say: Callable[[str], None], *, cache: Path | None = None) -> Installation:
-    """Find Java, resolve the jars, make the class archive: whatever is not there yet.
+    """Find Java, and provide the jars and the class archive if they are missing.
 
     Raises:
-        SetupError: no usable Java, no cache, no network.
+        SetupError: there is no usable Java, the cache cannot be written, or the download failed.
 
     """
     home = cache_directory() if cache is None else cache.absolute()
@@ -44,5 +44,5 @@ def prepare(say: Callable[[str], None], *, cache: Path | None = None) -> Install
 
 
 def named(java: Java, *more: str) -> str:
-    """A short name for what fits one Java, and whatever else it was made of."""
+    """Return a short name for a file that is valid for one Java, and for `more`."""
     return hashlib.blake2b(" ".join((java.program, java.version, *more)).encode(), digest_size=4).hexdigest()

@@ -1,4 +1,4 @@
-"""Kafka's own console tools by name."""
+"""Names of Kafka's own console tools."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ TOOLS = {
     "verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
     "verifiable-producer": f"{_TOOLS}.VerifiableProducer",
 }
-"""Name as in Kafka's `bin/kafka-<name>.sh`, and the class behind it."""
+"""Name as in Kafka's `bin/kafka-<name>.sh`, and its class."""
 
 
 def main_class(name: str) -> str:
     """Return the class of a tool.
 
     Raises:
-        UserError: there is no such tool; lists those there are.
+        UserError: there is no such tool; the message lists all tools.
 
     """
     if name not in TOOLS:

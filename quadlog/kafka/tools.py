@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run_tool(name: str, arguments: Sequence[str]) -> NoReturn:
-    """Become the tool: its output, its exit code."""
+    """Replace this process with the tool, which sets output and exit code."""
     class_name = main_class(name)
     installation = prepare(lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
     command = installation.command(class_name, *arguments)

@@ -1,1 +1,1 @@
-"""The lab: a whole cluster of real processes on this machine, for demos and tests."""
+"""The lab: a whole cluster of real processes on one host, for demos and tests."""

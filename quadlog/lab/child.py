@@ -1,4 +1,4 @@
-"""One process of the lab: spawned, watched, signalled."""
+"""One process of the lab: its start, its state, and signals to it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LAST_LINES = 15
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """A process that the lab starts, and starts again when asked.
+    """A process that the lab starts, and restarts on request.
 
-    `commands` gives what to run: the last one is the process itself, those before it (a
-    broker's format step) run to their end first.
+    `commands` returns the commands to run: the last one is the process itself; those before it (a broker's format step)
+    must end first.
     """
 
     node: Node
@@ -44,17 +44,17 @@ class Child:
     environment: Mapping[str, str]
     popen: subprocess.Popen[bytes] | None = None
     expected: bool = False
-    """Its end was asked for: no news when it comes."""
+    """True if its end was requested, so that it is not reported as a failure."""
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def pid(self) -> int | None:
-        """The pid of the running process, or of the last one."""
+        """Pid of the running process, or of the last one."""
         return self.popen.pid if self.popen else None
 
     @property
     def is_alive(self) -> bool:
-        """Running or suspended."""
+        """True if the process is running or suspended."""
         return self.popen is not None and self.popen.poll() is None
 
     @property
@@ -68,13 +68,13 @@ class Child:
         return "stopped" if is_suspended(self.popen.pid) else "running"
 
     async def start(self, environment: Mapping[str, str] | None = None) -> float:
-        """Start it and wait until it is ready; return the seconds that took.
+        """Start the process and wait until it is ready; return the seconds that this took.
 
         Args:
-            environment: variables beside its usual ones, for this start only.
+            environment: additional environment variables, for this start only.
 
         Raises:
-            SetupError: it died, or a port of its is taken.
+            SetupError: the process died, or one of its ports is taken.
 
         """
         async with self.starting:
@@ -94,7 +94,7 @@ class Child:
             self._spawn(last, environment)
             while self.is_alive and not await self.probe():  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(POLL)
-            if not self.is_alive:  # whoever answered
+            if not self.is_alive:  # then another program answered the probe
                 error = self.died("during start")
                 raise error
             return time.monotonic() - began
@@ -113,13 +113,13 @@ class Child:
             )
 
     def died(self, when: str) -> QuadlogError:
-        """Return the error that says so, with the end of its log."""
+        """Return the error that the process died, with the end of its log."""
         last = "\n  ".join(last_lines(self.log))
         message = f"{self.node.id} died {when}: {self.state}. The last lines of its log {self.log}:\n  {last}"
         return SetupError(message)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, to its whole session where that is to end it."""
+        """Send a signal to the process; SIGKILL goes to its whole process group."""
         if self.popen is None or self.popen.poll() is not None:
             return
         if number in {signal.SIGTERM, signal.SIGKILL}:
@@ -131,7 +131,7 @@ class Child:
                 self.popen.send_signal(number)
 
     async def gone(self, within: float = math.inf) -> bool:
-        """Wait for its end, so long at most; say whether it came."""
+        """Wait at most `within` seconds for the end of the process; return whether it has ended."""
         deadline = time.monotonic() + within
         while self.is_alive and time.monotonic() < deadline:  # noqa: ASYNC110  nor of its end
             await asyncio.sleep(POLL)
@@ -139,7 +139,7 @@ class Child:
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
-    """Return the end of a log, of at most 64 KiB."""
+    """Return the last lines of a log that are not empty, from at most its last 64 KiB."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)

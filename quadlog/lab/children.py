@@ -1,4 +1,4 @@
-"""Make the children of a lab: what each runs, where it serves, how to tell that it does."""
+"""Construction of the children of a lab: commands, addresses and readiness probes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def make_children(
     directory: LabDirectory, installation: Installation, node_command: list[str], http: httpx.AsyncClient
 ) -> dict[str, Child]:
-    """Return a child for every node, in the order to start them; write their files."""
+    """Return a child for every node, in the order of their start; write their files."""
     environment = child_environment(os.environ, directory.record.lab_id)
     (directory.path / "logs").mkdir(exist_ok=True)
     children: dict[str, Child] = {}
@@ -84,7 +84,7 @@ def _broker(directory: LabDirectory, node: Node, installation: Installation) -> 
 
 
 def _write_wiring(directory: LabDirectory) -> Path:
-    """Write what the links are given; a run of the lab begins with healed ones."""
+    """Write the wiring of the links; remove their old state, so that each run of the lab begins with healed links."""
     place = directory.node(LINKS)
     place.mkdir(parents=True, exist_ok=True)
     ports = directory.record.ports
@@ -124,10 +124,10 @@ def _node_commands(node: Node, node_command: list[str], file: str) -> Callable[[
 
 
 def _kafka_probe(bootstrap: str) -> Callable[[], Awaitable[bool]]:
-    client = watcher(bootstrap)  # kept: one without a reference is torn down under its own threads
+    client = watcher(bootstrap)  # kept: without a reference it is destroyed while its threads run
 
     async def probe() -> bool:
-        # A thread may ask, because it does not fork: see `leash`.
+        # This may run in another thread, because it does not fork: see `leash`.
         return await asyncio.to_thread(answers, client)
 
     return probe

@@ -1,7 +1,7 @@
-"""How `quadlog lab kill`, `start` and `status` reach the running lab.
+"""Connection of `quadlog lab kill`, `start` and `status` to the running lab.
 
-A Unix socket that only this user may open; a JSON line asks, a JSON line answers.  Commands
-go to the lab because only their parent can start processes that die with it.
+It is a Unix socket that only the user may open; each request and each answer is one line of JSON.  Commands are sent to
+the lab because processes that must die with it can only be started by it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
 TIMEOUT = 200.0
-"""Longer than the lab takes for any command."""
+"""Seconds; longer than any command of the lab takes."""
 LONGEST = 65536
 
 
 @asynccontextmanager
 async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> AsyncGenerator[str]:
-    """Listen while the context is open; give the socket's path; end running commands at its end."""
+    """Listen while the context is open; yield the path of the socket; cancel running commands at the end."""
     running: set[asyncio.Task[None]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -66,18 +66,18 @@ async def serve(command: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) 
 
 
 def forget(address: str) -> None:
-    """Remove the socket of a run that was killed."""
+    """Remove the directory of the socket of a run that was killed."""
     place = Path(address).parent
     if address and place.name.startswith("quadlog-lab-"):
         shutil.rmtree(place, ignore_errors=True)
 
 
 def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Send a command to the lab that runs in `directory`, return its answer.
+    """Send a command to the lab that runs in `directory`, and return its answer.
 
     Raises:
-        SetupError: no lab runs there.
-        QuadlogError: what the lab answered.
+        SetupError: no lab runs there, or it did not answer.
+        QuadlogError: the error that the lab answered.
 
     """
     record = read_record(directory)

@@ -1,9 +1,9 @@
-"""A lab's directory: locked while it runs, and everything that outlives it.
+"""The directory of a lab, which is locked while the lab runs, and keeps all that outlives it.
 
-It has
+Its files:
 
-    lab.json      version, shape, ports, lab id, and where the running lab listens for commands
-    lab.lock      held by the running lab, holds its pid
+    lab.json      version, shape, ports, lab id, and the socket at which the running lab receives commands
+    lab.lock      locked by the running lab; contains its pid
     logs/<id>.log
     nodes/<id>/   the configuration and data of each process
 """
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from quadlog.lab.shape import Node, Wanted
 
 VERSION = 3
-"""1 had no links: its ports are recorded without theirs, which are added when it is continued.  2 had brokers of its
-own, and the repository main."""
+"""Version 1 had no links: their ports are added when such a lab is continued.  Version 2 always had brokers of its own,
+and the repository main."""
 READABLE = (1, 2, 3)
 NEEDED_MB = 500
-"""A small demo fits; Kafka and RocksDB fail in uglier ways when the disk is full."""
+"""Enough for a small demo; on a full disk, Kafka and RocksDB fail with less clear errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRecord:
-    """What lab.json says."""
+    """Content of lab.json."""
 
     lab_id: str
     shape: Shape
@@ -47,16 +47,16 @@ class LabRecord:
     control: str
     repository: str = "main"
     brokers: str = ""
-    """The READY file of the lab whose brokers this one uses; empty: it has its own."""
+    """READY file of the lab whose brokers this one uses; empty: it has its own."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The processes that this lab runs itself."""
+        """Processes that this lab runs itself."""
         return tuple(node for node in self.shape.nodes if not (self.brokers and node.kind == "broker"))
 
     @property
     def own_ports(self) -> dict[str, int]:
-        """Those at which its processes serve."""
+        """Ports of the processes that this lab runs itself."""
         names = {name for node in self.nodes for name in node.port_names}
         return {name: port for name, port in self.ports.items() if name in names}
 
@@ -66,7 +66,7 @@ class LabRecord:
 
     @classmethod
     def from_json(cls, text: str) -> LabRecord:
-        """Read the text of lab.json; raises ValueError, KeyError or TypeError where it is not one."""
+        """Read the text of lab.json; raises ValueError, KeyError or TypeError if it is not valid."""
         values: dict[str, Any] = json.loads(text)
         if values["version"] not in READABLE:
             message = "written by another version"
@@ -83,21 +83,21 @@ class LabRecord:
 
 @dataclass(slots=True, kw_only=True)
 class LabDirectory:
-    """The directory of the lab that this process runs; `record` is on disk."""
+    """Directory of the lab that this process runs; `record` is stored in it."""
 
     path: Path
     record: LabRecord
 
     def log(self, node_id: str) -> Path:
-        """Return where a process's output goes."""
+        """Return the file for the output of a process."""
         return self.path / "logs" / f"{node_id}.log"
 
     def node(self, node_id: str) -> Path:
-        """Return a process's own directory."""
+        """Return the directory of a process."""
         return self.path / "nodes" / node_id
 
     def set_control(self, address: str) -> None:
-        """Record where this run listens for commands."""
+        """Record the socket at which this run receives commands."""
         self.record = replace(self.record, control=address)
         write_atomically(self.path / "lab.json", self.record.to_json())
 
@@ -106,16 +106,16 @@ class LabDirectory:
 def open_directory(
     path: Path, wanted: Wanted, *, repository: str | None = None, brokers: Path | None = None
 ) -> Generator[LabDirectory]:
-    """Lock `path`, continue the lab in it or begin one.
+    """Lock `path`, and continue the lab in it or begin a new one.
 
     Args:
-        path: of the directory.
-        wanted: which processes.
-        repository: its name; None: as recorded, or main.
+        path: path of the directory.
+        wanted: processes of the lab.
+        repository: name of the repository; None: as recorded, or main.
         brokers: READY file of the lab whose brokers are used; None: as recorded, or its own.
 
     Raises:
-        SetupError: it is not usable; the message says what is wrong and nothing was changed.
+        SetupError: the directory cannot be used; the message says why, and nothing was changed.
 
     """
     path = path.absolute()
@@ -133,10 +133,10 @@ def open_directory(
 
 
 def read_record(path: Path) -> LabRecord | None:
-    """Return what lab.json in `path` says; None where there is none.
+    """Return the content of lab.json in `path`, or None if the file does not exist.
 
     Raises:
-        StateError: it is there and cannot be read.
+        StateError: the file exists and cannot be read.
 
     """
     file = path / "lab.json"
@@ -150,17 +150,17 @@ def read_record(path: Path) -> LabRecord | None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Readers see the old text or the new one, never half of it."""
+    """Replace a file so that readers see either the old text or the new one."""
     making = path.with_name(f".{path.name}.{os.getpid()}")
     making.write_text(text)
     making.replace(path)
 
 
 def check_ports(path: Path, ports: dict[str, int]) -> None:
-    """Refuse to start where something else listens on a recorded port.
+    """Check that no other program listens on a recorded port.
 
     Raises:
-        SetupError: names each such port and whose it was to be.
+        SetupError: some ports are taken; the message names them and their owners.
 
     """
     taken = [f"{port} (of {name})" for name, port in sorted(ports.items()) if not is_free(port)]
@@ -225,10 +225,10 @@ def _new_record(shape: Shape, repository: str, brokers: Path | None) -> LabRecor
 
 
 def _ports_of_brokers(file: Path, shape: Shape) -> dict[str, int]:
-    """Where another lab's brokers serve, and where they say that each data centre reaches them.
+    """Return the ports of another lab's brokers, and of the doors that these advertise to each data centre.
 
     Raises:
-        SetupError: there is no such lab, or not as many data centres.
+        SetupError: there is no such lab, or it has fewer data centres.
 
     """
     try:
@@ -245,14 +245,14 @@ def _ports_of_brokers(file: Path, shape: Shape) -> dict[str, int]:
 
 
 def _new_ports(shape: Shape, known: Mapping[str, int]) -> dict[str, int]:
-    """Choose ports for what has none yet."""
+    """Choose ports for all names without one."""
     names = [name for name in shape.port_names if name not in known]
     return dict(zip(names, free_ports(len(names), besides=known.values()), strict=True))
 
 
 @contextmanager
 def _locked(path: Path) -> Generator[None]:
-    """Hold the lab's lock; it falls with this process, also by SIGKILL."""
+    """Hold the lab's lock, which is also released if this process ends, even by SIGKILL."""
     with path.open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What the lab says while it runs: one line for each thing that happens, on stderr."""
+"""Messages of a running lab: one line for each event, on stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 
 
 class Events:
-    """Lines with the seconds since the lab began."""
+    """Writer of lines with the seconds since the start of the lab."""
 
     def __init__(self) -> None:
         """Start the clock."""
@@ -17,7 +17,7 @@ class Events:
         self._began = time.monotonic()
 
     def say(self, line: str) -> None:
-        """Say it; a reader that has gone away does not end the lab."""
+        """Write a line; a closed stderr does not end the lab."""
         seconds = time.monotonic() - self._began
         with suppress(OSError):
             self._console.print(f"{seconds:6.1f}s {line}", soft_wrap=True, markup=False)

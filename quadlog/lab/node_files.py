@@ -1,4 +1,4 @@
-"""The settings files of a lab's masters and workers, and the environment they get."""
+"""Settings files and environment of a lab's masters and workers."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ WRITTEN = (
     "role",
     "peer",
 )
-"""Settings that the lab decides."""
+"""Settings that the lab determines."""
 DECIDED = frozenset(f"QUADLOG_{key.upper().replace('-', '_')}" for key in WRITTEN)
 
 
 def url_of(directory: LabDirectory, node: Node, *, seen_from: str) -> str:
-    """Return where a data centre reaches a master or worker by HTTP."""
+    """Return the URL at which a data centre reaches a master or worker."""
     return f"http://{HOST}:{_port(directory, node.id, seen_from)}"
 
 
 def kafka_of(directory: LabDirectory, dc: str, *, seen_from: str) -> str:
-    """Return the bootstrap server at which one data centre reaches another's Kafka, or its own."""
+    """Return the bootstrap server at which a data centre reaches the Kafka of another one, or its own."""
     return f"{HOST}:{_port(directory, directory.record.shape.broker_of(dc), seen_from)}"
 
 
@@ -49,7 +49,7 @@ def _port(directory: LabDirectory, server: str, seen_from: str) -> int:
 
 
 def write_settings(directory: LabDirectory, node: Node) -> str:
-    """Write the settings of a master or worker; return the file."""
+    """Write the settings of a master or worker; return the path of the file."""
     shape = directory.record.shape
     values: dict[str, str | int] = {
         "node-id": node.id,
@@ -91,21 +91,21 @@ def _role(shape: Shape, dc: str) -> str:
 def child_environment(inherited: Mapping[str, str], lab_id: str) -> dict[str, str]:
     """Return the environment of the lab's processes.
 
-    `QUADLOG_…` variables win over settings files.  Those that would give every process the
-    same id or port are left out; others (a log level, a time-out) are passed on.
+    `QUADLOG_…` variables override settings files.  Variables for settings that the lab determines, such as an id or a
+    port, are left out; others (a log level, a time-out) are passed on.
     """
     kept = {name: value for name, value in inherited.items() if name not in DECIDED}
     return {**kept, LAB_ID: lab_id, "PYTHONUNBUFFERED": "1"}
 
 
 def variables(settings: Iterable[object]) -> dict[str, str]:
-    """Return what `--set NAME=VALUE` asks for.
+    """Return the variables of `--set NAME=VALUE` options.
 
     >>> variables(["QUADLOG_LOG_LEVEL=debug"])
     {'QUADLOG_LOG_LEVEL': 'debug'}
 
     Raises:
-        UserError: it is no setting of a node, or one that the lab decides.
+        UserError: it is not a setting of a node, or it is one that the lab determines.
 
     """
     found: dict[str, str] = {}
@@ -119,5 +119,5 @@ def variables(settings: Iterable[object]) -> dict[str, str]:
 
 
 def _toml(values: Mapping[str, str | int]) -> str:
-    # A JSON string is a TOML basic string as long as DEL is not in it; paths with one are refused by TOML.
+    # A JSON string without DEL is a TOML basic string; TOML refuses paths with DEL.
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())

@@ -1,4 +1,4 @@
-"""What the operating system says about processes, and which belong to a lab."""
+"""State of processes, and the processes of a lab, as the operating system reports them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 LAB_ID = "QUADLOG_LAB_ID"
-"""In the environment of every process of a lab."""
+"""Variable in the environment of every process of a lab."""
 
 
 def of_lab(lab_id: str) -> list[int]:
-    """Return the pids of this lab's processes, as /proc shows them (elsewhere: none).
+    """Return the pids of a lab's processes, according to /proc; none on systems without it.
 
-    Dead ones that nobody has waited for yet have no environment any more and do not count.
+    Dead processes that have not been waited for yet have no environment, and are not included.
     """
     mark = f"{LAB_ID}={lab_id}".encode()
     found: list[int] = []
@@ -27,7 +27,7 @@ def of_lab(lab_id: str) -> list[int]:
 
 
 def wait_until_gone(lab_id: str, timeout: float) -> list[int]:
-    """Wait for this lab's processes to go; return those that did not."""
+    """Wait at most `timeout` seconds for the end of a lab's processes; return those that still run."""
     deadline = time.monotonic() + timeout
     while left := of_lab(lab_id):
         if time.monotonic() > deadline:
@@ -37,14 +37,14 @@ def wait_until_gone(lab_id: str, timeout: float) -> list[int]:
 
 
 def kill_all(lab_id: str) -> None:
-    """Kill whatever of this lab is left, grandchildren included."""
+    """Kill all remaining processes of a lab, including grandchildren."""
     for pid in of_lab(lab_id):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
 def is_suspended(pid: int) -> bool:
-    """Tell whether the process was stopped with SIGSTOP; where there is no /proc: no."""
+    """Return whether a process is stopped by SIGSTOP; False on systems without /proc."""
     with suppress(OSError):
         stat = Path(f"/proc/{pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] == "T"

@@ -1,4 +1,4 @@
-"""Which processes a lab consists of, and what they are called."""
+"""The processes of a lab, and their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quadlog.errors import UserError
 
 Kind = Literal["links", "broker", "master", "worker"]
 LINKS = "links"
-"""The id of the process through which data centres reach each other."""
+"""Id of the process through which data centres reach each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,14 +20,14 @@ class Node:
     id: str
     kind: Kind
     dc: str
-    """Empty for the links."""
+    """Data centre of the process; empty for the links."""
     port_names: tuple[str, ...]
-    """What its ports are recorded as; the first one is that at which it serves its own data centre."""
+    """Names under which its ports are recorded; the first one is the port for its own data centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How one data centre reaches a broker or master of another: through a door of the links."""
+    """Path from one data centre to a broker or master of another, through a door of the links."""
 
     opener: str
     target: str
@@ -35,18 +35,18 @@ class Way:
 
     @property
     def door(self) -> str:
-        """What the door's port is recorded as."""
+        """Name under which the port of the door is recorded."""
         return f"{LINKS}/{self.opener}>{self.server.id}"
 
     @property
     def server_port(self) -> str:
-        """What the port behind it is recorded as: a broker has a listener for each peer data centre."""
+        """Name of the port to which the door connects: a broker has a listener for each peer data centre."""
         return _listener(self.target, self.opener) if self.server.kind == "broker" else self.server.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How many of what.
+    """Numbers of data centres and of processes in each, and special roles of data centres.
 
     >>> [node.id for node in Shape(dcs=2, masters=1, workers=1, shared_broker=True).nodes]
     ['broker-dc1', 'dc1-m1', 'dc2-m1', 'dc1-w1', 'dc2-w1']
@@ -61,19 +61,19 @@ class Shape:
     workers: int = 2
     shared_broker: bool = False
     outside: int = 0
-    """So many data centres, the last ones, are no peers where the log begins."""
+    """Number of data centres, the last ones, that are not peers at the beginning of the log."""
     read_only: int = 0
-    """So many data centres, the last ones, are witnesses: their masters are read-only, and they have no workers."""
+    """Number of data centres, the last ones, that are witnesses: with read-only masters and without workers."""
     muted: int = 0
-    """So many data centres, the last ones, are muted: their masters have no vote, and copy what others agree on."""
+    """Number of data centres, the last ones, that are muted: their masters have no vote, and copy the agreed log."""
 
     @property
     def dc_names(self) -> tuple[str, ...]:
-        """`dc1` and so on."""
+        """Names of the data centres: `dc1` and so on."""
         return tuple(f"dc{number}" for number in range(1, self.dcs + 1))
 
     def votes(self, dc: str) -> bool:
-        """Whether the masters of a data centre are peers where the log begins.
+        """Return whether the masters of a data centre are peers at the beginning of the log.
 
         >>> [Shape(dcs=3, outside=1).votes(dc) for dc in ("dc1", "dc2", "dc3")]
         [True, True, False]
@@ -81,7 +81,7 @@ class Shape:
         return dc in self.dc_names[: self.dcs - max(self.outside, self.muted)]
 
     def is_muted(self, dc: str) -> bool:
-        """Whether the master of a data centre is muted.
+        """Return whether the master of a data centre is muted.
 
         >>> [Shape(dcs=3, muted=1).is_muted(dc) for dc in ("dc1", "dc2", "dc3")]
         [False, False, True]
@@ -89,7 +89,7 @@ class Shape:
         return dc not in self.dc_names[: self.dcs - self.muted]
 
     def writes(self, dc: str) -> bool:
-        """Whether the masters of a data centre are read-write, and it has workers.
+        """Return whether a data centre has read-write masters, and workers.
 
         >>> [Shape(dcs=3, read_only=1).writes(dc) for dc in ("dc1", "dc2", "dc3")]
         [True, True, False]
@@ -98,9 +98,9 @@ class Shape:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Every process in the order of starting: links, brokers, masters, workers.
+        """All processes in the order of their start: links, brokers, masters, workers.
 
-        Without masters there are no links either: those who use these brokers have links of their own.
+        Without masters there are no links either: the labs that use these brokers have links of their own.
         """
         broker_dcs = self.dc_names[:1] if self.shared_broker else self.dc_names
         doors = tuple(way.door for way in self.ways)
@@ -114,21 +114,21 @@ class Shape:
 
     @property
     def port_names(self) -> tuple[str, ...]:
-        """All that is recorded of ports, doors with them."""
+        """All names under which ports are recorded, including doors."""
         names = (name for node in self.nodes for name in node.port_names)
         return tuple(dict.fromkeys((*names, *(way.door for way in self.ways))))
 
     @property
     def has_links(self) -> bool:
-        """Whether what one data centre says to another passes a link.
+        """True if the traffic between data centres passes through links.
 
-        With a shared broker it does not: all of it passes that broker, which has no place.
+        With a shared broker it does not: all of it passes through that broker, which is outside of all data centres.
         """
         return self.dcs > 1 and not self.shared_broker
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """Every way through a link."""
+        """All ways through links."""
         if not self.has_links:
             return ()
         return tuple(
@@ -138,7 +138,7 @@ class Shape:
         )
 
     def port_name(self, server: str, *, seen_from: str) -> str:
-        """What the port is recorded as at which one data centre reaches a broker or master."""
+        """Return the name of the port at which a data centre reaches a broker or master."""
         found = [way.door for way in self.ways if (way.opener, way.server.id) == (seen_from, server)]
         return found[0] if found else server
 
@@ -154,7 +154,7 @@ class Shape:
         return f"broker-{self.dc_names[0] if self.shared_broker else dc}"
 
     def __str__(self) -> str:
-        """Say it as the options that ask for it."""
+        """Return the options of `lab up` for this shape."""
         shared = " --shared-broker" if self.shared_broker else ""
         outside = f" --outside {self.outside}" if self.outside else ""
         read_only = f" --read-only {self.read_only}" if self.read_only else ""
@@ -173,7 +173,7 @@ def _nodes(kind: Literal["master", "worker"], dc: str, count: int) -> tuple[Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the command line asked for; None: whatever is recorded, or else the default."""
+    """Values of the command line; None: the recorded value, or else the default."""
 
     dcs: int | None = None
     masters: int | None = None
@@ -184,11 +184,12 @@ class Wanted:
     muted: int | None = None
 
     def fill(self, known: Shape) -> Shape:
-        """Return `known` with what was asked for laid over it.
+        """Return `known`, overridden by the values of the command line.
 
         Raises:
-            UserError: nobody would be a peer, or several masters of a data centre would be added later; or all data
-                centres are witnesses, or muted; or workers have no master.
+            UserError: no master would be a peer, or several masters of a data centre would be added later; or all data
+                centres are witnesses, or muted; or muted data centres are combined with several masters, or with data
+                centres outside or read-only; or workers have no master.
 
         """
         shape = Shape(

@@ -1,4 +1,4 @@
-"""One handler for SIGTERM, SIGINT and SIGHUP through all of a lab's life."""
+"""One handler for SIGTERM, SIGINT and SIGHUP during the whole run of a lab."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ if TYPE_CHECKING:
 
 
 class Stopped(BaseException):
-    """The lab was asked to stop; not an error, so nothing that catches those catches it."""
+    """A stop was requested; not an `Exception`, so that handlers of errors do not catch it."""
 
 
 class StopSignal:
-    """Before the event loop runs, a signal raises `Stopped` in the main thread; then it sets an event.
+    """Before the event loop runs, a signal raises `Stopped` in the main thread; afterwards it sets an event.
 
-    asyncio's own signal handlers go back to "die at once" when the loop closes, which would be
-    in the middle of cleaning up.
+    When its loop closes, asyncio restores the default signal handlers, by which a signal would end the process during
+    its clean-up.
     """
 
     def __init__(self) -> None:
-        """Nothing is asked for yet."""
+        """Start without a request."""
         self.requested = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
 
     @classmethod
     def install(cls) -> Self:
-        """Take the three signals over; the first one counts, later ones change nothing."""
+        """Handle the three signals; only the first signal has an effect."""
         stop = cls()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop._on_signal)
         return stop
 
     def hand_over_to_loop(self) -> None:
-        """From here on a signal sets the event; call it inside the loop."""
+        """Let signals set the event from now on; must be called inside the loop."""
         self._loop = asyncio.get_running_loop()
         if self.requested:
             self._event.set()
 
     def request(self) -> None:
-        """Do what a signal does."""
+        """Request a stop, as a signal does."""
         self.requested = True
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait until somebody asks."""
+        """Wait until a stop is requested."""
         await self._event.wait()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -57,5 +57,5 @@ class StopSignal:
         self.requested = True
         if self._loop is None:
             raise Stopped
-        # Not `_event.set()` alone: the loop sleeps in select and has to be woken.
+        # Not `_event.set()` alone: the loop sleeps in select and must be woken.
         self._loop.call_soon_threadsafe(self._event.set)

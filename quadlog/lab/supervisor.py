@@ -1,4 +1,4 @@
-"""Start the lab's processes, watch them, carry out commands, stop everything."""
+"""Supervisor of a lab: starts its processes, watches them, executes commands, and stops everything."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from quadlog.lab.events import Events
 
 START_TIMEOUT = 120.0
-"""For the whole lab; a laptop that does other work too takes some 20 s."""
+"""Seconds for the whole lab; a laptop with other work needs about 20 s."""
 ONE_START_TIMEOUT = 180.0
-"""A worker that catches up by Spark takes a minute on a busy machine."""
+"""Seconds for one process; a worker that catches up with Spark needs a minute on a busy host."""
 GRACE = 3.0
-"""Seconds between SIGTERM and SIGKILL, for masters and workers and then again for brokers:
-with what else there is to do, all are gone within 10 s."""
+"""Seconds between SIGTERM and SIGKILL, for masters and workers, then for brokers, then for the links, so that all have
+ended within 10 s."""
 KILL_WAIT = 2.0
 WATCH_INTERVAL = 0.1
 SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("STOP", "CONT", "TERM", "KILL")}
 
 
 class Supervisor:
-    """The processes of one lab.  All methods run in the main thread, because they fork."""
+    """The processes of one lab.  All methods must run in the main thread, because they fork."""
 
     def __init__(
         self, directory: LabDirectory, children: dict[str, Child], events: Events, ready: Path | None
     ) -> None:
-        """Nothing is started yet."""
+        """Start without running any process."""
         self._directory = directory
         self._children = children
         self._events = events
@@ -51,10 +51,10 @@ class Supervisor:
         self._reported: dict[str, int | None] = {}
 
     async def start_all(self) -> None:
-        """Start the links, then brokers, then masters and workers; write the READY file.
+        """Start the links, then the brokers, then masters and workers; write the READY file.
 
         Raises:
-            SetupError: one died, or not all were ready in time; some may be running.
+            SetupError: a process died, or not all were ready in time; some may be running.
 
         """
         try:
@@ -71,7 +71,7 @@ class Supervisor:
         self._write_ready()
 
     async def _start_each(self, *kinds: str) -> None:
-        """Start all of these kinds at once; the first that fails cancels the others."""
+        """Start all processes of these kinds concurrently; the first failure cancels the others."""
         try:
             async with asyncio.TaskGroup() as group:
                 for child in self._children.values():
@@ -80,7 +80,7 @@ class Supervisor:
         except* QuadlogError as several:
             raise several.exceptions[0] from None
         for child in self._children.values():
-            if child.popen is not None and not child.is_alive:  # after it had been ready
+            if child.popen is not None and not child.is_alive:  # it died after it had been ready
                 error = child.died("during start")
                 raise error
 
@@ -90,7 +90,7 @@ class Supervisor:
         return seconds
 
     async def watch(self) -> None:
-        """Report for ever what ends by itself; it stays down."""
+        """Report every process that ends, without end; it is not restarted."""
         while True:
             for child in self._children.values():
                 if child.is_alive or child.popen is None or child.starting.locked():
@@ -102,7 +102,7 @@ class Supervisor:
             await asyncio.sleep(WATCH_INTERVAL)
 
     async def stop_all(self) -> None:
-        """Stop masters and workers, then brokers, links, and whatever else carries the lab's id."""
+        """Stop masters and workers, then brokers, links, and all other processes with the lab's id."""
         began = time.monotonic()
         everyone = list(self._children.values())
         for kinds in (("master", "worker"), ("broker",), ("links",)):
@@ -113,10 +113,10 @@ class Supervisor:
     # Commands of `quadlog lab kill`, `start` and `status`.
 
     async def command(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one command.
+        """Execute one command.
 
         Raises:
-            QuadlogError: it cannot be, and why.
+            QuadlogError: the command cannot be executed; the message says why.
 
         """
         match request:
@@ -138,7 +138,7 @@ class Supervisor:
         return LINKS in self._children and self._children[LINKS].state == "running"
 
     async def _links(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
-        """Have the links do what is wanted; return what they are then."""
+        """Send a request to the links; return their new state."""
         if LINKS not in self._children:
             why = "they share one broker" if self._directory.record.shape.shared_broker else "there is one"
             message = f"the lab has no links between its data centres: {why}"
@@ -171,7 +171,7 @@ class Supervisor:
         if name in {"TERM", "KILL"} and not await child.gone(10.0):
             return f"{child.node.id} was sent {name} and is still {child.state} after 10 s"
         if name in {"STOP", "CONT"}:
-            await asyncio.sleep(POLL)  # the kernel is quick, and not at once
+            await asyncio.sleep(POLL)  # the kernel changes the state shortly after the signal
         return f"{child.node.id} was sent {name}: {child.state}"
 
     async def _start_again(self, child: Child, environment: Mapping[str, str]) -> str:
@@ -242,7 +242,7 @@ def _serves(child: Child, seconds: float) -> str:
 
 async def _stop(children: Iterable[Child]) -> None:
     alive = [child for child in children if child.is_alive]
-    for number in (signal.SIGTERM, signal.SIGCONT):  # a suspended one takes SIGTERM only when it goes on
+    for number in (signal.SIGTERM, signal.SIGCONT):  # a suspended process handles SIGTERM after SIGCONT
         for child in alive:
             child.signal(number)
     await asyncio.gather(*(child.gone(GRACE) for child in alive))

@@ -1,4 +1,4 @@
-"""`quadlog lab up`: the composition of a lab, and the order in which it is taken down."""
+"""`quadlog lab up`: the composition of a lab, and the order in which it is stopped."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from quadlog.lab.stop import StopSignal
 
 ORPHANS_TIMEOUT = 5.0
-"""Seconds for the processes of a lab that was just killed to follow it."""
+"""Seconds in which the processes of a lab that was just killed must end, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line asks for."""
+    """Options of the command."""
 
     wanted: Wanted
     directory: Path | None
@@ -47,11 +47,11 @@ class Options:
 
 
 def run_lab(options: Options, stop: StopSignal) -> None:
-    """Run a lab until it is asked to stop.
+    """Run a lab until a stop is requested.
 
     Raises:
-        QuadlogError: it could not start; nothing of it is left running.
-        Stopped: it was asked to stop before its first process was started.
+        QuadlogError: the lab could not start; none of its processes is left running.
+        Stopped: a stop was requested before the first process was started.
 
     """
     events = Events()
@@ -62,7 +62,7 @@ def run_lab(options: Options, stop: StopSignal) -> None:
         ) as directory,
     ):
         _forget_last_run(directory, options.ready)
-        os.environ[processes.LAB_ID] = directory.record.lab_id  # for the jars' download too
+        os.environ[processes.LAB_ID] = directory.record.lab_id  # also for the download of the jars
         installation = prepare(events.say)
         events.say(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
         asyncio.run(_run(directory, installation, options, stop, events))
@@ -86,7 +86,7 @@ async def _run(
 
 
 async def _until_stopped(supervisor: Supervisor, stop: StopSignal, events: Events) -> None:
-    """Start everything, then watch, until asked to stop; what fails is raised."""
+    """Start everything, then watch until a stop is requested; raise the error of a failure."""
     asked = asyncio.create_task(stop.wait())
     try:
         for work in (supervisor.start_all, supervisor.watch):
@@ -105,7 +105,7 @@ async def _until_stopped(supervisor: Supervisor, stop: StopSignal, events: Event
 
 @contextmanager
 def _place(given: Path | None) -> Generator[Path]:
-    """Give the directory; a temporary one goes at the end, the log that an error names stays."""
+    """Yield the directory; a temporary one is removed at the end, but logs that an error names are kept."""
     if given is not None:
         yield given
         return
@@ -128,11 +128,11 @@ def _with_kept_logs(error: QuadlogError, path: Path) -> QuadlogError:
 
 
 def _forget_last_run(directory: LabDirectory, ready: Path | None) -> None:
-    """See that the last run in this directory is over, and that its ports are free."""
+    """Remove traces of the last run in this directory; check that it has ended and that its ports are free."""
     record = directory.record
     control.forget(record.control)
     if ready is not None:
-        ready.unlink(missing_ok=True)  # it told of processes that are gone
+        ready.unlink(missing_ok=True)  # it describes processes that have ended
     left = processes.wait_until_gone(record.lab_id, ORPHANS_TIMEOUT)
     if left:
         message = (

@@ -1,1 +1,1 @@
-"""The master process: front door, rounds, order, worker supervision."""
+"""The master process: HTTP front end, rounds, order of transactions, supervision of workers."""

@@ -1,4 +1,4 @@
-"""What happens to a node: the inputs of its thread."""
+"""Events: the inputs of a node's thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A client gave a transaction."""
+    """A client submitted a transaction."""
 
     payload: Payload
     waiter: Waiter
@@ -28,7 +28,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Whoever waited for a transaction was told to ask again later."""
+    """The client that waited for a transaction was told to ask again later."""
 
     transaction_id: bytes
     waiter: Waiter
@@ -36,7 +36,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """A payload of this master's own is durable in its data centre."""
+    """A payload of this master is durable in its data centre."""
 
     payload: Payload
     offset: int
@@ -54,7 +54,7 @@ class Mirrored:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An entry or a cut is in the agreed topic, where no other master writes."""
+    """An entry or a cut is in the agreed topic, to which no other master writes."""
 
     place: Place | Cut
     offset: int
@@ -69,18 +69,18 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A tail saw which topic it reads."""
+    """A tail found which topic it reads."""
 
     topic: str
     identity: str | None
-    """That Kafka gave it; None: it is gone."""
+    """Id that Kafka gave to the topic; None: the topic is gone."""
     is_other: bool
-    """Offsets that are known are of another one, that was there before."""
+    """True if the known offsets belong to another topic, which existed before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A tail saw that a topic does not go on where it was read up to."""
+    """A tail found that a topic does not continue where it was read up to."""
 
     topic: str
     gap: Gap
@@ -88,21 +88,21 @@ class Lacking:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where the effects of a data centre end that is to evaluate: what a handover lacked."""
+    """A handover, completed with the end of the effects of the data centre that must evaluate."""
 
     handover: Handover
 
 
 @dataclass(frozen=True, slots=True)
 class Regained:
-    """Entries that only the agreed topic still has, behind a cut: the one that was looked for, and what follows it."""
+    """Entries after a cut that only the agreed topic still has: the requested one and those that follow it."""
 
     entries: Sequence[LoggedEntry]
 
 
 @dataclass(frozen=True, slots=True)
 class Dismissed:
-    """An operator says that a worker will not come back."""
+    """An operator states that a worker will not come back."""
 
     worker: str
 

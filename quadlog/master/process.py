@@ -1,6 +1,6 @@
-"""Composition root of a master: settings in, a running process out.
+"""Composition root of a master: turns settings into a running process.
 
-What a master talks to is made here, its node and the node's parts in `wiring`.
+This module creates the connections of a master; `wiring` creates its node and the node's parts.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ log = structlog.get_logger()
 
 
 class MasterProcess:
-    """Everything one master consists of, wired once."""
+    """All parts of one master, connected once."""
 
     def __init__(self, settings: MasterSettings) -> None:
-        """Open the store and Kafka; nothing is said yet."""
+        """Open the store and connect to Kafka; nothing is published yet."""
         self.settings: Final = settings
         self.server: Final = Server(settings.host, settings.port)
         self.sites: Final = Sites(settings)
@@ -100,7 +100,7 @@ class MasterProcess:
             note_damage(self.settings, self.server.reason)
 
     def _start_node(self) -> int:
-        """Have the node go on in the agreed topic where it was; returns up to where that was read."""
+        """Start the node where it was in the agreed topic; return the end offset up to which that was read."""
         kafka, topic = self.settings.kafka, self.sites.own.agreed
         reached, (end, _) = self.store.reached(), end_of(kafka, topic, count=0, timeout=STARTING_S)
         records = records_between(kafka, topic, 0 if reached is None else reached.offset, end)

@@ -1,8 +1,8 @@
-"""Reading a document in a process of its own: some kill their reader, or keep it busy for ever.
+"""Reading of a document in a separate process: some documents crash their reader, or keep it busy for ever.
 
-20,000 nested triple terms or 4,000 nested lists of JSON-LD overflow the stack, and RDF/XML takes quadratic
-time in its depth: 12 s for 40,000 elements.  A worker that read them itself would die or hang, and so
-would its successors; and a master would take its clients with it.
+20,000 nested triple terms or 4,000 nested lists of JSON-LD overflow the stack, and RDF/XML needs quadratic
+time in its depth: 12 s for 40,000 elements.  A worker that read such a document itself would die or hang, and
+so would its successors; a master would fail together with its clients.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 _REFUSED: Final = 3
 _LARGE: Final = 4
-"""The exit codes with which a reader says a reason instead of quads."""
+"""Exit codes with which a reader returns a reason instead of quads."""
 
 MEMORY: Final = 2 * 1024**3
-"""Bytes of address space that a reader may have; 50 MB are there before it begins."""
+"""Maximum bytes of a reader's address space, of which 50 MB are used before it begins."""
 
 
 def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: int) -> tuple[Quad, ...]:
-    """The quads of a document that is loaded, as the store will have them.
+    """Return the quads of a loaded document, as the store will contain them.
 
     Raises:
-        DocumentError: it cannot be read, or not in this time, or its N-Quads are of more than `most` bytes.
+        DocumentError: the document cannot be read, or not in `seconds`, or its N-Quads exceed `most` bytes.
 
     """
     asked = Asked(
@@ -59,28 +59,28 @@ def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a reader has to know beside the document."""
+    """Parameters of a reader, in addition to the document."""
 
     into: Sequence[str | None] | None
-    """The graphs, None being the default graph; none at all: as the document says."""
+    """Target graphs, each None for the default graph; without a list, the graphs that the document names."""
     named_graphs: bool
-    """Whether it may have named graphs."""
+    """True if the document may have named graphs."""
     media_type: str
     base: str
     seconds: float
     most: int
-    """Bytes of what is written."""
+    """Maximum bytes of output."""
     tx_id: str = ""
     number: int = 0
-    """What its blank nodes hang on."""
+    """Number that the names of its blank nodes depend on, together with `tx_id`."""
     prefix: str = ""
-    """Of every line."""
+    """Prefix of every line."""
 
     def lines(self, body: bytes) -> Iterator[bytes]:
-        """What is written.
+        """Yield the output lines.
 
         Raises:
-            DocumentError: it cannot be read, or more would be written than may be.
+            DocumentError: the document cannot be read, or its output exceeds `most` bytes.
 
         """
         into = None if self.into is None else [NamedNode(g) if g else DefaultGraph() for g in self.into]
@@ -96,10 +96,10 @@ class Asked:
 
 
 def read_lines(asked: Asked, body: bytes, late: str) -> bytes:
-    """What a reader writes; `late`: what is said of one that is not read in time.
+    """Return the output of a reader; `late`: error text for a document that is not read in time.
 
     Raises:
-        DocumentError: it cannot be read, or not in this time, or more would be written than may be.
+        DocumentError: the document cannot be read, or not in time, or its output exceeds the maximum.
 
     """
     try:
@@ -121,10 +121,10 @@ def read_lines(asked: Asked, body: bytes, late: str) -> bytes:
 
 
 def main() -> int:
-    """Read what is asked for on standard input; say its quads, or why there are none."""
+    """Read the request from standard input; write its quads, or the reason why there are none."""
     request, _, body = sys.stdin.buffer.read().partition(b"\n")
     asked = Asked(**json.loads(request))
-    # A second more: who asks is to be the one who gives up.
+    # One second more, so that the requesting process gives up first.
     seconds = max(math.ceil(asked.seconds), 0) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""What a document says, fetched or sent by a client, as N-Quads of what a store would hold."""
+"""Documents that were fetched or sent by a client, as N-Quads that a store would contain."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
 Graph: TypeAlias = NamedNode | DefaultGraph
 
 _NO_WORD = frozenset(("", "text/plain", "application/octet-stream"))
-"""Content types that servers give to what they do not know."""
+"""Content types that servers send for files of unknown type."""
 
 
 class DocumentError(Exception):
-    """It cannot be loaded, and why."""
+    """A document cannot be loaded; the text is the reason."""
 
 
 class DocumentTooLarge(DocumentError):
-    """Its quads are more than was asked for."""
+    """A document's quads exceed the requested maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a server answered."""
+    """A document with its media type and base IRI."""
 
     body: bytes
     media_type: str
     base: str
-    """Where it was in the end; empty: relative IRIs mean nothing."""
+    """Final IRI of the document; empty: relative IRIs cannot be resolved."""
 
 
 def lines_of(
     document: Document, into: Sequence[Graph] | None, nodes: BlankNodes, *, named_graphs: bool
 ) -> Iterator[str]:
-    """The quads of a document, a line each; its blank nodes are new, by where they first appear.
+    """Yield the quads of a document, one line each; its blank nodes are new, numbered by their first appearance.
 
-    They are `into` these graphs, each in all of them; None: in those that the document says.
+    Each quad is put into every graph of `into`; None: into the graph that the document names.
 
     Raises:
-        DocumentError: of no known format, or not well-formed, or nested too deeply; with `named_graphs` though it
-            may have none, or with one that is a blank node.
+        DocumentError: the format is unknown, the document is not well-formed, or nested too deeply; or it has
+            named graphs without `named_graphs`, or a graph that is a blank node.
 
     """
     known = format_of(document.media_type, document.base)
@@ -74,14 +74,13 @@ def lines_of(
 
 
 def _end_in(graph: Graph | BlankNode) -> str:
-    """How a line ends."""
     if isinstance(graph, BlankNode):
         raise DocumentError(f"it has a graph that is a blank node ({graph}): graphs are named by IRIs")
     return " .\n" if isinstance(graph, DefaultGraph) else f" {graph} .\n"
 
 
 def format_of(media_type: str, iri: str) -> RdfFormat:
-    """By its Content-Type, or where that says nothing by its suffix.
+    """Return the format by the Content-Type, or, if that is not informative, by the suffix.
 
     >>> format_of("text/turtle; charset=utf-8", "http://h/x.nt"), format_of("text/plain", "http://h/x.ttl?y.nt")
     (<RdfFormat Turtle>, <RdfFormat Turtle>)
@@ -96,21 +95,21 @@ def format_of(media_type: str, iri: str) -> RdfFormat:
 
 
 class _Terms:
-    """Terms as a store holds them."""
+    """Terms as a store contains them."""
 
     def __init__(self, nodes: BlankNodes) -> None:
-        """`nodes` has the new blank nodes."""
+        """Start without renamed nodes; `nodes` creates the new blank nodes."""
         self._nodes = nodes
         self._renamed: dict[BlankNode, BlankNode] = {}
         self._literals = Literals()
 
     def subject(self, term: NamedNode | BlankNode | Triple) -> NamedNode | BlankNode:
-        """Of a triple, at any depth."""
+        """Return the subject of a triple, at any depth."""
         assert not isinstance(term, Triple), "RDF 1.2 has triples as objects only"
         return self._node(term) if isinstance(term, BlankNode) else term
 
     def value(self, term: Term, depth: int = 0) -> Term:
-        """The object of a triple, which may be one itself."""
+        """Return the object of a triple, which may be a triple itself."""
         if isinstance(term, Literal):
             return self._literals.typed(term.value, term.datatype) if term.language is None else term
         if isinstance(term, BlankNode):
@@ -122,7 +121,7 @@ class _Terms:
         return Triple(self.subject(term.subject), term.predicate, self.value(term.object, depth + 1))
 
     def _node(self, node: BlankNode) -> BlankNode:
-        # By their order: the parser gives nodes without a label one that is chance.
+        # In order of appearance: the parser gives a random label to a node without one.
         renamed = self._renamed.get(node)
         if renamed is None:
             renamed = self._renamed[node] = self._nodes.fresh()

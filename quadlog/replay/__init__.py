@@ -1,1 +1,1 @@
-"""Spark jobs: backlogs that are compacted, archives, and what a topic holds."""
+"""Spark jobs: compaction of backlogs, archives, and surveys of topics."""

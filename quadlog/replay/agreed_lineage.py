@@ -1,7 +1,7 @@
-"""Where entries stand in an agreed topic, and which of a range configure something: without their bodies.
+"""Offsets of entries in an agreed topic, and the entries of a range that configure something: without their bodies.
 
-As `lineage.py` for effects: somebody else has found runs of entries that follow from each other and configure nothing,
-`AgreedConsumer` says of each whether it counts, and hears record by record what stands between them.
+It works as `lineage.py` does for effects.  A survey has found runs of entries that follow from each other and configure
+nothing; `AgreedConsumer` decides for each whether it counts, and reads the records between them one by one.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
     Between = Callable[[int, int], Iterable[Record]]
-    """The records of the topic from an offset on and before another one."""
+    """Returns the records of the topic from one offset up to, but excluding, another."""
 
 
 class AgreedLineage:
-    """Follows an agreed topic from a place on."""
+    """Finds entries in an agreed topic, from a place on."""
 
     def __init__(self, topic: str, place: InAgreed, between: Between) -> None:
-        """Nothing is heard yet.
+        """Start without reading anything.
 
         Args:
-            topic: for messages.
-            place: from where on.
-            between: reads it.
+            topic: name of the topic, for error messages.
+            place: place to start from.
+            between: reads records of the topic.
 
         """
         self._topic, self._between, self._place = topic, between, place
@@ -46,21 +46,21 @@ class AgreedLineage:
         self._places = {place.last: place}
         self._configuring: dict[int, LoggedEntry] = {}
         self.looked_at = 0
-        """Records that were heard one by one."""
+        """Number of records that were read one by one."""
 
     def follow(self, runs: Iterable[AgreedRun], end: int, points: Sequence[Point]) -> list[InAgreed]:
-        """Hear the topic as far as the last one of some entries.
+        """Read the topic up to the last one of some entries.
 
         Args:
-            runs: those that stand between the place and `end`, in order.
-            end: offset.
+            runs: all runs between the place and `end`, in order.
+            end: offset at which to stop.
             points: entries of the log, in order.
 
         Returns:
-            From where on it is heard behind each of them.
+            The place after each of these entries.
 
         Raises:
-            StateError: one of them is not there.
+            StateError: one of the entries is missing.
 
         """
         self._wanted = tuple(points)
@@ -76,7 +76,7 @@ class AgreedLineage:
         return [self._places[point] for point in points]
 
     def configuring(self, after: int, until: int) -> list[LoggedEntry]:
-        """The entries between two indexes that concern controls, in order; without the first one, with the last."""
+        """Return the entries that concern controls, in order, with indexes greater than `after`, up to `until`."""
         return [entry for index, entry in sorted(self._configuring.items()) if after < index <= until]
 
     def _is_over(self) -> bool:
@@ -95,7 +95,7 @@ class AgreedLineage:
         self._offset = run.end
 
     def _one(self, offset: int) -> None:
-        """The entry in a run that counts."""
+        """Read one entry of a run that counts."""
         for record in self._between(offset, offset + 1):
             said, _, _ = codec.decode_chunk(record.value)
             if isinstance(said, LoggedEntry):
@@ -110,7 +110,7 @@ class AgreedLineage:
             return
         for record in self._between(self._offset, end):
             self.looked_at += 1
-            with suppress(ForeignRecord):  # another program writes there
+            with suppress(ForeignRecord):  # written by another program
                 self._hear(record)
             if self._is_over():
                 return

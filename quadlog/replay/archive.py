@@ -1,4 +1,4 @@
-"""`quadlog archive`: from its options to its last line."""
+"""`quadlog archive`."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be archived, and how."""
+    """Options of the command."""
 
     kafka: str
     topics: Topics
     directory: Path
     until: int | None
-    """Index of the last entry; None: the newest."""
+    """Index of the last entry to archive; None: the newest one."""
     spark: SparkSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Of one topic."""
+    """Records of one topic to archive."""
 
     topic: Topic
     stretches: Stretches
@@ -45,10 +45,10 @@ class _Part:
 
 
 def run_archive(wanted: Wanted, say: Callable[[str], None]) -> None:
-    """Archive what both topics have, and the archive does not, up to an entry.
+    """Archive the records of both topics that are not archived yet, up to an entry.
 
     Raises:
-        SetupError: there is no such topic, or no such directory can be made.
+        SetupError: a topic does not exist, or the directory cannot be made.
 
     """
     try:

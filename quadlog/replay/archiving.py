@@ -1,8 +1,8 @@
-"""Archiving: the oldest records of a topic go to Parquet, by PySpark, before they go from Kafka.
+"""Archiving: write the oldest records of a topic to Parquet, with PySpark, before Kafka deletes them.
 
-A record is archived as it is, with offset, timestamp and headers, and with the index and the id of its entry for
-whoever looks for one.  So `Surveyor` and `reader` give archive and topic as one, and all that reads topics reads both.
-What is written is read once more as it stands on disk, and compared with Kafka, before it counts.
+A record is archived unchanged, with offset, timestamp and headers, and with the index and the id of its entry, which
+can be searched for.  So `Surveyor` and `reader` present archive and topic as one, to all code that reads topics through
+them.  The written files are read again as stored on disk, and compared with Kafka, before they count.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from quadlog.replay.survey import Surveyor, Topic
 
 _WINDOW: Final = 1024
-"""Offsets whose records are fetched at once, where they are wanted one by one."""
+"""Offsets whose records are fetched at once, for a reader of single records."""
 _KEPT: Final = 16 * 1024 * 1024
-"""Bytes of them that are kept for whoever asks for the next one: each question is a job of Spark's."""
+"""Maximum bytes of them that are kept for the next read: each fetch is a Spark job."""
 _BLOCK: Final = 16 * 1024 * 1024
-"""Bytes of a row group: a task has one in memory."""
+"""Bytes of a row group, of which a task has one in memory."""
 _ABOUT: Final = frozenset({"index", "id"})
 
 
@@ -40,13 +40,13 @@ def archive(surveyor: Surveyor, topic: Topic, stretches: Stretches, subject: str
     """Archive all records of a topic, from its beginning to its end.
 
     Args:
-        surveyor: reads them.
-        topic: what of it is to be archived.
-        stretches: where.
-        subject: what has an index there, as `schemas.record_name` has it.
+        surveyor: reads the records.
+        topic: topic, limited to the records to archive.
+        stretches: archive of the topic.
+        subject: subject of the records with an index, as `schemas.record_name` returns it.
 
     Raises:
-        StateError: what stands on the disk is not what was read.
+        StateError: the files on disk differ from the records in Kafka.
 
     """
     making = stretches.making(topic.beginning, topic.end)
@@ -78,10 +78,10 @@ def _digest() -> list[Column]:
 
 
 def _checked(written: DataFrame, known: DataFrame, path: Path) -> dict[str, Any]:
-    """What the disk holds, if it is what Kafka holds: that is read once more.
+    """Return the aggregates of the files on disk, if they equal those of Kafka, which is read a second time.
 
-    An `Observation` of the first reading would save that, and it may never come: Spark 4.0 tells it by an event that
-    can be lost, and waits for it without end (SPARK-54620).
+    An `Observation` of the first read would save the second, but may never arrive: Spark 4.0 reports it by an event
+    that can be lost, and waits for it without a timeout (SPARK-54620).
     """
     found, there = (_row(one.agg(*_digest())) for one in (written, known))
     if found != there:
@@ -94,12 +94,12 @@ def _row(frame: DataFrame) -> dict[str, Any]:
 
 
 def reader(surveyor: Surveyor, topic: Topic, between: Between) -> Between:
-    """Reads some records of a topic by themselves, of the archive what Kafka does not have any more.
+    """Return a reader of ranges of a topic; records that Kafka no longer has are read from the archive.
 
     Args:
         surveyor: reads the archive.
-        topic: with what is archived of it.
-        between: reads Kafka's part.
+        topic: topic with its archived records.
+        between: reads records from Kafka.
 
     """
     kept: tuple[int, list[Record]] = (-1, [])

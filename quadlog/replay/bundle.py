@@ -1,15 +1,15 @@
-"""A bundle: what a range of effects came to, in files, with a manifest that says what they are.
+"""A bundle: the net change of a range of effects, in files, with a manifest that describes them.
 
     manifest.json
-    deleted-00000.gz      lines, as an effect has them: quads that were there before and are gone
-    inserted-00000.gz     quads that were not there before and are
-    kept-00000.gz         quads that were there before, came again and are there: only where graphs are gone
-    emptied-00000.gz      graphs that are there and empty, and were not
-    filled-00000.gz       graphs that were there and empty, and are not
-    dropped-00000.gz      other graphs that are gone, unless a quad of `inserted` or `kept` is in them
+    deleted-00000.gz      lines as in an effect: quads that existed before and no longer exist after
+    inserted-00000.gz     quads that did not exist before and exist after
+    kept-00000.gz         quads that existed before, were inserted again and exist after: only with filled or dropped
+    emptied-00000.gz      empty graphs that exist after, and were not empty graphs before
+    filled-00000.gz       empty graphs that existed before, and are not empty graphs after
+    dropped-00000.gz      other graphs that were removed, unless a quad of `inserted` or `kept` is in them
 
-A line is in one file of one word, once.  So the signature of the state after is that of the state before, and the sum
-over the lines of these files: anyone can recount it.
+A line is in one file of one word, once.  So the signature of the state after is that of the state before plus the
+signed sum over the lines of these files: anyone can recount it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
 _BLOCK: Final = 256 * 1024
-"""Bytes of a file that are read at once: they make a few megabytes of lines."""
+"""Bytes read at once: they decompress to a few megabytes of lines."""
 
 
 class Word(StrEnum):
-    """The last word on a quad or a graph, beside what it was before; names a file's lines."""
+    """Net change of a quad or a graph; names the file that contains its line."""
 
     DELETED = "deleted"
     INSERTED = "inserted"
@@ -48,7 +48,7 @@ class Word(StrEnum):
 
     @property
     def sign(self) -> int:
-        """How often its lines are added to the signature."""
+        """Factor with which its lines enter the signature."""
         match self:
             case Word.INSERTED | Word.EMPTIED:
                 return 1
@@ -59,30 +59,30 @@ class Word(StrEnum):
 
     @property
     def is_of_graphs(self) -> bool:
-        """Whether its lines are graphs."""
+        """True if its lines are graphs, not quads."""
         return self in {Word.EMPTIED, Word.FILLED, Word.DROPPED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """One file, as it was read once it was written."""
+    """One file, as read after it was written."""
 
     name: str
     word: Word
     lines: int
     size: int
-    """In bytes, compressed."""
+    """Compressed bytes."""
     blake2b: str
-    """Of these bytes, 256 bits in hex."""
+    """Hash of the compressed bytes, 256 bits in hex."""
     sum: int
-    """Of the digests of its lines, modulo 2^256; 0 where the signature does not know them."""
+    """Sum of the digests of its lines, modulo 2^256; 0 if its word does not enter the signature."""
 
 
 def counted(path: Path, word: Word) -> File:
-    """Read a file as it stands on disk.
+    """Read a file as stored on disk, and describe it.
 
     Raises:
-        StateError: it is no file of lines.
+        StateError: it is not a file of lines.
 
     """
     mark = empty_graph_line("").encode() if word.is_of_graphs else b""
@@ -101,10 +101,10 @@ def counted(path: Path, word: Word) -> File:
 
 
 def lines_of(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a file, some at a time.
+    """Yield the lines of a file in batches.
 
     Raises:
-        StateError: it is no file of lines.
+        StateError: it is not a file of lines.
 
     """
     unzip, rest = zlib.decompressobj(wbits=31), b""
@@ -126,33 +126,33 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def after(before: int, files: Iterable[File]) -> int:
-    """The signature of a state of signature ``before`` once all is done that the files say."""
+    """Return the signature that the files turn the signature ``before`` into."""
     return (before + sum(file.word.sign * file.sum for file in files)) % MODULUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a bundle is of."""
+    """Description of a bundle."""
 
     topic: str
     before: Applied
-    """What a worker has applied that can take it."""
+    """Applied state of a worker that can load the bundle."""
     after: Applied
-    """What it has applied then."""
+    """Applied state of that worker afterwards."""
     effects: int
     records: int
     seed: str
-    """Signature of what the log begins with, in hex; empty: with nothing, or that was not heard."""
+    """Signature of the seed that the log begins with, in hex; empty: there is no seed, or it was not read."""
     files: tuple[File, ...]
     controls: tuple[ControlChange, ...] = ()
-    """What was set and deleted of them, in order."""
+    """Controls that were set and deleted, in order."""
 
     @classmethod
     def read(cls, directory: Path) -> Manifest:
-        """Of a bundle; its files are not looked at.
+        """Read the manifest of a bundle, but not its files.
 
         Raises:
-            StateError: there is none, or one of another version.
+            StateError: there is no manifest, or it has another format.
 
         """
         path = directory / MANIFEST
@@ -185,10 +185,10 @@ class Manifest:
             ) from error
 
     def verify(self, directory: Path) -> None:
-        """See whether the files are those that were proven; nothing is to be done with others.
+        """Check that the files are those that were proven; others must not be used.
 
         Raises:
-            StateError: one of them is not.
+            StateError: one of them is missing or different.
 
         """
         self.check()
@@ -206,14 +206,14 @@ class Manifest:
                 )
 
     def lines(self, word: Word) -> int:
-        """How many there are."""
+        """Return the number of lines of a word."""
         return sum(file.lines for file in self.files if file.word == word)
 
     def check(self) -> None:
-        """Compare what the files say with what the effects say of the states.
+        """Check that the files lead from the state before to the signature and quad count of the state after.
 
         Raises:
-            StateError: the one does not lead to the other.
+            StateError: they do not.
 
         """
         found, what = (
@@ -233,7 +233,7 @@ class Manifest:
             )
 
     def write(self, directory: Path) -> None:
-        """Say what is in this directory."""
+        """Write the manifest into a directory."""
         text = json.dumps(self._described(), indent=1)
         (directory / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
@@ -258,7 +258,7 @@ class Manifest:
 
 
 def _state(applied: Applied) -> dict[str, Any]:
-    """A state for whoever looks, and as a store says it."""
+    """Return a state in readable form, and as a store encodes it."""
     return {
         "index": applied.index,
         "signature": as_bytes(applied.signature).hex(),

@@ -1,4 +1,4 @@
-"""`quadlog compact`: from its options to its last line."""
+"""`quadlog compact`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be compacted, and how."""
+    """Options of the command."""
 
     kafka: str
     topics: Topics
@@ -34,15 +34,15 @@ class Wanted:
     range: Range
     spark: SparkSettings
     archive: Path | None = None
-    """Directory with what the topics do not have any more."""
+    """Directory with records that the topics no longer have."""
 
 
 @contextmanager
 def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = None) -> Generator[Source]:
-    """A topic as far as it goes now, and what is archived of it.
+    """Open a topic up to its present end, including its archived records.
 
     Raises:
-        SetupError: there is no such topic.
+        SetupError: the topic does not exist.
 
     """
     end, _ = end_of(kafka, name, count=0)
@@ -55,10 +55,10 @@ def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = Non
 
 
 def stretches_of(archive: Path, kafka: str, name: str) -> Stretches:
-    """Where a topic is archived.
+    """Return the archived stretches of a topic.
 
     Raises:
-        SetupError: there is no such topic.
+        SetupError: the topic does not exist.
 
     """
     identity = Admin(kafka).ids([name]).get(name)
@@ -76,11 +76,11 @@ def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
         with (
             source(surveyor, kafka, wanted.topics.effects, wanted.archive) as effects,
             source(surveyor, kafka, wanted.topics.agreed, wanted.archive) as agreed,
-        ):  # the latter behind the former: each effect has its entry there
+        ):  # agreed after effects, so that it contains the entry of each effect
             start_s = time.monotonic() - began
             compaction = Compaction(spark, effects, agreed, lambda name: shown(phases, spark, name))
             draft = compaction.write(wanted.range, wanted.target)
-    # Only now: Java has given its memory back, and the processes that count need some.
+    # After the session: Java has released its memory, which the counting processes need.
     with phases.phase("prove", 1, lambda: (0, 0)):
         manifest = draft.proven()
     took = sum(phases.seconds.values())

@@ -1,9 +1,8 @@
-"""Which effects of a topic are the log's, and where they stand: without their lines, so that the topic may be long.
+"""Which effects of a topic count, and at which offsets: without their lines, so that the topic may be long.
 
-Somebody else has looked over the topic and found runs: records of one writer, each an effect that stands on the one
-before it.  A run counts as a whole or not at all, nearly always; `EffectsConsumer` says which.  All that stands
-between runs is heard record by record, by the same consumer: fences, handovers, rewinds, seeds, effects in chunks,
-copies, branches.
+A survey has found runs: consecutive records of one writer, each an effect that continues the one before it.  Nearly
+always, a run counts as a whole or not at all; `EffectsConsumer` decides.  The same consumer reads all records between
+runs one by one: fences, handovers, rewinds, seeds, effects in chunks, copies, branches.
 """
 
 from __future__ import annotations
@@ -27,45 +26,45 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
     Between = Callable[[int, int], Iterable[Record]]
-    """The records of the topic from an offset on and before another one."""
+    """Returns the records of the topic from one offset up to, but excluding, another."""
 
 
 class Span(NamedTuple):
-    """Records that say effects that count."""
+    """Records of effects that count."""
 
     start: int
     end: int
-    """Offset behind the last one."""
+    """Offset after the last record."""
     group: int
-    """Offset of the first of some chunks whose lines go on in each other: they are to be read together; -1: none do."""
+    """Offset of the first of some chunks whose lines continue in each other and must be read together; -1: none."""
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """Effects that count: one record each, in a row; or one effect, in pieces."""
+    """Effects that count: consecutive ones with one record each, or one effect in pieces."""
 
     first: int
     last: int
     start: int
     end: int
-    """Offset behind the record with which the last one is whole."""
+    """Offset after the record that completes the last effect."""
     after: bytes | None
-    """Signature after the last one; None: nobody looked."""
+    """Signature after the last effect; None: not known."""
     pieces: Sequence[codec.Piece]
     heard: InEffects
-    """What was heard before; of the offset nothing."""
+    """Handover, rewind and cut up to there; its offset is not set."""
 
     def goes_on_in(self, other: _Stretch) -> bool:
-        """Whether the two are one."""
+        """Return whether the other stretch directly continues this one."""
         is_next = (self.last + 1, self.end, self.heard) == (other.first, other.start, other.heard)
         return is_next and not self.pieces and not other.pieces
 
     def behind(self, index: int) -> int:
-        """Offset behind the record with which this effect is whole."""
+        """Return the offset after the record that completes an effect."""
         return self.end - (self.last - index)
 
     def spans(self) -> list[Span]:
-        """The records of the pieces; those whose lines go on in each other as a group."""
+        """Return the records of the pieces; those whose lines continue in each other form a group."""
         spans, group = list[Span](), -1
         for offset, continues in self.pieces:
             if continues and group < 0:
@@ -77,15 +76,15 @@ class _Stretch:
 
 
 class Lineage:
-    """Follows an effects topic from an applied state on."""
+    """Finds the effects of a topic that count, from an applied state on."""
 
     def __init__(self, topic: str, applied: Applied, between: Between) -> None:
-        """Nothing is heard yet.
+        """Start without reading anything.
 
         Args:
-            topic: for messages.
-            applied: what is there already; `Applied()` for the topic's beginning.
-            between: reads it.
+            topic: name of the topic, for error messages.
+            applied: state to start from; `Applied()` for the topic's beginning.
+            between: reads records of the topic.
 
         """
         self._topic, self._between, self._base = topic, between, applied
@@ -102,37 +101,37 @@ class Lineage:
         )
         self._stretches: list[_Stretch] = []
         self.offset = applied.effects_offset
-        """Behind what was heard."""
+        """Offset after the last record that was read."""
         self.looked_at = 0
-        """Records that were heard one by one."""
+        """Number of records that were read one by one."""
         self.seed: Seed | None = None
-        """What the log begins with, if it was heard."""
+        """Seed with which the log begins, if it was read."""
 
     @property
     def index(self) -> int:
-        """Of the newest effect that counts."""
+        """Index of the newest effect that counts."""
         return self._consumer.index
 
     @property
     def is_rewound(self) -> bool:
-        """Whether it matters of which epoch a record is."""
+        """True after a rewind: from there on the epoch of a record matters."""
         return self._consumer.rewound > 1
 
     @property
     def gaps(self) -> int:
-        """Effects that did not count because one before them is missing."""
+        """Number of effects that did not count because an earlier one is missing."""
         return self._consumer.void["gap"]
 
     def follow(self, runs: Iterable[Run], end: int, *, knows_epochs: bool) -> bool:
-        """Hear all before the offset `end`; False: stopped behind a rewind, for want of epochs.
+        """Read all records before the offset `end`; return False if it stopped after a rewind for lack of epochs.
 
         Args:
-            runs: those that stand between `offset` and `end`, in order.
-            end: offset.
-            knows_epochs: whether the runs say their true epochs; where nothing was rewound that does not matter.
+            runs: all runs between `offset` and `end`, in order.
+            end: offset at which to stop.
+            knows_epochs: True if the runs have their true epochs; irrelevant as long as nothing was rewound.
 
         Raises:
-            StateError: the topic goes back behind the state that is there already.
+            StateError: the topic rewinds to an index before the state to start from.
 
         """
         assert knows_epochs or not self.is_rewound, "behind a rewind runs have to say their epochs"
@@ -154,7 +153,7 @@ class Lineage:
             return
         for record in self._between(self.offset, end):
             self.looked_at += 1
-            with suppress(ForeignRecord):  # another program writes there
+            with suppress(ForeignRecord):  # written by another program
                 self._hear(record)
         self.offset = end
 
@@ -184,14 +183,14 @@ class Lineage:
             self._stretches.append(new)
 
     def _go_back(self, rewind: Rewind, record: Record) -> None:
-        """What stands behind that effect is of a branch."""
+        """Drop the effects after the index of the rewind: they belong to a branch."""
         if rewind.index < self._base.index:
             raise StateError(
                 f"{self._topic} at {record.offset}: the log goes back to effect {rewind.index}, and what is to be"
                 f" compacted begins behind {self._base.index}, which is of a branch then: a worker with that state goes"
                 " back first, by itself; compact what follows behind its new state"
             )
-        if not rewind.index:  # and another seed may follow
+        if not rewind.index:  # another seed may follow
             self._base, self.seed = replace(self._base, signature=EMPTY, quads=0), None
         self._forget_behind(rewind.index)
         self._consumer.stand(self._signature_after(rewind.index))
@@ -213,9 +212,9 @@ class Lineage:
         return self._stretches[bisect_left(self._stretches, index, key=lambda stretch: stretch.last)]
 
     def state_at(self, index: int) -> Applied:
-        """What a worker says that it has applied behind this effect, and from where on it hears the effects topic.
+        """Return the applied state of a worker after an effect, with the place from which it reads the effects topic.
 
-        Of the agreed topic it says nothing.
+        The place in the agreed topic is not set.
         """
         if index == self._base.index:
             return self._base
@@ -225,7 +224,7 @@ class Lineage:
         )
 
     def effect_at(self, index: int) -> Effect:
-        """An effect that counts; of one in pieces the last one."""
+        """Return an effect that counts; if it is in pieces, its last piece."""
         offset = self._stretch_of(index).behind(index) - 1
         for record in self._between(offset, offset + 1):
             said, _, _ = codec.decode_chunk(record.value)
@@ -236,7 +235,7 @@ class Lineage:
         )
 
     def newest(self) -> Applied:
-        """As `state_at` the newest effect, with what was heard behind it; not where there are parts of another one."""
+        """Return `state_at` the newest effect, moved past all later records unless an effect is incomplete."""
         consumer, state = self._consumer, self.state_at(self.index)
         if self._heads.unfinished:
             return state
@@ -252,7 +251,7 @@ class Lineage:
         )
 
     def spans(self, after: int, until: int) -> list[Span]:
-        """The records of the effects behind one index and up to another one, in the order of offsets."""
+        """Return the records of the effects after one index and up to another, in the order of offsets."""
         spans: list[Span] = []
         for stretch in self._stretches:
             if stretch.last <= after or stretch.first > until:
@@ -266,7 +265,7 @@ class Lineage:
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    """Neighbours as one.
+    """Merge adjacent spans of the same group.
 
     >>> _merged([Span(1, 3, -1), Span(3, 4, -1), Span(5, 6, 5), Span(6, 7, 5)])
     [Span(start=1, end=4, group=-1), Span(start=5, end=7, group=5)]

@@ -1,8 +1,8 @@
-"""The files of a bundle counted: lines are hashed, one core at a time, so processes of their own share them.
+"""Count of the files of a bundle.  One process hashes lines on one core, so several processes share the files.
 
     python -m quadlog.replay.proof
 
-reads one line of JSON, a list of a path and a word for each file, and says one: a list of what they are.
+The process reads one line of JSON, a list with a path and a word for each file, and writes one: a list of `File`s.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     Named = tuple[Path, Word]
 
 SMALL: Final = 4 * 1024 * 1024
-"""Bytes of files that are counted here: for so few, processes take longer to begin than to count."""
+"""Maximum bytes of files that this process counts: for these, starting processes takes longer than counting."""
 
 
 def count(named: Sequence[Named]) -> list[File]:
-    """Read files as they stand on disk, in their order.
+    """Read files as they are stored on disk, and describe them in the given order.
 
     Raises:
-        StateError: one is no file of lines.
+        StateError: one of them is not a file of lines.
 
     """
     sizes = {path: path.stat().st_size for path, _ in named}
@@ -53,7 +53,7 @@ def _counted_apart(share: Sequence[Named]) -> list[File]:
 
 
 def main() -> None:
-    """Count them."""
+    """Count the files that standard input names."""
     named = json.loads(sys.stdin.read())
     files = [counted(Path(path), Word(word)) for path, word in named]
     sys.stdout.write(json.dumps([asdict(file) for file in files]))

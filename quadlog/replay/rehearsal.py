@@ -1,4 +1,4 @@
-"""A small compaction, by which Java learns Spark's classes.
+"""A small compaction, from which Java writes an archive of Spark's classes.
 
 python -m quadlog.replay.rehearsal BROKER DIRECTORY ARCHIVE
 """
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EFFECTS: Final = 5_000
-"""Runs of 1,024, and what stands around them."""
+"""Enough for runs of 1,024 records and for records outside of runs."""
 SUBJECTS: Final = 100
 TERM: Final = hash_of(b"rehearsal")
 PRODUCE_TIMEOUT: Final = 30.0
 
 
 def rehearse(kafka: str, directory: Path, archive: Path) -> None:
-    """Compact effects of no meaning; Java writes the archive at its end."""
+    """Compact artificial effects; Java writes the archive when it ends."""
     topics = Topics("rehearsal", "dc1")
     Admin(kafka).ensure([topics.agreed, topics.effects], replication=1, config={})
     outlet = KafkaOutlet(kafka, client="rehearsal", failed=sys.exit)
@@ -47,7 +47,7 @@ def rehearse(kafka: str, directory: Path, archive: Path) -> None:
 
 
 def _log() -> Iterator[tuple[LoggedEntry, Effect]]:
-    """Entries with their effects: each gives one of the subjects another value."""
+    """Yield entries with their effects; each gives one of the subjects another value."""
     held: dict[int, str] = {}
     total, chain, last = 0, GENESIS, START
     for index in range(1, EFFECTS + 1):

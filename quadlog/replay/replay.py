@@ -1,13 +1,13 @@
-"""Compaction: a range of effects as one change, by PySpark.
+"""Compaction: reduce a range of effects to one change, with PySpark.
 
     1. survey    Spark reads the topic without the lines, and finds runs: records that follow from each other.
-    2. lineage   The consumer of effects says which runs count, and hears what stands between them (`lineage.py`).
-    3. entries   So for the agreed topic: where a worker hears it on, and what was configured meanwhile.
-    4. compact   Spark reads the records that count, keeps the first and the last word on each line, writes files.
-    5. prove     The files are read as they stand on disk: signature before + what they say = signature after.
+    2. lineage   The effects consumer decides which runs count, and reads the records between them (`lineage.py`).
+    3. entries   The same for the agreed topic: where a worker continues to read it, and which entries configure.
+    4. compact   Spark reads the records that count, keeps the first and last change of each line, writes files.
+    5. prove     The files are read as stored on disk: signature before + sum of the files = signature after.
 
-Everything that grows with the topic is in Spark's hands, and on its disks where it is much; here there is a line for
-each thousand records of step 1.
+Spark processes all data that grows with the topic, and spills it to its disks if necessary.  This process holds one
+row for each thousand records of step 1.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
     from quadlog.replay.survey import Topic
 
     Phase = Callable[[str], AbstractContextManager[None]]
-    """Shows how far something is that goes on meanwhile."""
+    """Context that shows the progress of a named phase."""
 
 FILE: Final = 200_000
-"""Records of effects for one file of each word: a task has all their lines in memory."""
+"""Effect records of one task, which holds all their lines in memory and writes a file for each word."""
 
 _LISTS: Final = ("deleted", "inserted", "filled", "dropped", "emptied")
-"""As an effect has them: first what goes, then what comes."""
+"""Lists of an effect, in its order: first of quads, then of graphs, with removals first."""
 _BODY: Final = frozenset({"index", *_LISTS})
 _GRAPH: Final = empty_graph_line("")
 
-# What happened to a line: a quad's, or the one that stands for an empty graph.  A graph that is dropped had quads, so
-# there was no such line.  In one effect the greater one is the later one.
+# Change of a line, either of a quad or of an empty graph.  A dropped graph had quads, so it had no line of an empty
+# graph.  Within one effect the greater value is the later change.
 _GONE, _NEVER, _THERE = range(3)
 _WORDS: Final = 4
-"""Above `_THERE`: index * 4 + word is a moment in the log."""
+"""Greater than `_THERE`: index * 4 + change is a moment in the log."""
 _WORD_OF: Final = {
     "deleted": _GONE,
     "inserted": _THERE,
@@ -74,7 +74,7 @@ _WORD_OF: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A topic, and how this process reads some of its records by itself."""
+    """A topic, and how this process reads ranges of its records without Spark."""
 
     topic: Topic
     between: Between
@@ -82,21 +82,21 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """What is to be compacted."""
+    """Range of effects to compact."""
 
     applied: Applied = field(default_factory=Applied)
-    """A state from which on the topic is followed."""
+    """State from which the topic is followed."""
     after: int | None = None
-    """Index behind which the range begins; None: that of the state."""
+    """Index after which the range begins; None: the index of the state."""
     until: int | None = None
-    """Index of its last effect; None: the newest one."""
+    """Index of the last effect; None: the newest one."""
 
 
 class Draft:
-    """Files that are written and not proven yet.  Spark is not needed any more: it may have ended."""
+    """Files that are written but not proven yet.  Spark is no longer needed and may have ended."""
 
     def __init__(self, target: Path, manifest: Manifest) -> None:
-        """`manifest` says all but what the files are."""
+        """Remove leftovers of an earlier run.  `manifest` is complete except for its files."""
         self._target, self._manifest = target, manifest
         self.making: Final = target.with_name(f"{target.name}.making")
         self.paths: Final[list[tuple[Path, Word]]] = []
@@ -104,7 +104,7 @@ class Draft:
 
     @contextmanager
     def kept_if_whole(self) -> Generator[None]:
-        """Whatever goes wrong, nothing is left."""
+        """Remove all files on any error."""
         try:
             yield
         except BaseException:
@@ -112,10 +112,10 @@ class Draft:
             raise
 
     def proven(self) -> Manifest:
-        """Read the files as they stand on disk, and put the bundle in its place.
+        """Read the files as stored on disk, and move the bundle to its target.
 
         Raises:
-            StateError: effects do not lead to the state that they say.
+            StateError: the effects do not lead to the state that they claim.
 
         """
         with self.kept_if_whole():
@@ -127,15 +127,15 @@ class Draft:
 
 
 class Compaction:
-    """One run of it, up to what is to be proven."""
+    """One compaction, up to the unproven files."""
 
     def __init__(self, spark: SparkSession, effects: Source, agreed: Source, phase: Phase) -> None:
-        """Nothing is read yet.
+        """Start without reading anything.
 
         Args:
-            spark: a session.
-            effects: of a data centre.
-            agreed: of the same one, looked at later.
+            spark: session.
+            effects: effects topic of a data centre.
+            agreed: agreed topic of the same data centre, whose end was read later.
             phase: shows the progress.
 
         """
@@ -144,10 +144,10 @@ class Compaction:
         self._surveyor = Surveyor(spark)
 
     def write(self, wanted: Range, target: Path) -> Draft:
-        """Write the files; nothing of them is to be seen at the target before they are proven.
+        """Write the files.  They do not appear at the target before they are proven.
 
         Raises:
-            UserError: there is no such range, or the directory is there already.
+            UserError: the range does not exist, or the target directory already exists.
             StateError: effects are missing.
 
         """
@@ -176,10 +176,10 @@ class Compaction:
         return draft
 
     def follow(self, applied: Applied) -> Lineage:
-        """Which effects of the topic count, and where they stand.
+        """Find which effects of the topic count, and at which offsets they are stored.
 
-        Behind the first rewind it matters of which epoch a record is, and only then are headers read: they take as
-        long as all else.
+        Headers are read only after the first rewind, where the epoch of a record matters: reading them takes as long
+        as everything else.
         """
         topic = self._topic
         lineage = Lineage(topic.name, applied, self._effects.between)
@@ -208,9 +208,9 @@ class Compaction:
     def _entries(
         self, applied: Applied, after: Applied, until: Applied
     ) -> tuple[Applied, Applied, list[LoggedEntry]]:
-        """Both states with where the agreed topic is to be heard on, and what entries between them configure."""
+        """Add the place in the agreed topic to both states; also return the entries between them that configure."""
         topic = self._agreed.topic
-        # A store that has gone back may have heard entries of the range, before that place.
+        # A store that has gone back may have read entries of the range before its place: begin at the start.
         place = applied.in_agreed if applied.heard is None else InAgreed()
         points = [until.point] if after.index == applied.index else [after.point, until.point]
         with self._phase("entries"):
@@ -242,7 +242,7 @@ class Compaction:
     # --- compact ------------------------------------------------------------------------------------
 
     def _files(self, spans: Sequence[Span], making: Path) -> list[tuple[Path, Word]]:
-        """Write the words' files."""
+        """Write the files of all words."""
         alone, groups = (
             [span for span in spans if span.group < 0],
             [span for span in spans if span.group >= 0],
@@ -253,7 +253,7 @@ class Compaction:
         records = sum(span.end - span.start for span in spans)
         tasks = max(self._surveyor.tasks, -(-records // FILE))
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
-        # A file for each word at a time: nothing has to be sorted for that.
+        # A task has one open file for each word, so Spark need not sort the rows by word.
         self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(Word)))
         words = said.groupBy("line").agg(f.min("moment").alias("first"), f.max("moment").alias("last"))
         net = words.select(_word().alias("word"), "line").filter("word is not null")
@@ -266,12 +266,12 @@ class Compaction:
         return _named(written, making)
 
     def _said(self, spans: Sequence[Span]) -> DataFrame:
-        """Lines, and when which word was said on each of them."""
+        """Return each changed line with the moment of its change."""
         lists = self._live(spans).select(decoded("quadlog.Effect", _BODY).alias("effect")).select("effect.*")
         whole = reduce(f.concat, [f.col(name) for name in _LISTS[1:]], f.col(_LISTS[0]))
         ends = [reduce(add, [f.size(name) for name in _LISTS[: n + 1]]) for n in range(len(_LISTS))]
-        # Two steps: else the lists are copied to each of their lines.  Of effects without any there is a row, too: else
-        # Spark looks for those first, and decodes once more for it.
+        # Two steps: with one, Spark copies the lists to each of their lines.  Effects without lines get a row, too:
+        # otherwise Spark filters them out first, and decodes each record once more for that.
         sizes = [end.alias(f"end_{n}") for n, end in enumerate(ends)]
         each = lists.select("index", *sizes, whole.alias("lines"))
         each = each.select("index", *(f"end_{n}" for n in range(len(sizes))), f.posexplode_outer("lines"))
@@ -286,7 +286,7 @@ class Compaction:
         return each.filter("col is not null").select(line.alias("line"), moment)
 
     def _said_in_groups(self, spans: Sequence[Span]) -> DataFrame:
-        """As `_said`, of chunks whose lines go on in each other."""
+        """Do the same as `_said` for chunks whose lines continue in each other."""
         kind = ArrayType(StructType([StructField("line", StringType()), StructField("word", IntegerType())]))
         joined: Any = f.udf(_joined, kind)
         chunks = self._live(spans).groupBy("group").agg(f.collect_list("value").alias("values"))
@@ -295,13 +295,13 @@ class Compaction:
         return each.select("said.line", (f.col("index") * _WORDS + f.col("said.word")).alias("moment"))
 
     def _live(self, spans: Sequence[Span]) -> DataFrame:
-        """The records of these spans."""
+        """Return the records of these spans."""
         rows = [
             (place, max(span.start, place * survey.RUN), min(span.end, (place + 1) * survey.RUN), span.group)
             for span in spans
             for place in range(span.start // survey.RUN, (span.end - 1) // survey.RUN + 1)
         ]
-        # As text: to make a table of a list, Spark begins Python workers.
+        # As JSON: to create a table from a list, Spark starts Python workers.
         kind = "array<struct<place: long, first: long, behind: long, `group`: long>>"
         said = [dict(zip(("place", "first", "behind", "group"), row, strict=True)) for row in rows]
         table = self._spark.range(1).select(
@@ -315,13 +315,13 @@ class Compaction:
 
 
 def _hearing_on(applied: Applied, place: InAgreed) -> Applied:
-    """The same state, for one who hears the agreed topic on from there."""
+    """Return the same state, with the place from which a worker continues to read the agreed topic."""
     heard = None if place.last == applied.point else place.last
     return replace(applied, agreed_offset=place.offset, epoch=place.epoch, heard=heard)
 
 
 def _word() -> Column:
-    """What the first and the last thing that happened to a line come to; null: nothing, and nobody has to know."""
+    """Return the net word of the first and the last change of a line; null if no file needs the line."""
     was, last = f.col("first") % _WORDS == _GONE, f.col("last") % _WORDS
     is_there, is_graph = last == _THERE, f.col("line").startswith(_GRAPH)
     return (
@@ -333,7 +333,7 @@ def _word() -> Column:
 
 
 def _joined(values: Iterable[bytes]) -> list[tuple[str, int]]:
-    """The lines of chunks that go on in each other, each with its word; in any order."""
+    """Return each line and its change, of chunks, in any order, whose lines continue in each other."""
     effect = codec.joined_chunks(map(bytes, values))
     return [
         (f"{_GRAPH}{line}" if name in {"filled", "dropped", "emptied"} else line, _WORD_OF[name])
@@ -343,7 +343,7 @@ def _joined(values: Iterable[bytes]) -> list[tuple[str, int]]:
 
 
 def _named(written: Path, making: Path) -> list[tuple[Path, Word]]:
-    """Spark's files under our names; `kept` only where it is needed."""
+    """Rename Spark's files; drop `kept` unless a graph was filled or dropped."""
     has = {word for word in Word if (written / f"word={word}").is_dir()}
     if not has & {Word.FILLED, Word.DROPPED}:
         has.discard(Word.KEPT)

@@ -1,4 +1,4 @@
-"""Spark begins here: one session, small enough for a machine that does other things."""
+"""The Spark session, small enough for a machine that also does other work."""
 
 from __future__ import annotations
 
@@ -32,45 +32,45 @@ if TYPE_CHECKING:
 
 CORES: Final = 2
 HEAP_MB: Final = 512
-"""By default, and at the least: 150 of it outlive what is done with 10,000,000 effects."""
+"""Default and minimum heap, in MB: with 10,000,000 effects, 150 of them hold long-lived objects."""
 YOUNG: Final = 0.55
-"""Of the heap: what Kafka's client reads dies young, and with less of it half of the time goes into collections."""
+"""Young share of the heap: Kafka's records are short-lived; with less, half of the time goes into collections."""
 ALONE: Final = "-XX:+UseSerialGC"
-"""What collects garbage where others want the second core anyway: with a thread for each core it takes 30 MB more."""
+"""Collector in local mode, where other work uses the second core: one with a thread per core takes 30 MB more."""
 TOGETHER: Final = "-XX:+UseParallelGC -XX:MinSurvivorRatio=8"
-"""On a cluster, whose executors may have many cores.  Spark wants 450 MiB, and counts one half of the space for what
-survives as none: by Java's own ratio that could be a sixth of the heap."""
+"""Collector on a cluster, whose executors may have many cores.  Spark requires 450 MiB, and does not count one half of
+the survivor space: by Java's default ratio, that could be a sixth of the heap."""
 CACHED: Final = str(CORES)
-"""Kafka clients that are kept between tasks.  Each holds what it has fetched: with Spark's 64 the heap is full."""
+"""Kafka clients kept between tasks.  Each holds the data it has fetched: Spark's default of 64 fills the heap."""
 SECOND: Final = "1s"
 PATIENCE: Final = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=80000"
 )
-"""Java compiles with all its art what ran ten times as often as it would wait for: with two cores for a minute, that
-takes a fifth of the time."""
+"""Java's optimizing compiler waits for about ten times its default number of calls: in a job of one minute on two
+cores, it takes a fifth of the time."""
 
 
 END_S: Final = 120.0
-"""For Java to end, which may have an archive of its classes to write: that takes 10 s here."""
+"""Seconds for Java to end; it may first write an archive of its classes, which takes 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """Where Spark runs, and how much of the machine it takes."""
+    """Where Spark runs, and with which resources."""
 
     master: str = f"local[{CORES}]"
     memory_mb: int = HEAP_MB
-    """Heap of the driver and of each executor; in local mode there is only the former."""
+    """Heap of the driver and of each executor; local mode has only the driver."""
     scratch: Path | None = None
-    """For what does not fit into memory; None: where Spark has it."""
+    """Directory for data that does not fit into memory; None: Spark's default."""
     py_files: tuple[str, ...] = ()
-    """Wheels for executors where quadlog is not installed."""
+    """Wheels for executors without quadlog."""
     archive: Path | None = None
-    """Where Java writes the classes that it has loaded, at its end; None: it starts with those that were written so."""
+    """File to which Java writes its loaded classes when it ends; None: Java starts with the archive in the cache."""
 
     @property
     def is_local(self) -> bool:
-        """Whether all happens on this machine."""
+        """True if Spark runs on this host only."""
         return self.master.startswith("local")
 
 
@@ -78,10 +78,10 @@ class SparkSettings:
 def session(
     settings: SparkSettings, say: Callable[[str], None], *, options: Mapping[str, str] | None = None
 ) -> Generator[SparkSession]:
-    """Spark, from its start to its end.
+    """Start Spark, and stop it and its Java at the end.
 
     Raises:
-        SetupError: no usable Java, no jars, no such Spark.
+        SetupError: there is no usable Java, there are no jars, or Spark did not start.
 
     """
     cache, program = cache_directory(), find_java()
@@ -95,7 +95,7 @@ def session(
     )
     config = {
         "spark.app.name": "quadlog",
-        # Of the class path itself: Java keeps no classes of what is added later.
+        # On the class path itself: Java archives no classes of jars that are added later.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars.spark)),
         **({} if settings.is_local else {"spark.jars": ",".join(map(str, jars.spark))}),
         "spark.driver.memory": f"{settings.memory_mb}m",
@@ -110,11 +110,11 @@ def session(
         "spark.kafka.consumer.cache.evictorThreadRunInterval": SECOND,
         "spark.kafka.consumer.fetchedData.cache.timeout": SECOND,
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": SECOND,
-        # All but Kafka: by the older interface each record becomes an object of Java's, and bytes again, on its way.
+        # All but Kafka: the V1 interface converts each record to a Java object and back to bytes.
         "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
-        # A sum of hashes wraps around, and a header that is no number is none.
+        # A sum of hashes must wrap around, and a header that is not a number must become null.
         "spark.sql.ansi.enabled": "false",
-        # We know how much comes; another plan in the middle costs a second.
+        # The amount of data is known in advance, and replanning during a query costs a second.
         "spark.sql.adaptive.enabled": "false",
         **(
             {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -129,7 +129,7 @@ def session(
     for key, value in {"spark.master": settings.master, **config}.items():
         builder = builder.config(key, value)
     try:
-        with without("pandas"):  # PySpark looks for it at its first call, and it takes 30 MB
+        with without("pandas"):  # PySpark imports it at its first call, which takes 30 MB
             spark: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise SetupError(
@@ -141,19 +141,19 @@ def session(
                 spark.sparkContext.addPyFile(_as_zip(file, Path(directory) / str(number)))
             yield spark
     finally:
-        with suppress(Py4JError, ConnectionError):  # Java has died: whoever asked it for something says so
+        with suppress(Py4JError, ConnectionError):  # Java has died: the call that failed reports it
             spark.stop()
         _end_java()
 
 
 def _end_java() -> None:
-    """PySpark lets Java go on until Python ends, with all its memory, and its next session has the same options."""
+    """End Java: PySpark keeps it, with its memory and options, until Python ends, also for the next session."""
     context: Any = SparkContext
-    gateway = context._gateway  # noqa: SLF001 - there is no other way, and it is pinned
+    gateway = context._gateway  # noqa: SLF001 - no public way exists, and PySpark is pinned
     context._gateway = context._jvm = None  # noqa: SLF001
     gateway.shutdown()
-    if gateway.proc is not None:  # else somebody else began it
-        gateway.proc.stdin.close()  # which it ends at
+    if gateway.proc is not None:  # otherwise another process started it
+        gateway.proc.stdin.close()  # at which Java ends
         try:
             gateway.proc.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -162,7 +162,7 @@ def _end_java() -> None:
 
 
 def _as_zip(file: str, directory: Path) -> str:
-    """A wheel is a zip, which Spark only believes by its name."""
+    """Return a wheel copied to a name that ends in .zip, without which Spark does not accept it."""
     path = Path(file)
     if path.suffix != ".whl":
         return file
@@ -175,7 +175,7 @@ def _as_zip(file: str, directory: Path) -> str:
 
 @contextmanager
 def told(outcome: str) -> Generator[None]:
-    """Whatever Spark fails at is one message; `outcome` says what comes of it.
+    """Turn any failure of Spark into one error; `outcome` states its consequence.
 
     Raises:
         SparkFailed: a job failed.
@@ -189,21 +189,21 @@ def told(outcome: str) -> Generator[None]:
 
 @contextmanager
 def shown(phases: Phases, spark: SparkSession, name: str) -> Generator[None]:
-    """A phase whose progress is that of Spark's tasks."""
+    """Run a phase whose progress is that of Spark's tasks."""
     tasks = _Tasks(spark.sparkContext)
     with phases.phase(name, 1.0, tasks.look):
         yield
 
 
 class _Tasks:
-    """How many of the tasks are done that Spark knows of since."""
+    """Progress of all of Spark's tasks that were seen since construction."""
 
     def __init__(self, context: SparkContext) -> None:
         self._tracker = context.statusTracker()
         self._stages: dict[int, tuple[int, int]] = {}
 
     def look(self) -> tuple[float, int]:
-        """The share that is done; of quads nothing is known."""
+        """Return the share of tasks that are done, and 0 for the unknown number of quads."""
         for stage in self._tracker.getActiveStageIds():
             if info := self._tracker.getStageInfo(stage):
                 self._stages[stage] = info.numCompletedTasks, info.numTasks

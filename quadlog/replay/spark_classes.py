@@ -1,11 +1,11 @@
-"""Spark's classes as Java keeps them in an archive, parsed and verified: what a session of Spark starts with.
+"""Java class archive of Spark: parsed and verified classes with which a Spark session starts.
 
 It is made once for each Java and each PySpark, at set-up or before the first session, by a small compaction on a broker
-of its own (`rehearsal.py`).  What it holds is of one Java, and of these jars at these places, of this size and time:
-with any others, Java leaves it alone, so after PySpark was installed anew it is made anew.  Beside it in the cache:
+of its own (`rehearsal.py`).  It is valid for one Java, and for jars of the same paths, sizes and modification times:
+Java ignores it with any others, so it is made again after PySpark was reinstalled.  Files in the cache:
 
-    spark-<key>.jsa        the archive; empty where Java did not write one
-    spark-<key>.json       its checksum, and of which PySpark, as it was installed, it is
+    spark-<key>.jsa        the archive; empty if Java did not write one
+    spark-<key>.json       its checksum, and the PySpark installation that it was made from
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from quadlog.kafka.java import Java
 
 REHEARSAL_TIMEOUT: Final = 600.0
-"""It takes 47 s on two cores that others want as well, and four minutes where thirty do."""
+"""Seconds.  A rehearsal takes 47 s on two busy cores, and four minutes with thirty other loads on them."""
 IN_PLACE: Final = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
-"""Where the archive was made for.  Elsewhere Java writes each address in it anew: 100 MB more that are its own."""
+"""Map the archive at its original address.  Elsewhere Java rewrites each address in it: 100 MB more private memory."""
 _BLOCK: Final = 1024 * 1024
 
 
 def class_archive(java: Java, jars: Jars, cache: Path, say: Callable[[str], None]) -> tuple[str, ...]:
-    """Options of Java by which Spark's driver starts with the archive; none where there is none."""
+    """Return the Java options with which Spark's driver uses the archive; empty if there is no archive."""
     archive = jars.home / f"spark-{named(java, str(pyspark_jars()))}.jsa"
     try:
         if is_usable(archive) and (wrong := _wrong_with(archive)):
@@ -58,7 +58,7 @@ def class_archive(java: Java, jars: Jars, cache: Path, say: Callable[[str], None
 
 
 def _run_spark(installation: Installation, about: Path, directory: Path, made: Path) -> None:
-    """Compact something small."""
+    """Run the rehearsal on a broker of its own, and describe the archive that it made."""
     with broker_for_once(installation, directory) as kafka, (directory / "said").open("wb") as said:
         rehearsal = [sys.executable, "-m", "quadlog.replay.rehearsal", kafka, str(directory), str(made)]
         subprocess.run(  # noqa: S603  our own command
@@ -68,16 +68,16 @@ def _run_spark(installation: Installation, about: Path, directory: Path, made: P
 
 
 def describe(about: Path, made: Path) -> None:
-    """Write down what an archive holds, and what it was made of."""
+    """Write the checksum of an archive, and the PySpark installation that it was made from."""
     jars = pyspark_jars()
     about.write_text(json.dumps({"crc32": _sum(made), "of": str(jars), "installed": _installed(jars)}))
 
 
 def _wrong_with(archive: Path) -> str | None:
-    """Why it is of no use, if so.
+    """Return why an archive cannot be used, or None.
 
-    Java looks at the head of the file only, and dies of what else is wrong; of jars that are not those it was made of
-    Java says nothing that anybody hears, and starts without it.
+    Java checks the head of the file only, and crashes on other damage.  If the jars are not those that the archive was
+    made from, Java starts without it and reports nothing visible.
     """
     try:
         about = json.loads(_about(archive).read_text())
@@ -89,13 +89,13 @@ def _wrong_with(archive: Path) -> str | None:
 
 
 def _installed(jars: Path) -> int:
-    """A checksum of what Java compares of each jar: name, size in bytes, and time of its last change in seconds."""
+    """Return a checksum of what Java compares of each jar: name, size in bytes, modification time in seconds."""
     found = sorted((path.name, path.stat()) for path in jars.glob("*.jar"))
     return zlib.crc32(repr([(name, of.st_size, int(of.st_mtime)) for name, of in found]).encode())
 
 
 def _clear(home: Path) -> None:
-    """Remove archives of what is not there any more: each is 160 MB."""
+    """Remove archives whose PySpark no longer exists: each has 160 MB."""
     for about in home.glob("spark-*.json"):
         with suppress(ValueError, KeyError):
             if not Path(json.loads(about.read_text())["of"]).is_dir():

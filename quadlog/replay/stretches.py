@@ -1,8 +1,8 @@
-"""The archive's directory: stretches of topics, each whole and proven before it has its name.
+"""The archive's directory: stretches of topics, each complete and proven before it gets its name.
 
-    <archive>/<topic>.<its id>/<first offset>-<offset behind>/   _stretch.json, part-….parquet
+    <archive>/<topic>.<its id>/<first offset>-<end offset>/   _stretch.json, part-….parquet
 
-A topic that was made anew has another id, and none of its offsets means what it meant before.
+A re-created topic has another id, since its offsets have another meaning.
 """
 
 from __future__ import annotations
@@ -25,62 +25,62 @@ _SAID: Final = "_stretch.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Records of a topic that stand one behind the other."""
+    """Consecutive records of a topic."""
 
     topic: str
     start: int
-    """Offset of the first one."""
+    """Offset of the first record."""
     end: int
-    """And behind the last one."""
+    """Offset after the last record."""
     first: int | None
-    """The least index of an entry that any of them is of; None: they are of none."""
+    """Least index of the entries that the records belong to; None: they belong to no entry."""
     last: int | None
-    """The greatest one."""
+    """Greatest such index; None: as above."""
     records: int
     digest: int
-    """Exclusive or of a hash of each of them, 64 bits."""
+    """Exclusive or of the 64-bit hashes of all records."""
 
 
 class Piece(NamedTuple):
-    """What of a stretch is to be read."""
+    """The part of a stretch to read."""
 
     path: Path
     start: int
     end: int
-    """Offsets."""
+    """Offset after the last record to read."""
     is_whole: bool
 
 
 class Stretches:
-    """What is archived of one topic."""
+    """All stretches of one topic."""
 
     def __init__(self, archive: Path, topic: str, identity: str) -> None:
-        """Nothing is looked at yet.
+        """Start without reading anything.
 
         Args:
-            archive: directory.
-            topic: name.
-            identity: id of the topic, from Kafka.
+            archive: directory of the archive.
+            topic: name of the topic.
+            identity: Kafka's id of the topic.
 
         """
         self._directory: Final = archive / f"{topic}.{identity}"
 
     def all(self) -> dict[Path, Stretch]:
-        """Those that are whole.
+        """Return the complete stretches.
 
         Raises:
-            StateError: one cannot be read.
+            StateError: the description of one cannot be read.
 
         """
         return {path.parent: _load(path) for path in sorted(self._directory.glob(f"*-*/{_SAID}"))}
 
     @property
     def end(self) -> int:
-        """Offset behind the last record that is archived."""
+        """Offset after the last archived record."""
         return max((stretch.end for stretch in self.all().values()), default=0)
 
     def before(self, offset: int) -> list[Piece]:
-        """What leads to an offset without a gap, in order, each record once."""
+        """Return the pieces that lead to an offset without a gap, in order, each record once."""
         pieces: list[Piece] = []
         stretches = self.all()
         while at := min(
@@ -91,7 +91,7 @@ class Stretches:
         return pieces[::-1]
 
     def making(self, start: int, end: int) -> Path:
-        """Where a stretch is made; another process has another place.  What dead ones of this machine left goes."""
+        """Return where this process makes a stretch; remove what dead processes of this host left."""
         mine = f"making.{socket.gethostname()}"
         for left in self._directory.glob(f"{mine}.*.*"):
             if not _lives(int(left.name.split(".")[-2])):
@@ -99,7 +99,7 @@ class Stretches:
         return self._directory / f"{mine}.{os.getpid()}.{start}-{end}"
 
     def keep(self, making: Path, stretch: Stretch) -> Path:
-        """Give it its name; it is on the disk then, also after a power loss."""
+        """Give a stretch its name; on return it is durable, also after a power loss."""
         (making / _SAID).write_text(json.dumps(asdict(stretch), indent=2))
         path = self._directory / f"{stretch.start}-{stretch.end}"
         _sync([making, *making.rglob("*")])

@@ -1,11 +1,11 @@
 """Topics as Spark reads them, and the survey: which of their records are runs.
 
-What follows from what is a question of order, and Spark answers in parallel.  So it looks at what does not depend on
-order: how many records there are, the least and the greatest distance of index and offset, who wrote them, and an
-exclusive or of hashes of what is before and after each of them, in which all but the two at the ends take each other
-away.  Nothing of this is believed beyond 1,024 records, nor where anything else stands between them.
+Whether records follow from each other depends on their order, but Spark works in parallel.  So it aggregates values
+that do not depend on order: the number of records, the least and the greatest difference of index and offset, the
+writer, and an exclusive or of hashes of the values before and after each record, in which all but the two at the ends
+cancel each other.  A run has exactly 1,024 records, with no other record between them.
 
-All of it is numbers of 64 bits, also the signatures at the ends: of these Spark counts without an object for a record.
+All values are numbers of 64 bits, also the signatures at the ends: Spark aggregates them without an object per record.
 """
 
 from __future__ import annotations
@@ -34,47 +34,47 @@ if TYPE_CHECKING:
     from quadlog.replay.stretches import Piece
 
 RUN: Final = 1024
-"""Records that are a run.  A fence makes so many be heard one by one, and each run is a line in memory."""
+"""Records of a run.  A fence causes that many to be read one by one; each run is one row in memory."""
 TASK: Final = 100_000
-"""Records that one task reads: a second of work."""
+"""Records that one task reads, in about a second."""
 FETCH: Final = 2 * 1024 * 1024
-"""Bytes that Kafka's client fetches at once.  Spark asks for the ends of the topic after each fetch: less takes longer,
-and more fills the heap of a small session."""
+"""Bytes of one fetch of Kafka's client.  Spark requests the ends of the topic after each fetch: smaller fetches take
+longer, larger ones fill the heap of a small session."""
 
 _HEADER: Final = 5
 _WORD: Final = 8
 """Bytes of a number."""
 ALL: Final = 1 << 30
-"""Length of what is behind a prefix."""
+"""Length to pass for the whole rest of a value."""
 _EFFECT: Final = frozenset(
     {"index", "term", "attempt", "signature_before", "signature_after", "chunk", "chunks"}
 )
 RECORD: Final = ("offset", "timestamp", "key", "value", "headers")
-"""Columns of a record as it is."""
+"""Columns of a Kafka record."""
 _ARCHIVED: Final = (
     "offset long, timestamp timestamp, key binary, value binary, headers array<struct<key: string, value: binary>>,"
     " index long, id string"
 )
-"""And of which entry it is."""
+"""The same, with the index and the id of the entry that the record belongs to."""
 _ENTRY: Final = frozenset({"index", "kind", "previous", "chain", "epoch", "chunk", "chunks"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic of one partition, as far as it goes now."""
+    """A topic of one partition, up to its present end."""
 
     kafka: str
     name: str
     beginning: int
-    """Offset of the first record that there is, in Kafka or archived."""
+    """Offset of the first record, in Kafka or archived."""
     end: int
-    """Offset behind its last record."""
+    """Offset after its last record."""
     archived: tuple[Piece, ...] = ()
-    """What Kafka does not have any more; in order, without a gap."""
+    """Records that Kafka no longer has; in order, without a gap."""
 
     @property
     def in_kafka(self) -> int:
-        """Offset of the first record that is read from there."""
+        """Offset of the first record that is read from Kafka."""
         return self.archived[-1].end if self.archived else self.beginning
 
 
@@ -82,15 +82,15 @@ class Surveyor:
     """Reads topics with one session of Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """Nothing is read yet."""
+        """Start without reading anything."""
         self._spark = spark
         self.tasks: Final = 2 * spark.sparkContext.defaultParallelism
-        """At the least: two for each core."""
+        """Minimum number of tasks: two for each core."""
 
     def effects(self, topic: Topic, start: int, *, knows_epochs: bool) -> list[Run]:
-        """Runs of effects from an offset to the topic's end, in order.
+        """Return the runs of effects from an offset to the topic's end, in order.
 
-        `knows_epochs`: headers are read, and say of which epoch a record is; that takes as long as all else.
+        With `knows_epochs`, the epoch of each record is read from its headers; that takes as long as everything else.
         """
         records = self.records(topic, start, topic.end, headers=knows_epochs)
         epoch = _epoch() if knows_epochs else f.lit(1)
@@ -109,7 +109,7 @@ class Surveyor:
         ]
 
     def entries(self, topic: Topic, start: int) -> list[AgreedRun]:
-        """Runs of entries that configure nothing, from an offset to the topic's end, in order."""
+        """Return the runs of entries that configure nothing, from an offset to the topic's end, in order."""
         heads = _heads(self.records(topic, start, topic.end), decoded("quadlog.Entry", _ENTRY))
         return [
             AgreedRun(
@@ -124,13 +124,13 @@ class Surveyor:
         ]
 
     def _runs(self, heads: DataFrame, writer: Sequence[str], *, before: str, after: str) -> list[Row]:
-        """Each `RUN` offsets that are a run; in order.
+        """Return one row for each `RUN` offsets that are a run, in order.
 
         Args:
-            heads: whole records of one kind.
-            writer: columns that say who wrote a record.
-            before: column with what a record stands on, of 32 bytes.
-            after: with what the next one does.
+            heads: complete records of one kind.
+            writer: columns that identify the writer of a record.
+            before: column with the value that a record continues, of 32 bytes.
+            after: column with the value that the next record continues, of 32 bytes.
 
         """
         self._spark.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
@@ -141,7 +141,7 @@ class Surveyor:
             at.alias("at"),
             f.expr("index - offset").alias("shift"),
             f.xxhash64(*writer).alias("writer"),
-            # What is in between is one record's after and the next one's before: these take each other away.
+            # Inside a run, the `after` of one record and the `before` of the next cancel each other.
             f.expr(f"xxhash64(index - 1, {before})").alias("behind"),
             f.expr(f"xxhash64(index, {after})").alias("ahead"),
             *numbers,
@@ -167,7 +167,7 @@ class Surveyor:
         return sorted(found.filter(is_run).collect(), key=lambda row: row["place"])
 
     def records(self, topic: Topic, start: int, end: int, *, headers: bool = False) -> DataFrame:
-        """The records between two offsets: columns as `RECORD`, `headers` only where wanted."""
+        """Return the records between two offsets, with the columns `RECORD`; `headers` only on request."""
         names = [name for name in RECORD if headers or name != "headers"]
         pieces = [piece for piece in topic.archived if piece.end > start and piece.start < end]
         parts = [
@@ -181,7 +181,7 @@ class Surveyor:
         return reduce(DataFrame.union, (part.select(*names) for part in parts))
 
     def stretch(self, *paths: Path) -> DataFrame:
-        """What is archived in these directories: columns as `RECORD`, index and id."""
+        """Return the records archived in these directories, with the columns `RECORD`, index and id."""
         return self._spark.read.schema(_ARCHIVED).parquet(*map(str, paths))
 
     def _in_kafka(self, topic: Topic, start: int, end: int, *, headers: bool) -> DataFrame:
@@ -195,22 +195,22 @@ class Surveyor:
             "includeHeaders": str(headers).lower(),
             "kafka.max.partition.fetch.bytes": str(FETCH),
             "kafka.fetch.max.bytes": str(FETCH),
-            # At the end of the topic a fetch waits for more, and whatever is asked behind it waits with it.
+            # At the end of the topic a fetch waits for more records, and all requests after it wait, too.
             "kafka.fetch.max.wait.ms": "10",
             "kafka.receive.buffer.bytes": str(FETCH // 2),
-            # All that was fetched: Spark has the rest fetched again.
+            # All records of a fetch: Spark fetches the rest again.
             "kafka.max.poll.records": str(FETCH // 16),
         }
         return self._spark.read.format("kafka").options(**options).load()
 
 
 def decoded(subject: str, names: frozenset[str], value: Column | None = None) -> Column:
-    """Some fields of a record of ours; nothing of what is none of this subject.
+    """Return a column with some decoded fields of a record; null for records of another subject.
 
     Args:
-        subject: as `schemas.record_name` has it.
-        names: of the fields.
-        value: of the Kafka record; None: the column of that name.
+        subject: name as `schemas.record_name` returns it.
+        names: names of the fields.
+        value: value of the Kafka record; None: the column `value`.
 
     """
     value = f.col("value") if value is None else value
@@ -225,10 +225,10 @@ def decoded(subject: str, names: frozenset[str], value: Column | None = None) ->
 
 
 def _heads(records: DataFrame, said: Column, **more: Column) -> DataFrame:
-    """What whole records say, of those that say it."""
+    """Return the fields of all complete records that could be decoded."""
     return (
-        # Not below a column that is not deterministic does Spark move a filter: it would decode once more for each of
-        # its conditions.
+        # Spark does not move a filter below a column that is not deterministic.  Otherwise it would decode each record
+        # once more for each condition of the filter.
         records.select(
             "offset",
             *(column.alias(name) for name, column in more.items()),
@@ -241,7 +241,7 @@ def _heads(records: DataFrame, said: Column, **more: Column) -> DataFrame:
 
 
 def _words(name: str, where: Column) -> list[Column]:
-    """32 bytes as four numbers, for the records that this is asked of."""
+    """Return 32 bytes as four numbers; null for records that `where` excludes."""
     return [
         f.when(where, f.conv(f.hex(f.substring(name, 1 + at, _WORD)), 16, -10).cast("long")).alias(
             f"{name}/{at}"
@@ -263,6 +263,6 @@ def _place(row: Row) -> dict[str, int]:
 
 
 def _epoch() -> Column:
-    """Of the view of a record's writer; null where another program wrote it."""
+    """Return the epoch of the writer's view, 1 without a header; null if another program wrote the record."""
     said = f.element_at(f.filter("headers", lambda header: header["key"] == EPOCH), -1)["value"]
     return f.when(said.isNull(), 1).otherwise(said.cast("string").try_cast("long"))

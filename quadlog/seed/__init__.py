@@ -1,1 +1,1 @@
-"""`quadlog import` and `quadlog export`: a whole repository from what others wrote, and back."""
+"""`quadlog import` and `quadlog export`: a whole repository from and to RDF files."""

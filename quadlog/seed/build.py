@@ -1,4 +1,4 @@
-"""A seed is built: all sources in one store, and what that is."""
+"""Build of a seed: all sources in one store, and its label."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MODULUS: Final = 1 << 256
 
 
 def build(sources: Sequence[Source], directory: Path, phases: Phases, *, keep_blank_nodes: bool) -> Label:
-    """Load all sources into one store in a new directory, count it, and say what it is.
+    """Load all sources into one store in a new directory, count it, and return its label.
 
-    Labels of blank nodes are kept where there is one source only, or where that is asked for.
+    Labels of blank nodes are kept if there is only one source, or if `keep_blank_nodes` is set.
 
     Raises:
-        UserError: a source cannot be read, or there is no quad in any.
+        UserError: a source cannot be read, or no source has a quad.
         SetupError: the store cannot be written.
 
     """
@@ -69,7 +69,7 @@ def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_
             store = Store(str(files))
             for source in of_lines:
                 lines.load(store, source, tally, counting.check)
-            # Labels of blank nodes are ours to decide here, and small files go together.
+            # This way keeps or renames blank nodes as required, and loads small files together.
             store.bulk_extend(tally.through(all_of_them()))
             for graph in sorted(tally.empty, key=str):
                 if store.contains_named_graph(graph):
@@ -78,7 +78,7 @@ def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_
                     store.add_graph(graph)
             store.flush()
         with phases.phase("compacting", 1, lambda: (0, 0)):
-            # Once here, or every worker and every copy that it reads from does it, all at the same time.
+            # Done once here: otherwise every worker and every copy that it reads from does it, at the same time.
             store.optimize()
         with phases.phase("counting lines", 1, lambda: (0, 0)):
             counting.into(tally)
@@ -86,7 +86,7 @@ def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_
 
 
 def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
-    """Signature and number of quads: counted on the way if every quad came once, else from what is stored."""
+    """Return signature and number of quads: from the tally if no quad was repeated, else from the store."""
     stored = len(Store.read_only(str(files)))
     if stored == tally.counted:
         empty = map(signature.empty_graph_line, tally.empty)
@@ -112,6 +112,6 @@ def _label(files: Path, state: str, quads: int, phases: Phases) -> Label:
 
 
 def discard(directory: Path) -> None:
-    """Remove what was built."""
+    """Remove a built seed."""
     with suppress(OSError):
         shutil.rmtree(directory)

@@ -1,4 +1,4 @@
-"""The two commands, from their options to their last line."""
+"""`quadlog import` and `quadlog export`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _BUILT: Final = "built"
 _OF: Final = "built-of.json"
-"""In a directory for work: a store, and of what it is."""
+"""Names in the work directory: a built store, and the sources that it was built of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be imported, and how."""
+    """Options of an import."""
 
     sources: Sequence[str]
     into: str
@@ -42,7 +42,7 @@ class Wanted:
 
 
 def run_import(wanted: Wanted, say: Callable[[str], None]) -> int:
-    """Build, ship, wait; 1 where a worker does not have it yet."""
+    """Build a seed, ship it and wait; return 1 if a worker does not have it yet, else 0."""
     phases = Phases()
     with ExitStack() as opened:
         client = opened.enter_context(httpx.Client(timeout=TIMEOUT, trust_env=False))
@@ -62,10 +62,10 @@ def run_import(wanted: Wanted, say: Callable[[str], None]) -> int:
 
 
 def _built(wanted: Wanted, work: Path, phases: Phases) -> Label:
-    """What an earlier run has built here of the same sources, or what is built now.
+    """Return the label of the seed that an earlier run built of the same sources, or build it.
 
     Raises:
-        UserError: what was built here is of other sources.
+        UserError: the built seed is of other sources.
 
     """
     directory, of = work / _BUILT, work / _OF
@@ -125,7 +125,7 @@ def _fetched(name: str, directory: Path, phases: Phases) -> list[Source]:
 
 
 def run_export(master: str, target: Path | None) -> None:
-    """Write out, say of which state."""
+    """Write all quads, and report their state."""
     phases = Phases()
     done = export(master.rstrip("/"), target, phases)
     phases.say(f"index {done.index}, chain {done.chain}…, {done.quads} quads, signature {done.signature}")

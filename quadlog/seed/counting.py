@@ -1,11 +1,13 @@
-"""Lines of large files, counted beside the loader by a process that gives way to it.
+"""Count of the lines of large files, concurrently with the loader, by a process of low priority.
 
     python -m quadlog.seed.counting
 
-reads one line of JSON, the files and how much to hold, and says one: the sum of the lines' digests and their number,
-or why they cannot be taken.  The loader leaves a core idle where tables are merged; most lines are counted then.
+The process reads one line of JSON, the files and how many bytes to hold, and writes one: the sum of the lines' digests
+and their number, or why they are refused.  Most lines are counted while the loader merges tables, which leaves a core
+idle.
 
-Most lines stand in the file as a store will write them.  All others are put into a store in memory, which writes them.
+Most lines of a file are written as a store writes them.  All others are loaded into a store in memory, which writes
+them again.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     from typing import Self
 
 HELD: Final = 1024 * 1024
-"""Bytes of lines that are put into a store in memory at once."""
+"""Bytes of lines that are loaded into a store in memory at once."""
 
 NICE: Final = 19
-"""How far it gives way: as far as it can."""
+"""Niceness of the process: the lowest priority."""
 
 _RESERVED: Final = RESERVED_PREFIX.encode()
 
@@ -45,18 +47,18 @@ _CHARS: Final = rb'[^"\\\x00-\x1f\x7f\xef]*+'
 # Control characters are written as escapes, and so are U+FFFE and U+FFFF, of which \xef is the first byte.
 _TEXT: Final = rb'"%b(?:\xef(?!\xbf[\xbe\xbf])%b)*+"' % (_CHARS, _CHARS)
 PLAIN: Final = re.compile(rb"^(%b %b (?:%b|%b)(?: %b)? \.)\n" % (_IRI, _IRI, _IRI, _TEXT, _IRI), re.MULTILINE)
-"""A line that is written as it stands."""
+"""A line that a store writes unchanged."""
 
 _ALTERED: Final = "|".join(re.escape(name) for name in sorted(ALTERED)).encode()
 _DOUBTFUL: Final = re.compile(rb'"[ \t]*\^\^[ \t]*<(?:(?:%b)>|[^>]*\\)' % _ALTERED)
-"""In lines with a literal that may be refused: of one of these datatypes, or of one that is written with an escape."""
+"""Matches lines with a literal that may be refused: of one of these datatypes, or of one written with an escape."""
 
 
 class Counting:
-    """Files of lines that are being counted; left before its end, that is ended."""
+    """A running count of files of lines; leaving its context early ends the process."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        """It begins at once."""
+        """Start the count."""
         self._sources = sources
         self._found: dict[str, Any] | None = None
         self._seen = [_mark(source) for source in sources]
@@ -66,20 +68,20 @@ class Counting:
         self._process = Apart(__name__, said=json.dumps({"files": files, "held": HELD})) if sources else None
 
     def check(self) -> None:
-        """Look whether it has found something that cannot be taken.
+        """Check whether the process has ended and refused a line.
 
         Raises:
-            UserError: it has.
+            UserError: it has refused one.
 
         """
         if self._process is not None and self._process.is_done:
             self._result(self._process)
 
     def into(self, tally: Tally) -> None:
-        """Wait for its end, once all was loaded, and add what it counted.
+        """Wait for the end of the count, after all was loaded, and add its result to a tally.
 
         Raises:
-            UserError: a line is in a graph of ours, or a file was written meanwhile: what was counted may be another.
+            UserError: a line is in a reserved graph, or a file was written meanwhile, so the count may be wrong.
 
         """
         if self._process is None:
@@ -99,17 +101,17 @@ class Counting:
         return found
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End it, if it goes on."""
+        """End the process if it still runs."""
         if self._process is not None:
             self._process.__exit__(*error)
 
 
 def _mark(source: Source) -> tuple[int, ...]:
-    """What changes when a file is written, or is another one, or none."""
+    """Return values that change when a file is written, replaced or removed."""
     try:
         found = source.path.stat()
     except OSError:
@@ -117,25 +119,25 @@ def _mark(source: Source) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-# --- in its process -----------------------------------------------------------------------------------------
+# --- in its own process -------------------------------------------------------------------------------------
 
 
 class Counter:
-    """Counts the lines of blocks."""
+    """Counter of the lines of blocks."""
 
     def __init__(self, kind: RdfFormat, tally: Tally, held: int) -> None:
-        """Nothing has come yet."""
+        """Start with nothing counted; `held` is the limit in bytes for lines put aside."""
         self._kind, self._tally, self._most = kind, tally, held
         self._held: list[bytes] = []
         self._literals = Literals()
         self._held_size = 0
 
     def take(self, block: bytes) -> None:
-        """Some more lines, all of them whole.
+        """Count some more complete lines.
 
         Raises:
-            UserError: one is in a graph of ours.
-            IllFormedLiteral: one has a literal that cannot be stored as what it is.
+            UserError: a line is in a reserved graph.
+            IllFormedLiteral: a line has a literal that cannot be stored unchanged.
 
         """
         if not block.endswith(b"\n"):
@@ -156,7 +158,7 @@ class Counter:
             _refuse_reserved(line for line in lines if _RESERVED in line)
 
     def _refuse_ill_formed(self, lines: bytes) -> None:
-        """Look at the literals that the loader may store as other terms."""
+        """Check the literals that the loader may store as other terms."""
         doubtful = b"\n".join(line for line in lines.split(b"\n") if _DOUBTFUL.search(line))
         if not doubtful:
             return
@@ -164,15 +166,15 @@ class Counter:
             for quad in parse(doubtful, self._kind):
                 self._literals.refuse_ill_formed(quad.object)
         except SyntaxError:
-            return  # the loader finds it too, and knows where
+            return  # the loader reports it, with its line
 
     def settle(self) -> None:
-        """Count what is held, as a store writes it; raises as `take`."""
+        """Count the lines put aside, as a store writes them; raises the errors of `take`."""
         store = Store()
         try:
             store.load(b"".join(self._held), self._kind)
         except SyntaxError:
-            return  # the loader finds it too, and knows where
+            return  # the loader reports it, with its line
         written = store.dump(format=RdfFormat.N_QUADS) or b""
         self._count(written.split(b"\n")[:-1], in_block=written)
         self._held.clear()
@@ -195,7 +197,7 @@ def _counted(source: Source, tally: Tally, held: int) -> None:
 
 
 def main() -> None:
-    """Count them."""
+    """Count the lines of the files that standard input names."""
     os.nice(NICE)
     asked, tally = json.loads(sys.stdin.read()), Tally()
     try:

@@ -1,4 +1,4 @@
-"""Live endpoints as sources: what they hold is fetched into files first, whole or not at all.
+"""Live endpoints as sources: their content is first fetched into files, completely or not at all.
 
 rdf4j+http://SERVER/repositories/ID    its statements, as N-Quads
 sparql+http://ENDPOINT                 the default graph, then each named graph, by CONSTRUCT
@@ -23,13 +23,13 @@ RDF4J: Final = "rdf4j+"
 SPARQL: Final = "sparql+"
 
 TIMEOUT: Final = httpx.Timeout(300.0, connect=10.0)
-"""Until the first byte of a query's answer, and between two pieces."""
+"""300 s until the first byte of a query's answer, and between two pieces."""
 
 _DEFAULT: Final = "?s ?p ?o"
 
 
 def is_endpoint(name: str) -> bool:
-    """Whether a source is one.
+    """Return whether a source is an endpoint.
 
     >>> is_endpoint("sparql+http://localhost:7200/sparql"), is_endpoint("people.nq")
     (True, False)
@@ -39,21 +39,21 @@ def is_endpoint(name: str) -> bool:
 
 @dataclass(slots=True)
 class Endpoint:
-    """One endpoint, and where what it gives is put."""
+    """One endpoint, and the directory for its content."""
 
     name: str
     directory: Path
     client: httpx.Client
     told: Callable[[int], None]
-    """Told of the bytes that came."""
+    """Called with the number of bytes of each piece received."""
     _files: int = 0
 
     def fetch(self) -> Iterator[Source]:
-        """All that it holds, in files.
+        """Fetch the content into files, and yield these as sources.
 
         Raises:
-            Unavailable: it broke off, or gave less than it counts.
-            UserError: it is no such endpoint.
+            Unavailable: the connection broke, or the endpoint sent another number of triples than it counts.
+            UserError: it is not such an endpoint.
 
         """
         kind, _, url = self.name.partition("+")
@@ -68,7 +68,7 @@ class Endpoint:
             yield self._graph(url, graph)
 
     def _get(self, url: str, parameters: Mapping[str, str], accept: str) -> Path:
-        """The body of an answer."""
+        """Write the body of an answer into a file, and return its path."""
         self._files += 1
         path = self.directory / f"fetched-{self._files}"
         try:
@@ -107,7 +107,7 @@ class Endpoint:
         return [graph for solution in found if isinstance(graph := solution["g"], NamedNode)]
 
     def _graph(self, url: str, graph: NamedNode | None) -> Source:
-        """The triples of a graph; as many as the endpoint counts there, since some give no more than a limit."""
+        """Fetch the triples of a graph; compare their number with the endpoint's count, since some limit answers."""
         pattern = _DEFAULT if graph is None else f"GRAPH {graph} {{ {_DEFAULT} }}"
         where = f"{self.name} (graph {graph.value if graph else 'default'})"
         path = self._get(

@@ -1,4 +1,4 @@
-"""`quadlog export`: all quads of one state, counted while they come, and held against what the state is to be."""
+"""`quadlog export`: all quads of one state, counted while they arrive, and compared with what the worker claims."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from quadlog.progress import Phases
 
 TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
-"""Between two pieces."""
+"""60 s between two pieces."""
 
 PART: Final = ".part"
 
 
 @dataclass(slots=True)
 class Count:
-    """Lines that came, up to now."""
+    """Sum and number of the lines received so far."""
 
     total: int = 0
     quads: int = 0
     _left: bytes = b""
 
     def take(self, piece: bytes) -> None:
-        """Some more bytes."""
+        """Add some more bytes."""
         *lines, self._left = (self._left + piece).split(b"\n")
         for line in lines:
             self.total += int.from_bytes(blake2b(line, digest_size=32).digest(), "big")
@@ -43,32 +43,32 @@ class Count:
 
     @property
     def signature(self) -> str:
-        """Of all lines that came."""
+        """Signature of all complete lines received."""
         return f"{self.total % (1 << 256):064x}"
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last line has its end."""
+        """True if the last line is complete."""
         return not self._left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Which state was written out."""
+    """The state that was written."""
 
     index: int
     chain: str
-    """How it begins."""
+    """Prefix of the chain hash."""
     quads: int
     signature: str
 
 
 def export(master: str, target: Path | None, phases: Phases) -> Exported:
-    """Write all quads to a file, or to standard output; the file is there only if all is right.
+    """Write all quads to a file, or to standard output; a file is created only if all checks pass.
 
     Raises:
-        Unavailable: it did not come whole.
-        StateError: it is not what the worker that gave it says that it holds.
+        Unavailable: the quads did not arrive completely.
+        StateError: the quads are not those that the worker claims to hold.
 
     """
     repository = status_of(master)["repository"]
@@ -114,7 +114,7 @@ def _written_out(answer: httpx.Response, file: BinaryIO, phases: Phases) -> Expo
 
 @contextmanager
 def _written(target: Path | None) -> Generator[BinaryIO]:
-    """A file that gets its name at the end; standard output has no such end."""
+    """Open a file that gets its name at the end, or standard output, which is only flushed."""
     if target is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

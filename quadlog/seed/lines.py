@@ -1,6 +1,6 @@
-"""Large files of lines go to pyoxigraph's own loader, which makes no Python object of a quad; their lines are counted.
+"""Load of large files of lines by pyoxigraph's own loader, which creates no Python object for a quad.
 
-Counted they are by a process of its own (`counting`), from the same file.
+A separate process (`counting`) counts their lines, from the same file.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from quadlog.seed.sources import Source
 
 LARGE: Final = 50_000_000
-"""Bytes of a file: each call of the loader writes tables of its own, so small files go together another way."""
+"""Minimum bytes of a file: each call of the loader writes new tables, so small files are loaded together."""
 
 _BLANK: Final = b"_:"
 
 
 def is_of_lines(source: Source) -> bool:
-    """Whether the lines of a source can be counted one by one.
+    """Return whether the lines of a large source can be counted one by one.
 
-    The loader renames blank nodes: where there are any, whoever counts has to do so as well.
+    Lines with blank nodes cannot: the loader renames these, and the counter would have to do the same.
     """
     if source.format not in {RdfFormat.N_QUADS, RdfFormat.N_TRIPLES} or source.graph or source.size < LARGE:
         return False
@@ -44,10 +44,10 @@ def is_of_lines(source: Source) -> bool:
 
 
 def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
-    """Load a source of lines; `check` is asked for each block whether to go on, and raises if not.
+    """Load a source of lines; call `check` for each block, which raises an error to stop the load.
 
     Raises:
-        UserError: it cannot be read; says where.
+        UserError: the source cannot be read; names the line if it is known.
 
     """
 

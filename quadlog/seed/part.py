@@ -1,8 +1,8 @@
-"""One part of a recount, as a process of its own: the quads from one place on, as a store gives them.
+"""One part of a recount, as a process of its own: a range of quads in the order in which a store returns them.
 
     python -m quadlog.seed.part FILES GRAPHS FIRST COUNT
 
-GRAPHS is `default` or `named`.  Says one line of JSON.  Passing over quads costs a twentieth of reading them.
+GRAPHS is `default` or `named`.  It writes one line of JSON.  Skipping quads costs a twentieth of reading them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _PATTERNS: Final = {"default": "?s ?p ?o", "named": "GRAPH ?g { ?s ?p ?o }"}
 
 
 def lines_of(store: Store, graphs: str, first: int, count: int) -> Iterator[str]:
-    """The lines of so many quads."""
+    """Yield the lines of `count` quads, after skipping `first` ones."""
     names = "?s ?p ?o ?g" if graphs == "named" else "?s ?p ?o"
     found = store.query(f"SELECT {names} {{ {_PATTERNS[graphs]} }} OFFSET {first} LIMIT {count}")
     assert isinstance(found, QuerySolutions), "a SELECT has solutions"
-    # A triple term of its own has no brackets: only in a quad it is written as the signature has it.
+    # A bare triple term has no brackets: only inside a quad it is written as in the signature.
     return (signature.quad_line(Quad(*solution)) for solution in found)
 
 
 def main(files: str, graphs: str, first: str, count: str) -> None:
-    """Count them."""
+    """Count a range of quads, and write their sum and number."""
     total = quads = 0
     for line in lines_of(Store.read_only(files), graphs, int(first), int(count)):
         total += signature.digest(line)

@@ -1,7 +1,7 @@
-"""Quads out of sources, and their signature while they pass by.
+"""Quads of sources, and their signature, which is computed while they are read.
 
-The signature is that of the lines as they will be *stored*.  Most lines are stored as they are parsed; whatever a store
-may write otherwise (literals with a datatype or a language, triple terms) is put into a store in memory and read again.
+The signature is that of the lines as they will be *stored*.  Most lines are stored as parsed.  Quads that a store may
+write differently (literals with a datatype or a language, triple terms) are put into a store in memory and read back.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ BATCH: Final = 10_000
 """Quads that are put into a store in memory at once."""
 
 _EMPTY: Final = re.compile(rb"^# empty graph (?:<([^<>\s]*)>|_:(\S+))\r?$", re.MULTILINE)
-"""A comment of our dumps, which N-Quads has no other words for."""
+"""Comment of quadlog's dumps for an empty graph, which N-Quads cannot express."""
 
 _ALTERED: Final = re.compile(rf'"\^\^<(?:{"|".join(map(re.escape, sorted(ALTERED)))})>')
-"""In lines, as pyoxigraph writes them, whose literals are looked at."""
+"""Matches lines, as pyoxigraph writes them, whose literals must be checked."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What passed by, up to now."""
+    """Counts of what was read so far."""
 
     total: int = 0
     counted: int = 0
-    """Quads, each as often as it came."""
+    """Quads, including repetitions."""
     passed: int = 0
-    """Lines that went to a loader, and are counted elsewhere."""
+    """Lines given to a loader, which are counted elsewhere."""
     empty: set[NamedNode | BlankNode] = field(default_factory=set[NamedNode | BlankNode])
-    """Graphs that are to be there without quads."""
+    """Graphs that must exist without quads."""
     read: int = 0
-    """Bytes of sources."""
+    """Bytes of sources that were read."""
     _held: list[Quad] = field(default_factory=list[Quad])
     _literals: Literals = field(default_factory=Literals)
 
     def through(self, quads: Iterable[Quad]) -> Iterator[Quad]:
-        """The same quads; each is counted on its way.
+        """Yield the same quads, and count each of them.
 
         Raises:
-            UserError: one is in a graph of ours, or has a literal that cannot be stored as what it is.
+            UserError: a quad is in a reserved graph, or has a literal that cannot be stored unchanged.
 
         """
         for quad in quads:
@@ -69,7 +69,7 @@ class Tally:
                 self._held.append(quad)
                 if len(self._held) == BATCH:
                     self.settle()
-            else:  # here is where an import spends its time: no call more than is needed
+            else:  # the hot path of an import: no unnecessary calls
                 self.total += int.from_bytes(blake2b(line.encode(), digest_size=32).digest(), "big")
                 self.counted += 1
             if "\n" in line:
@@ -86,12 +86,12 @@ class Tally:
             raise UserError(f"a literal cannot be stored: {error}; in {line[:300]}") from None
 
     def count(self, lines: Sequence[bytes]) -> None:
-        """Lines as a store writes them, without their ends."""
+        """Count lines as a store writes them, without line ends."""
         self.total += sum([int.from_bytes(blake2b(line, digest_size=32).digest(), "big") for line in lines])
         self.counted += len(lines)
 
     def settle(self) -> None:
-        """Count what is held, as a store writes it."""
+        """Count the quads put aside, as a store writes them."""
         store = Store()
         store.extend(self._held)
         self._held.clear()
@@ -101,16 +101,16 @@ class Tally:
 
 
 class _Blocks:
-    """A file for the parser: whole lines at a time, so that comments can be seen."""
+    """File for the parser, read in blocks of whole lines, so that comments can be found."""
 
     def __init__(self, file: BinaryIO, look: Callable[[bytes], None]) -> None:
-        """`look` is shown each block; an empty one is the end."""
+        """Start at the beginning; `look` is called with each block, and with an empty one at the end."""
         self._file, self._look = file, look
         self._block: bytes = b""
         self._at = 0
 
     def read(self, size: int = -1) -> bytes:
-        """At most so many bytes."""
+        """Read at most `size` bytes; if it is negative, the rest of the block."""
         if self._at == len(self._block):
             self._block, self._at = self._file.read(BUFFER), 0
             if self._block:
@@ -122,12 +122,12 @@ class _Blocks:
 
 
 def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterator[Quad]:
-    """The quads of one source.
+    """Yield the quads of one source.
 
-    Unless labels of blank nodes are to be kept, equal labels in two sources are two nodes.
+    Unless `keep_blank_nodes` is set, equal labels in two sources are two blank nodes.
 
     Raises:
-        UserError: it cannot be read; says where.
+        UserError: the source cannot be read; names the line if it is known.
 
     """
     with opened(source, tally, lambda _: None, keep_blank_nodes=keep_blank_nodes) as text:
@@ -142,12 +142,12 @@ def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterato
 def opened(
     source: Source, tally: Tally, look: Callable[[bytes], None], *, keep_blank_nodes: bool
 ) -> Generator[BinaryIO]:
-    """A source for the parser; the tally is told how far that is, and which graphs are said to be empty.
+    """Open a source for the parser; record in the tally the bytes read and the graphs declared empty.
 
-    `look` is shown each block too.
+    `look` is also called with each block.
 
     Raises:
-        UserError: it cannot be read; says where.
+        UserError: the source cannot be read; names the line if it is known.
 
     """
     read_before = tally.read
@@ -165,7 +165,7 @@ def opened(
 
 @contextmanager
 def errors_of(source: Source) -> Generator[None]:
-    """What goes wrong while a source is read, as an error that names it and the place."""
+    """Turn errors while a source is read into a UserError that names the source and the line."""
     try:
         yield
     except SyntaxError as error:
@@ -176,7 +176,7 @@ def errors_of(source: Source) -> Generator[None]:
 
 
 def _graphs_in(block: bytes, *, keep_blank_nodes: bool) -> Iterator[NamedNode | BlankNode]:
-    """Graphs that are said to be empty."""
+    """Yield the graphs that a block declares empty."""
     for found in _EMPTY.finditer(block):
         if found[1]:
             graph = NamedNode(found[1].decode())

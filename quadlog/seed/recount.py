@@ -1,7 +1,7 @@
-"""The signature of a store that nobody writes, counted by several processes at once.
+"""The signature of a store that is not being written, counted by several processes at once.
 
-Each reads a part of the quads.  A store gives them in the same order as long as it is not written, so the parts are cut
-by their places in it.
+Each process reads a part of the quads.  A store that is not written returns them in the same order each time, so a part
+is a range of positions in that order.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyoxigraph import BlankNode, NamedNode
 
 PART: Final = 500_000
-"""Quads of a part: some five seconds."""
+"""Quads of a part, for about five seconds of work."""
 
 
 def recount(files: Path, counted: Callable[[int], None]) -> tuple[int, int]:
-    """Signature and number of quads in pyoxigraph's files; `counted` is told of each part.
+    """Return signature and number of quads in pyoxigraph's files; call `counted` with the quads of each part.
 
     Raises:
-        StateError: a process ended before its end.
+        StateError: a process failed.
 
     """
     total = quads = 0
@@ -65,7 +65,7 @@ def _count_default(store: Store) -> int:
 
 
 def empty_graphs(store: Store) -> Iterator[NamedNode | BlankNode]:
-    """Named graphs without quads."""
+    """Yield the named graphs without quads."""
     return (
         g for g in store.named_graphs() if next(store.quads_for_pattern(None, None, None, g), None) is None
     )

@@ -1,4 +1,4 @@
-"""A seed is shipped: to all workers through one master, then agreed on, then waited for."""
+"""Shipping of a seed: send it to all workers through one master, have it agreed on, and wait until it is served."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ CONNECT_S: Final = 5.0
 TIMEOUT: Final = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
 
 WAIT_S: Final = 300.0
-"""For every worker to serve it."""
+"""Seconds to wait until every worker serves the seed."""
 
 SILENT_S: Final = 15.0
-"""After that nobody waits for a worker that does not answer."""
+"""Seconds after which a worker that does not answer is no longer waited for."""
 
 ASK_S: Final = 15.0
 LOOK_S: Final = 0.1
@@ -36,16 +36,16 @@ LOOK_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """The master that an import was told of."""
+    """The master that an import uses."""
 
     url: str
     client: httpx.Client
 
     def seeds(self) -> dict[str, Any]:
-        """`/cluster/seed`: by data centre.
+        """Return `/cluster/seed`, by data centre.
 
         Raises:
-            Unavailable: it does not say.
+            Unavailable: the master does not answer, or not in the expected form.
 
         """
         try:
@@ -57,7 +57,7 @@ class Master:
 
 
 def refuse_if_begun(master: Master) -> None:
-    """Before anything is read: may a seed come at all?
+    """Check, before any source is read, that the log can still begin with a seed.
 
     Raises:
         NotEmpty: the log holds something, or begins with a seed that all workers have.
@@ -82,7 +82,7 @@ def refuse_if_begun(master: Master) -> None:
 
 
 def _lacking(dcs: dict[str, Any], signature: str) -> list[str]:
-    """Workers that do not keep the seed, or do not serve."""
+    """Return the workers that do not keep the seed, or do not serve."""
     return [
         f"{worker} of {dc} is {said['state']}"
         for dc, here in dcs.items()
@@ -92,12 +92,12 @@ def _lacking(dcs: dict[str, Any], signature: str) -> list[str]:
 
 
 def ship(master: Master, label: Label, directory: Path, sources: Sequence[str], phases: Phases) -> list[str]:
-    """Bring the seed to all workers and have the log begin with it; returns who is yet to get it.
+    """Send the seed to all workers and have the log begin with it; return the workers that do not have it yet.
 
     Raises:
         NotEmpty: the log began with something else meanwhile.
-        Unavailable: a data centre has no worker that took it; nothing was changed.
-        OutcomeUnknown: it was said, and nobody knows yet whether it counts.
+        Unavailable: no worker of some data centre accepted it; nothing was changed.
+        OutcomeUnknown: the request was sent, and it is not known yet whether the log begins with the seed.
 
     """
     _refuse_other(master.seeds(), label)
@@ -108,7 +108,7 @@ def ship(master: Master, label: Label, directory: Path, sources: Sequence[str], 
 
 
 def _check_kept(master: Master, label: Label, failures: Mapping[str, str]) -> None:
-    """Does a worker of each data centre keep it?  One that became a new process meanwhile is waited for."""
+    """Check that a worker of each data centre keeps the seed; wait for one that restarted meanwhile."""
     began = time.monotonic()
     while without := _without(dcs := master.seeds(), label):
         _refuse_other(dcs, label)
@@ -123,7 +123,7 @@ def _check_kept(master: Master, label: Label, failures: Mapping[str, str]) -> No
 
 
 def _refuse_other(dcs: Mapping[str, Any], label: Label) -> None:
-    """Where another import was first."""
+    """Raise NotEmpty if another import was first."""
     others = [said["seed"] for said in dcs.values() if said.get("seed")]
     if others and others[0]["signature"] != label.signature:
         raise NotEmpty(
@@ -133,7 +133,7 @@ def _refuse_other(dcs: Mapping[str, Any], label: Label) -> None:
 
 
 def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
-    """Data centres of which no worker keeps it, but for those that are to have none."""
+    """Return the data centres where no worker keeps the seed, except read-only and muted ones."""
     return [
         dc
         for dc, said in dcs.items()
@@ -143,7 +143,7 @@ def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
 
 
 def _send(master: Master, label: Label, directory: Path, phases: Phases) -> dict[str, str]:
-    """What failed, by data centre or worker."""
+    """Send the seed; return failures by data centre or worker."""
     sent = 0
 
     def pieces() -> Iterator[bytes]:
@@ -153,7 +153,7 @@ def _send(master: Master, label: Label, directory: Path, phases: Phases) -> dict
             sent += len(piece)
 
     headers = label.headers() | {"Content-Length": str(label.size)}
-    # The slowest worker takes what it was sent, and its neighbour a copy of that; then there is an answer.
+    # The master answers after the slowest worker has stored the seed, and its neighbour a copy of that.
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S, read=ANSWER_S + 2 * label.copying_s)
     with phases.phase("sending to all workers", label.size, lambda: (sent, 0)):
         try:
@@ -187,13 +187,13 @@ def _agree(master: Master, label: Label, sources: Sequence[str]) -> None:
 
 
 def _await(master: Master, label: Label, phases: Phases) -> list[str]:
-    """Until every worker that is there serves the seed; who does not after all."""
+    """Wait until every worker that answers serves the seed; return those that do not."""
     lacking, began = [""], time.monotonic()
     with phases.phase("workers take it up", 1, lambda: (0, 0)):
         while lacking and time.monotonic() - began < WAIT_S:
             try:
                 dcs = master.seeds()
-            except Unavailable as error:  # it may come back, and the log begins with the seed all the same
+            except Unavailable as error:  # the master may return, and the log begins with the seed anyway
                 lacking = [str(error)]
             else:
                 if time.monotonic() - began > SILENT_S:
@@ -221,7 +221,7 @@ _ERRORS: Final[Mapping[int, type[QuadlogError]]] = {
 
 
 def _raise_for(answer: httpx.Response, *, unsure: bool = False) -> None:
-    """`unsure`: what no master answered, but something between, may have been done all the same."""
+    """Raise the error of an answer.  `unsure`: if a proxy answered, the master may still have done the request."""
     if answer.is_success:
         return
     try:

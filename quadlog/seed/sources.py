@@ -1,4 +1,4 @@
-"""What can be imported: files and folders, each read as what its name says."""
+"""Sources of an import: files and folders, in the format that a file's name implies."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Source:
     """One document."""
 
     name: str
-    """As its author knows it: in errors, and in what the log says of its seed."""
+    """Name that the user gave, for errors and for the sources that the log records for its seed."""
     path: Path
     format: RdfFormat
     is_zipped: bool = False
     graph: NamedNode | None = None
-    """Where its triples go; None: the default graph, or where it says itself."""
+    """Graph of its triples; None: the default graph, or the graphs that the document names."""
 
     @property
     def size(self) -> int:
@@ -39,10 +39,10 @@ class Source:
         return self.path.stat().st_size
 
     def open(self) -> tuple[BinaryIO, BinaryIO]:
-        """What to read, and the file on disk, which tells how far that is.
+        """Return the decompressed file to read, and the file on disk, whose position shows the progress.
 
         Raises:
-            UserError: it cannot be opened.
+            UserError: the file cannot be opened.
 
         """
         try:
@@ -53,7 +53,7 @@ class Source:
 
 
 def source_of(path: Path) -> Source | None:
-    """A file as a source; None if its name says nothing of what it is.
+    """Return a file as a source; None if its name does not imply a format.
 
     >>> [source and source.format.name for source in map(source_of, (Path("people.nq.gz"), Path("README")))]
     ['N-Quads', None]
@@ -65,10 +65,10 @@ def source_of(path: Path) -> Source | None:
 
 
 def files_of(names: Iterable[str]) -> Iterator[Source]:
-    """The files of that name, and all in folders of that name that can be read, in the order of their paths.
+    """Yield the files with these names, and all of known formats in folders of these names, in order of paths.
 
     Raises:
-        UserError: there is none, or what it is cannot be told.
+        UserError: a name leads to no file, or to one whose format is unknown.
 
     """
     for name in names:

@@ -1,4 +1,4 @@
-"""Settings: one TOML file, `QUADLOG_…` environment variables win.
+"""Settings: one TOML file; `QUADLOG_…` environment variables take precedence.
 
 Keys are the classic ones of an enterprise RDF cluster (`node-id`, `master-url`, `peer.1.id`, …).
 """

@@ -1,4 +1,4 @@
-"""What masters and workers have in common, and how it is read: the environment here and nowhere else."""
+"""Settings that masters and workers have in common, and their loading: only this module reads the environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def kebab(name: str) -> str:
-    """The name of a key in the file, by that of its field."""
+    """Return the key in the file for the name of a field."""
     return name.replace("_", "-")
 
 
@@ -28,11 +28,11 @@ NO_LONGER: Final = {
     "manual-replication": "a worker that needs a copy takes one by itself, see catch-up",
     "remote-replication": "a worker copies one of its own data centre, by itself, see catch-up",
 }
-"""Settings of systems of this kind that mean nothing here, and what there is instead."""
+"""Settings of systems of this kind that have no meaning here, with what replaces them."""
 
 
 class NodeSettings(BaseSettings):
-    """What masters and workers have in common."""
+    """Settings that masters and workers have in common."""
 
     model_config = SettingsConfigDict(
         alias_generator=kebab,
@@ -50,16 +50,19 @@ class NodeSettings(BaseSettings):
     kafka: str
     """Bootstrap servers of this data centre's own Kafka."""
     max_transaction_size: Annotated[int, Field(ge=1024)] = 64 * MIB
-    """Bytes of one update's text (above it: 413), and of all that one update LOADs."""
+    """Maximum bytes of one update's text (above it: 413), and of all documents that one update LOADs."""
     backups: Path | None = None
-    """Directory of `quadlog backup`: a worker that nobody gives a copy takes one, a master keeps the log behind it."""
+    """Directory of `quadlog backup`.
+
+    A worker that no other worker gives a copy restores a backup; a master keeps the log after the backup.
+    """
     spark_master: str = "local[2]"
-    """Where Spark makes a worker's bundles, and a master's archive."""
+    """Spark master for a worker's bundles and a master's archive."""
     spark_memory: Annotated[int, Field(ge=512)] = 512
-    """MB of heap, of its driver and of each executor."""
+    """MB of heap for the Spark driver and for each executor."""
     log_level: str = "info"
     failpoint: str = ""
-    """Where a test lets this process die, see `quadlog.failpoints`."""
+    """Point at which a test lets this process die, see `quadlog.failpoints`."""
 
     @field_validator("failpoint")
     @classmethod
@@ -76,13 +79,13 @@ class NodeSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `load` passes in: it has already laid the environment over the file."""
+        """Accept only what `load` passes in: it has already merged the environment over the file."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
 
     @classmethod
     def load(cls, path: Path, environ: Mapping[str, str] | None = None) -> Self:
-        """Read `path`, lay `QUADLOG_…` over it, validate.
+        """Read `path`, override it by `QUADLOG_…` variables, and validate.
 
         Raises:
             SetupError: names the file, each wrong key and what it should be.
@@ -90,7 +93,7 @@ class NodeSettings(BaseSettings):
         """
         try:
             values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:  # not there, not UTF-8, not TOML
+        except (OSError, ValueError) as error:  # missing, not UTF-8, not TOML
             message = f"settings file {path} cannot be read: {error}"
             raise SetupError(message) from error
         environment = os.environ if environ is None else environ

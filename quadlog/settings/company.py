@@ -1,4 +1,4 @@
-"""Which masters there are, and what each is for; the same in the settings of all of them."""
+"""The masters and their roles; these settings are the same at all masters."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def _lower(value: object) -> object:
 
 
 class Role(StrEnum):
-    """What a master is for."""
+    """Role of a master."""
 
     READ_WRITE = "read-write"
     READ_ONLY = "read-only"
-    """A witness: it votes and keeps the log, takes no writes, and its data centre evaluates nothing."""
+    """A witness: it votes and keeps the log, accepts no writes, and its data centre evaluates nothing."""
     MUTED = "muted"
     """It has no vote, and copies the log and the effects of another data centre for its workers."""
 
@@ -29,7 +29,7 @@ AnyRole = Annotated[Role, BeforeValidator(_lower)]
 
 
 class Peer(BaseModel):
-    """Another master, as `peer.N.…` in the TOML file."""
+    """Another master, `peer.N.…` in the TOML file."""
 
     model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, extra="forbid", frozen=True)
 
@@ -38,21 +38,24 @@ class Peer(BaseModel):
     url: str
     kafka: str
     voting: bool = True
-    """Whether it is a peer where the log begins; what became of that later the log says, and this is not changed."""
+    """True if it is a peer at the beginning of the log.
+
+    The log records later changes; this setting stays as it is.
+    """
     role: AnyRole = Role.READ_WRITE
-    """The same as in its own settings, and of all masters of its data centre."""
+    """Role as in its own settings; the same for all masters of its data centre."""
 
 
 class CompanySettings(NodeSettings):
-    """One master among the others."""
+    """Settings of one master in relation to the others."""
 
     voting: bool = True
-    """Whether this master is a peer where the log begins; the same in what its peers' settings say of it."""
+    """True if this master is a peer at the beginning of the log; the same in its peers' settings of it."""
     role: AnyRole = Role.READ_WRITE
-    """The same in what its peers' settings say of it: all have to know which data centres evaluate nothing."""
+    """Role, also in its peers' settings: all masters must know which data centres evaluate nothing."""
     peer: dict[str, Peer] = Field(default_factory=dict)
     follow: str = ""
-    """Of a muted master: the data centre that it copies; unset, the first one by name that is read-write."""
+    """For a muted master: the data centre that it copies; unset, the first read-write one by name."""
 
     @property
     def source(self) -> str:

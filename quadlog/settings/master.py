@@ -1,4 +1,4 @@
-"""What a master is set to."""
+"""Settings of a master."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ def _duration(value: object) -> float | None:
 
 
 LEAST_LAG: Final = 3
-"""Idle rounds that `max-peer-lag` may last at least: who is out of reach is noticed after two and a half, and then
-heard by way of another data centre."""
+"""Minimum of `max-peer-lag` in idle rounds.
+
+An unreachable data centre is noticed after two and a half, and then heard by way of another one.
+"""
 ADVISED_LAG: Final = 5
-"""Idle rounds with which a slow link, or a busy machine, does not make it a split."""
+"""Advised idle rounds: a slow link or a busy machine does not cause a split then."""
 
 
 class MasterSettings(CompanySettings):
@@ -42,34 +44,36 @@ class MasterSettings(CompanySettings):
 
     master_url: str
     max_waiting: Annotated[int, Field(ge=1)] = 100_000
-    """Transactions that may wait for the agreement, about 1 KB of memory each; above it: 503."""
+    """Maximum transactions that wait for the agreement, about 1 KB of memory each; above it: 503."""
     max_open_requests_size: Annotated[int, Field(ge=1024)] = 256 * MIB
-    """Bytes that open updates may hold together, bodies and 16 KiB for each; above it: 503."""
+    """Maximum bytes that open updates may occupy together, bodies and 16 KiB for each; above it: 503."""
     request_timeout: Annotated[float, Field(gt=0)] = 30.0
     """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
-    """How long a busy master gathers news before it posts: trades latency for fewer rounds."""
+    """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
     max_peer_lag: Annotated[float, Field(gt=0)] = inf
-    """Seconds without a word from a peer after which it is given up: each side then goes on by itself.  None at all:
-    nobody is.  At least `LEAST_LAG` idle rounds."""
+    """Seconds without a post from a peer after which it is given up: each side then continues on its own.
+
+    Unset: no peer is given up.  At least `LEAST_LAG` idle rounds.
+    """
     idle_round: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
     read_consistency: Consistency = Consistency.SESSION
-    """What a read shows that does not say `Quadlog-Consistency`; the same at every master of a repository."""
+    """Consistency of a read without a `Quadlog-Consistency` header; the same at every master of a repository."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
     max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
-    """Seconds for which a worker may lack what is decided, and an entry its effect, before an alarm tells."""
+    """Seconds for which a worker may lack a decided entry, or an entry its effect, before an alarm is raised."""
     log_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
-    """Entries that the topics of this data centre keep, with their effects; above it the oldest go.  `off`: none do."""
+    """Maximum entries, with effects, in this data centre's topics; older ones are deleted.  `off`: no limit."""
     log_max_depth: Annotated[float | None, BeforeValidator(_duration)] = None
-    """Seconds, said with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry goes.  `off`: never."""
+    """Seconds, with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry is deleted.  `off`: never."""
     log_hard_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
-    """Entries above which no worker is waited for that lacks the oldest: it copies another one's store."""
+    """Entries above which the log is not kept for a worker that lacks the oldest: it copies another worker's store."""
     log_trim_every: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds between two looks at these limits."""
+    """Seconds between two checks of these limits."""
     log_archive: Path | None = None
-    """Directory to which the log goes before it goes from Kafka, the same one for all masters of a data centre."""
+    """Archive directory for entries that will be deleted; the same for all masters of a data centre."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
 

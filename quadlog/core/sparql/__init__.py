@@ -1,1 +1,1 @@
-"""Reading SPARQL: where things are in a text, and what its terms say.  pyoxigraph judges the syntax."""
+"""Parsing of SPARQL: locates the parts of a text and decodes its terms.  pyoxigraph checks the syntax."""

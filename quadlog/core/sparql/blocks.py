@@ -1,4 +1,4 @@
-"""The two kinds of blocks: data, which name quads, and templates, which solutions are put into."""
+"""Parsers of the two kinds of blocks: data, which contain quads, and templates, which are filled in by solutions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DataParser(BlockParser[Quad]):
-    """Blocks of INSERT DATA and DELETE DATA: no variables."""
+    """Parser of the blocks of INSERT DATA and DELETE DATA, which have no variables."""
 
     def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
         s, p, o = cast("tuple[NamedNode, NamedNode, NamedNode]", (subject, predicate, value))
@@ -31,7 +31,7 @@ class DataParser(BlockParser[Quad]):
 
 
 class TemplateParser(BlockParser[QuadTemplate]):
-    """Blocks that solutions are put into."""
+    """Parser of the blocks of DELETE and INSERT with a WHERE."""
 
     def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
         self._quads.append(QuadTemplate(subject, predicate, value, self._graph))

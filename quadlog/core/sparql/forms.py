@@ -1,7 +1,7 @@
-"""The forms of an update, one operation after the other.
+"""Parser of an update, one operation after the other.
 
-Data, templates, USING, WITH and graph names are read to terms; a WHERE stays text, because
-pyoxigraph evaluates it: only its end is looked for.
+Data, templates, USING, WITH and graph names are parsed to terms.  A WHERE stays text, because
+pyoxigraph evaluates it; only its end is located, and each SERVICE is cut out.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from quadlog.core.sparql.using import Using
 
 MAX_LOADS: Final = 100
-"""In one update: each costs its worker up to 0.1 s, if it may be fetched."""
+"""Maximum number of LOADs in one update: each costs its worker up to 0.1 s, if it may be fetched."""
 
 
 class FormParser:
-    """Reads an update; blank nodes get labels derived from the transaction's id."""
+    """Parser of one update.  Labels of blank nodes are derived from the transaction's id."""
 
     def __init__(self, text: str, tx_id: bytes, using: Using | None) -> None:
-        """Start before the first operation; ``using`` is the dataset that every WHERE is given."""
+        """Start before the first operation.  ``using``: dataset of every WHERE; None if the request names none."""
         self._reader = Reader(text)
         self._prologue = Prologue()
         self._graphs = GraphNames(self._reader, self._prologue.names)
@@ -59,7 +59,7 @@ class FormParser:
         self._number = self._loads = 0
 
     def operations(self) -> Iterator[Operation]:
-        """All operations, with ``;`` between them."""
+        """Yield all operations, which are separated by ``;``."""
         reader = self._reader
         while True:
             self._prologue.read(reader)
@@ -142,7 +142,7 @@ class FormParser:
         return self._modified(deletes, (), self._groups.tamed(group, group))
 
     def _modify(self, form: str, graph: NamedNode | None) -> Modify:
-        """Behind DELETE or INSERT; ``graph`` is that of WITH."""
+        """Parse the rest of an operation after its first DELETE or INSERT; ``graph`` is that of WITH."""
         reader = self._reader
         deletes: tuple[QuadTemplate, ...] = ()
         inserts: tuple[QuadTemplate, ...] = ()
@@ -188,7 +188,7 @@ class FormParser:
         return Modify(number=self._number, deletes=deletes, inserts=inserts, where=where)
 
     def _template(self, graph: NamedNode | None, *, form: str) -> tuple[QuadTemplate, ...]:
-        # Labels of blank nodes are told apart here; each solution gets nodes of its own later.
+        # Here, blank nodes with different labels become different nodes; later, each solution gets its own nodes.
         nodes = BlankNodes(self._tx_id, self._number) if form == "INSERT" else None
         return TemplateParser(self._reader, self._prologue.names, self._literals, nodes, graph).block()
 

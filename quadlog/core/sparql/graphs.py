@@ -1,4 +1,4 @@
-"""How operations name graphs."""
+"""Parser of the graph names in operations."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class GraphNames:
-    """Reads names of graphs, and the words around them."""
+    """Parser of graph names and the keywords around them."""
 
     def __init__(self, reader: Reader, names: Names) -> None:
-        """``names`` grows with the prologue."""
+        """``names``: the declarations so far; the owner adds later ones."""
         self._reader, self._names = reader, names
 
     def take(self, word: str) -> bool:
-        """Pass over a word if it is there."""
+        """Skip a keyword if it is the next token; return whether it was."""
         if self._reader.word() != word:
             return False
         self._reader.advance()
         return True
 
     def expect(self, word: str) -> None:
-        """Pass over a word that must be there."""
+        """Skip a required keyword."""
         if not self.take(word):
             self._reader.lost(f"where {word} was expected")
 
     def target(self) -> Target:
-        """What CLEAR and DROP are told: ``GRAPH <g>``, ``DEFAULT``, ``NAMED`` or ``ALL``."""
+        """Parse the operand of CLEAR or DROP: ``GRAPH <g>``, ``DEFAULT``, ``NAMED`` or ``ALL``."""
         if self.take("GRAPH"):
             return self.graph()
         word = self._reader.word()
@@ -47,20 +47,20 @@ class GraphNames:
         return DefaultGraph() if word == "DEFAULT" else Every(word)
 
     def graph_or_default(self) -> NamedNode | DefaultGraph:
-        """What ADD, MOVE and COPY are told: ``DEFAULT``, or a name with or without ``GRAPH``."""
+        """Parse an operand of ADD, MOVE or COPY: ``DEFAULT``, or a name with or without ``GRAPH``."""
         if self.take("DEFAULT"):
             return DefaultGraph()
         self.take("GRAPH")
         return self.graph()
 
     def graph(self) -> NamedNode:
-        """The name of a graph that is not reserved."""
+        """Parse the name of a graph; raise ``Forbidden`` if it is reserved."""
         graph = self.iri()
         refuse_reserved(graph)
         return graph
 
     def iri(self) -> NamedNode:
-        """Any IRI."""
+        """Parse any IRI."""
         reader = self._reader
         try:
             if reader.kind == "iri":

@@ -1,4 +1,4 @@
-"""A WHERE as text: its end is looked for, and each SERVICE is cut out of it.  All else is pyoxigraph's."""
+"""The text of a WHERE: its end is located, and each SERVICE is cut out.  pyoxigraph parses all the rest."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 _BRACES = {"{": 1, "}": -1}
 
 MAX_SERVICES: Final = 100
-"""In one update: each is a request."""
+"""Maximum number of SERVICEs in one update: each causes a request."""
 
 
 class Groups:
-    """Reads ``{ … }``."""
+    """Reader of group graph patterns, ``{ … }``."""
 
     def __init__(self, reader: Reader, prologue: Prologue, graphs: GraphNames) -> None:
-        """``prologue`` goes along with what endpoints are asked."""
+        """``prologue``: the declarations so far, which are prepended to the queries to endpoints."""
         self._reader, self._prologue, self._graphs = reader, prologue, graphs
         self._services = 0
 
     def read(self, number: int) -> tuple[str, tuple[Service, ...]]:
-        """The text of a group, of the operation ``number``, and what was cut out of it."""
+        """Return the text of a group of the operation ``number``, and the SERVICEs that were cut out of it."""
         reader = self._reader
         start, cut, services = reader.start, list[tuple[int, int]](), list[Service]()
 
@@ -55,7 +55,10 @@ class Groups:
         return tamed, tuple(services)
 
     def _service(self, number: int, at: int) -> tuple[Service, int]:
-        """What stands under the eye, and where it ends; its answer goes ``at`` the text that is left."""
+        """Parse the SERVICE at the current token; return it and its end.
+
+        ``at``: offset in the remaining text at which the answer will be inserted.
+        """
         reader, graphs = self._reader, self._graphs
         self._services += 1
         if self._services > MAX_SERVICES:
@@ -71,7 +74,7 @@ class Groups:
         return Service(number=number, at=at, endpoint=endpoint, query=query, silent=silent), end
 
     def _pass_by(self, serve: Callable[[], None] | None = None) -> int:
-        """Where the group under the eye ends; ``serve`` reads on wherever SERVICE stands in it."""
+        """Skip the group at the current token and return its end; call ``serve`` for each SERVICE in it."""
         reader, depth = self._reader, 0
         if reader.value != "{" or reader.kind != "mark":
             reader.lost("where { was expected")
@@ -89,7 +92,14 @@ class Groups:
                 return end
 
     def tamed(self, group: str, rest: str) -> str:
-        """What pyoxigraph evaluates of a group, `rest`, in a form that it survives; Unsupported if there is none."""
+        """Return `rest`, the part of a group that pyoxigraph evaluates, in a form that does not overload pyoxigraph.
+
+        Raises:
+            Unsupported: there is no such form, or the group has a SERVICE that was not recognised.
+            Forbidden: the group names a reserved graph.
+            SyntaxRefused: the group has an ill-formed literal.
+
+        """
         weight = weigh(group)
         if not weight.is_light:
             rest = without_ground_triples(rest)

@@ -1,4 +1,4 @@
-"""What an update asks for, operation by operation: read from its text, nothing looked up yet."""
+"""The operations of an update, as parsed from its text, before any evaluation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class TripleTemplate(NamedTuple):
 
 
 Slot: TypeAlias = NamedNode | BlankNode | Literal | Triple | Variable | TripleTemplate
-"""A place of a template.  A blank node stands for a new one of each solution."""
+"""A position in a template.  A blank node represents a new node for each solution."""
 
 
 class QuadTemplate(NamedTuple):
-    """A quad with places to be filled in by a solution."""
+    """A quad whose variables and blank nodes are replaced for each solution."""
 
     subject: Slot
     predicate: Slot
@@ -36,7 +36,7 @@ class QuadTemplate(NamedTuple):
 
 
 class Every(Enum):
-    """More graphs than one, as CLEAR and DROP name them."""
+    """A set of graphs, as CLEAR and DROP name it."""
 
     NAMED = "NAMED"
     ALL = "ALL"
@@ -47,21 +47,21 @@ Target: TypeAlias = NamedNode | DefaultGraph | Every
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertData:
-    """``INSERT DATA``: these quads are there afterwards.  ``GRAPH <g> {}`` says nothing."""
+    """``INSERT DATA``: these quads exist afterwards.  ``GRAPH <g> {}`` has no effect."""
 
     quads: tuple[Quad, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteData:
-    """``DELETE DATA``: these quads are gone afterwards; their graphs stay."""
+    """``DELETE DATA``: these quads do not exist afterwards; their graphs stay."""
 
     quads: tuple[Quad, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePattern:
-    """``DP`` of a patch: all quads that fit are gone afterwards; their graphs stay.  None fits everything."""
+    """``DP`` of a patch: no matching quad exists afterwards; their graphs stay.  None matches everything."""
 
     subject: NamedNode | BlankNode | Triple | None
     predicate: NamedNode | None
@@ -69,7 +69,7 @@ class DeletePattern:
     graph: NamedNode | DefaultGraph | None
 
     def fits(self, quad: Quad) -> bool:
-        """Whether it is one of them."""
+        """Return whether a quad matches the pattern."""
         return (
             self.subject in {None, quad.subject}
             and self.predicate in {None, quad.predicate}
@@ -80,35 +80,35 @@ class DeletePattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """``SERVICE``: what an endpoint answers stands in its place (SPARQL 1.1 Federated Query)."""
+    """``SERVICE``, which is replaced by the answer of its endpoint (SPARQL 1.1 Federated Query)."""
 
     number: int
-    """Of its operation."""
+    """Number of its operation."""
     at: int
-    """Where it stood in the text of the WHERE."""
+    """Offset in the text of the WHERE at which the answer is inserted."""
     endpoint: NamedNode
     query: str
-    """What the endpoint is asked."""
+    """Query that is sent to the endpoint."""
     silent: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """What a pattern is looked for in, and the text of the query that looks for it.
+    """A query for the solutions of a pattern, and its dataset.
 
-    ``default`` and ``named`` None: the state's own.  The query's columns are ``variables``.
+    ``default`` and ``named`` are None for the dataset of the state.  The query's columns are ``variables``.
     """
 
     text: str
-    """Without its ``services``."""
+    """Text of the query, without its ``services``."""
     variables: tuple[str, ...]
     default: tuple[NamedNode, ...] | None = None
     named: tuple[NamedNode, ...] | None = None
     services: tuple[Service, ...] = ()
-    """In their order in the text."""
+    """SERVICEs of the pattern, in their order in the text."""
 
     def answered(self, answers: Sequence[str]) -> Where:
-        """With what each of its services answered, as text of a group.
+        """Return the same query with the answer of each of its services, as text of a group.
 
         >>> one = Service(number=0, at=9, endpoint=NamedNode("http://a/"), query="…", silent=False)
         >>> where = Where(text="SELECT *{ ?s ?p ?o }", variables=("s",), services=(one,))
@@ -124,7 +124,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modify:
-    """``DELETE … INSERT … WHERE``: for all solutions first all deletions, then all insertions."""
+    """``DELETE … INSERT … WHERE``: all deletions of all solutions are applied before all insertions."""
 
     number: int
     deletes: tuple[QuadTemplate, ...]
@@ -134,7 +134,7 @@ class Modify:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clear:
-    """``CLEAR``: the quads go, the graphs stay."""
+    """``CLEAR``: removes the quads; the graphs stay."""
 
     target: Target
     silent: bool
@@ -142,7 +142,7 @@ class Clear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """``DROP``: the quads go, and so do named graphs."""
+    """``DROP``: removes the quads and the named graphs."""
 
     target: Target
     silent: bool
@@ -150,26 +150,26 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """``CREATE``: an empty named graph."""
+    """``CREATE``: creates an empty named graph."""
 
     graph: NamedNode
     silent: bool
 
 
 class Transfer(Enum):
-    """What becomes of two graphs when the quads of one go to the other."""
+    """Way in which the quads of a source graph are transferred to a target graph."""
 
     ADD = "ADD"
-    """Both keep what they have."""
+    """Both graphs keep their quads."""
     COPY = "COPY"
-    """The other one loses what it had before."""
+    """The previous quads of the target are removed."""
     MOVE = "MOVE"
-    """And the first one goes."""
+    """The previous quads of the target are removed, and the source is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
-    """``ADD``, ``COPY`` or ``MOVE``: the quads of one graph are in another one afterwards."""
+    """``ADD``, ``COPY`` or ``MOVE``: the quads of one graph are in the other one afterwards."""
 
     transfer: Transfer
     source: NamedNode | DefaultGraph
@@ -179,7 +179,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """``LOAD``: what a document says is in a graph afterwards."""
+    """``LOAD``: the triples of a document are in a graph afterwards."""
 
     number: int
     source: NamedNode

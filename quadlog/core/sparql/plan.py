@@ -1,4 +1,4 @@
-"""A plan: the operations of all updates of one skeleton, with places for their constants."""
+"""Plans: the operations of all updates of one skeleton, with placeholders for the constants."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from quadlog.core.sparql.operations import Operation
 
 Row: TypeAlias = tuple[int, int, int, int]
-"""Places of a quad's terms."""
+"""Positions of a quad's terms in the plan's values."""
 Maker: TypeAlias = "Callable[[Sequence[str]], Literal]"
-"""Makes a literal of constants, as `BlockParser` makes it of tokens."""
+"""Function that creates a literal from constants, like `BlockParser` from tokens."""
 
 _INTEGER_TYPE = NamedNode(INTEGER)
 
 
 class Node(NamedTuple):
-    """A blank node: of which operation, by which name."""
+    """A blank node: the number of its operation, and its name."""
 
     operation: int
     name: str
@@ -34,13 +34,13 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataPlan:
-    """INSERT DATA or DELETE DATA."""
+    """Plan of INSERT DATA or DELETE DATA."""
 
     form: type[InsertData | DeleteData]
     rows: tuple[Row, ...]
 
     def filled(self, values: Sequence[Any], constants: Sequence[str]) -> InsertData | DeleteData:
-        """With these values and constants."""
+        """Return the operation with these values and constants."""
         del constants
         return self.form(
             quads=tuple([quad_of(values[s], values[p], values[o], values[g]) for s, p, o, g in self.rows])
@@ -49,20 +49,21 @@ class DataPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyPlan:
-    """DELETE and INSERT with a WHERE."""
+    """Plan of DELETE and INSERT with a WHERE."""
 
     number: int
     deletes: tuple[Row, ...]
     inserts: tuple[Row, ...]
     gaps: tuple[str, ...]
-    """Of the text of the WHERE, and which constants go between them."""
+    """Parts of the text of the WHERE between its constants."""
     constants: tuple[int, ...]
+    """Numbers of the constants between the gaps."""
     variables: tuple[str, ...]
     default: tuple[int, ...] | None
     named: tuple[int, ...] | None
 
     def filled(self, values: Sequence[Any], constants: Sequence[str]) -> Modify:
-        """With these values and constants."""
+        """Return the operation with these values and constants."""
         where = Where(
             text=filled_in(self.gaps, [constants[n] for n in self.constants]),
             variables=self.variables,
@@ -83,10 +84,10 @@ def _templates(rows: Iterable[Row], values: Sequence[Any]) -> tuple[QuadTemplate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What every update of a skeleton says, but for its constants.
+    """The operations of every update of a skeleton, without the constants.
 
-    Its values are, in this order: all constants that are IRIs, literals with a constant in them, blank nodes, and
-    what is always the same.
+    The values of a plan are, in this order: all constants that are IRIs, literals that contain a constant, blank
+    nodes, and terms without constants.
     """
 
     iris: tuple[int, ...]
@@ -96,11 +97,14 @@ class Plan:
     steps: tuple[DataPlan | ModifyPlan, ...]
 
     def operations(self, constants: Sequence[str], tx_id: bytes) -> tuple[Operation, ...] | None:
-        """What the update with these constants says; None if one of them is none, which is for a reader to tell."""
+        """Return the operations of the update with these constants.
+
+        The result is None if a constant is invalid; the parser then reports where.
+        """
         try:
             values: list[Any] = [NamedNode(constants[number][1:-1]) for number in self.iris]
             values += [make(constants) for make in self.makers]
-        except (SyntaxError, ValueError):  # pyoxigraph's
+        except (SyntaxError, ValueError):  # of pyoxigraph
             return None
         if self.nodes:
             values += [BlankNodes(tx_id, node.operation).named(node.name) for node in self.nodes]
@@ -109,17 +113,17 @@ class Plan:
 
 
 def string(number: int, constants: Sequence[str]) -> Literal:
-    """As it is quoted."""
+    """Return the literal of a quoted constant."""
     return Literal(string_value(constants[number]))
 
 
 def integer(number: int, constants: Sequence[str]) -> Literal:
-    """As it is written."""
+    """Return the xsd:integer of a constant, in its lexical form."""
     return Literal(constants[number], datatype=_INTEGER_TYPE)
 
 
 def in_language(number: int, like: Literal, constants: Sequence[str]) -> Literal:
-    """In the language, and direction, of another one."""
+    """Return the literal of a quoted constant, with the language and direction of `like`."""
     value = string_value(constants[number])
     if like.direction is None:
         return Literal(value, language=like.language)
@@ -127,10 +131,10 @@ def in_language(number: int, like: Literal, constants: Sequence[str]) -> Literal
 
 
 def typed(number: int, datatype: NamedNode, constants: Sequence[str]) -> Literal:
-    """Of a datatype."""
+    """Return the literal of a quoted constant, with a datatype."""
     return Literals().typed(string_value(constants[number]), datatype)
 
 
 def typed_by(number: int, datatype: int, constants: Sequence[str]) -> Literal:
-    """Of a datatype that is a constant too."""
+    """Return the literal of a quoted constant, with the datatype in the constant number `datatype`."""
     return typed(number, NamedNode(constants[datatype][1:-1]), constants)

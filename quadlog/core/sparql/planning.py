@@ -1,7 +1,7 @@
-"""Making a plan: a skeleton is read once with stand-ins for its constants.
+"""Creation of plans: a skeleton is parsed once with stand-ins for its constants.
 
-Where a stand-in turns up in what was read, a constant goes; whatever else was read is the same for all texts of the
-skeleton.  See decision 21.
+Each stand-in in the result is replaced by a placeholder for its constant; all the rest is the same for all texts of
+the skeleton.  See decision 21.
 """
 
 from __future__ import annotations
@@ -43,37 +43,37 @@ if TYPE_CHECKING:
     from quadlog.core.sparql.text.skeleton import Skeleton
 
 _STAND_INS: Final = {"<": "<urn:quadlog:constant:({}>", '"': '"quadlog constant {}"', "1": "7007007007{:08}"}
-"""By kind."""
+"""Format of the stand-in, by the kind of the constant."""
 _STAND_IN: Final = re.compile(r'<urn:quadlog:constant:\((\d+)>|"quadlog constant (\d+)"|7007007007(\d{8})')
 _STANDS_FOR_IRI: Final = "urn:quadlog:constant:"
 _STAND_IN_ID: Final = b"quadlog plan"
 
 _ELSEWHERE: Final = re.compile("quadlog|7007007007")
-"""A skeleton that says anything of the kind itself gets no plan."""
+"""Matches skeletons whose own text could be confused with a stand-in: they get no plan."""
 
 _INTEGER: Final = NamedNode(INTEGER)
 
 MOST_NAMES: Final = 2_000
-"""Of blank nodes, that are tried: 2 us each."""
+"""Maximum number of names of blank nodes that are tried, in all operations: 2 us each."""
 
 
 class NoPlan(Exception):
-    """A skeleton is not one that plans are made for."""
+    """No plan can be made for a skeleton."""
 
 
 def plan_of(skeleton: Skeleton) -> Plan:
-    """Read a skeleton.
+    """Return the plan of a skeleton.
 
     Raises:
-        NoPlan: something else than a constant may differ from text to text, or it has other operations
-            than data and those with a WHERE, or none of its texts is accepted.
+        NoPlan: texts of the skeleton may differ in more than their constants, or it has operations other than
+            data and those with a WHERE, or its text with the stand-ins is refused.
 
     """
     if not skeleton.is_sure or _ELSEWHERE.search(skeleton.declared + "".join(skeleton.gaps)):
         raise NoPlan
     text = skeleton.text([_STAND_INS[kind].format(number) for number, kind in enumerate(skeleton.kinds)])
     if sum(_STANDS_FOR_IRI in (token["iri"] or "") for token in tokens(text)) != skeleton.kinds.count("<"):
-        raise NoPlan  # the `<` of one is an operator
+        raise NoPlan  # the `<` of a stand-in is an operator
     try:
         read = tuple(FormParser(text, _STAND_IN_ID, None).operations())
         check_update(text)
@@ -106,7 +106,7 @@ def plan_of(skeleton: Skeleton) -> Plan:
 
 
 def _terms_of(operation: Operation) -> Iterator[Any]:
-    """All that a plan has places for."""
+    """Yield all terms of an operation for which a plan has a value."""
     match operation:
         case InsertData() | DeleteData():
             for quad in operation.quads:
@@ -122,7 +122,7 @@ def _terms_of(operation: Operation) -> Iterator[Any]:
 
 
 def _nodes(blank: Sequence[BlankNode], read: Sequence[Operation], skeleton: Skeleton) -> Iterator[Node]:
-    """What the blank nodes of the stand-in's operations are derived from."""
+    """Yield operation and name from which each blank node was derived."""
     if not blank:
         return
     names = [*re.findall(BLANK_NODE, " ".join(skeleton.gaps)), *map(str, range(1, len(blank) + 1))]
@@ -140,15 +140,15 @@ def _nodes(blank: Sequence[BlankNode], read: Sequence[Operation], skeleton: Skel
 
 
 def _constant(text: str) -> int:
-    """Which constant a stand-in stands for, of which this is the whole text."""
+    """Return the number of the constant whose stand-in is this complete text."""
     stand_in = _STAND_IN.fullmatch(text)
     if stand_in is None:
-        raise NoPlan  # part of something else
+        raise NoPlan  # the stand-in is a part of another term
     return int(stand_in[stand_in.lastindex or 0])
 
 
 def _maker(literal: Literal) -> Maker:
-    """Makes the literal that a constant says."""
+    """Return the function that creates this literal from the constants."""
     if literal.datatype == _INTEGER:
         stand_in = _STAND_IN.fullmatch(literal.value)
         if stand_in is not None and stand_in[3]:
@@ -171,7 +171,7 @@ def _step(operation: Operation, places: dict[Any, int]) -> DataPlan | ModifyPlan
         case Modify(where=where):
             _refuse_unchecked(where.text)
             parts = _STAND_IN.split(where.text)
-            # Between two gaps the three groups of the pattern: of each stand-in one has matched.
+            # Between two gaps are the three groups of the pattern, of which one has matched.
             groups = zip(parts[1::4], parts[2::4], parts[3::4], strict=True)
             return ModifyPlan(
                 number=operation.number,
@@ -188,7 +188,7 @@ def _step(operation: Operation, places: dict[Any, int]) -> DataPlan | ModifyPlan
 
 
 def _refuse_unchecked(text: str) -> None:
-    """A WHERE in which a constant could make a literal that a reader has to refuse."""
+    """Raise NoPlan for a WHERE in which a constant could be part of a literal that the parser must refuse."""
     for value, datatype in typed_literals(text, names_of_query(text, None)):
         is_checked = datatype.value in ALTERED and _STAND_IN.search(str(Literal(value)))
         if is_checked or _STAND_IN.search(str(datatype)):

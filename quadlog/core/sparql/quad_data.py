@@ -1,4 +1,4 @@
-"""A ``{ … }`` block of quads, from tokens to what it means: data, or a template."""
+"""Parser of a ``{ … }`` block of quads: data, or a template."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Q = TypeVar("Q")
 
 
 class BlockParser(ABC, Generic[Q]):
-    """Reads blocks of one operation; ``nodes`` is None where blank nodes are not allowed."""
+    """Parser of the block of one operation."""
 
     def __init__(
         self,
@@ -50,7 +50,16 @@ class BlockParser(ABC, Generic[Q]):
         nodes: BlankNodes | None,
         graph: NamedNode | DefaultGraph | None = None,
     ) -> None:
-        """``names`` holds the prologue so far; ``graph`` is where triples outside GRAPH belong."""
+        """Start before the block.
+
+        Args:
+            reader: the tokens.
+            names: the declarations of the prologue so far.
+            literals: literals as oxigraph stores them.
+            nodes: blank nodes of the operation; None if blank nodes are not allowed.
+            graph: graph of the triples outside GRAPH; None for the default graph.
+
+        """
         self._reader = reader
         self._names = names
         self._literals = literals
@@ -62,18 +71,18 @@ class BlockParser(ABC, Generic[Q]):
 
     @abstractmethod
     def _emit(self, subject: Slot, predicate: Slot, value: Slot) -> None:
-        """One more quad."""
+        """Append a quad."""
 
     @abstractmethod
     def _triple(self, subject: Slot, predicate: Slot, value: Slot) -> Slot:
-        """A triple term."""
+        """Return a triple term."""
 
     @abstractmethod
     def _variable(self, token: str) -> Variable:
-        """A variable, where there may be any."""
+        """Return a variable; raise ``SyntaxRefused`` where none is allowed."""
 
     def block(self) -> tuple[Q, ...]:
-        """``{ triples… GRAPH <g> { triples… } … }``."""
+        """Parse ``{ triples… GRAPH <g> { triples… } … }``."""
         reader = self._reader
         reader.expect("{")
         while not reader.take("}"):
@@ -96,7 +105,7 @@ class BlockParser(ABC, Generic[Q]):
         self._graph = self._outside
 
     def _triples(self) -> None:
-        """One subject with all that is said of it."""
+        """Parse one subject and its property list."""
         reader = self._reader
         stands_alone = reader.value in {"[", "(", "<<"} and reader.kind == "mark"
         subject = self._node()
@@ -116,7 +125,7 @@ class BlockParser(ABC, Generic[Q]):
                 return
             while reader.take(";"):
                 pass
-            if reader.kind == "mark":  # a `;` at the end of the list
+            if reader.kind == "mark":  # a trailing `;`
                 return
 
     def _object_list(self, subject: Slot, predicate: Slot) -> None:
@@ -130,7 +139,7 @@ class BlockParser(ABC, Generic[Q]):
                 return
 
     def _annotations(self, subject: Slot, predicate: Slot, value: Slot) -> None:
-        """``~ reifier {| … |}``, any number of them."""
+        """Parse any number of ``~ reifier {| … |}``."""
         reader = self._reader
         while reader.value in {"~", "{|"} and reader.kind == "mark":
             reifier = self._reifier(self._triple(subject, predicate, value))
@@ -138,7 +147,7 @@ class BlockParser(ABC, Generic[Q]):
                 self._nested(reifier, "|}")
 
     def _reifier(self, triple: Slot) -> Slot:
-        """``~ name``, ``~`` or nothing: the node that stands for a triple."""
+        """Parse ``~ name``, ``~`` or nothing; return the node that reifies the triple."""
         reader = self._reader
         node: Slot
         if reader.take("~") and reader.kind in {"iri", "pname", "bnode", "anon", "var"}:
@@ -155,7 +164,7 @@ class BlockParser(ABC, Generic[Q]):
         return self._name("a predicate")
 
     def _name(self, wanted: str) -> NamedNode | Variable:
-        """An IRI, or a variable that stands for one."""
+        """Parse an IRI, or a variable in its place."""
         if self._reader.kind != "var":
             return self._iri(wanted)
         variable = self._variable(self._reader.value)
@@ -170,7 +179,7 @@ class BlockParser(ABC, Generic[Q]):
         return node
 
     def _node(self) -> Slot:
-        """Any term, and the triples that come with it."""
+        """Parse any term, and append the quads that its syntax implies."""
         reader = self._reader
         kind, value = reader.kind, reader.value
         try:
@@ -182,13 +191,13 @@ class BlockParser(ABC, Generic[Q]):
         except (
             SyntaxError,
             ValueError,
-        ) as error:  # pyoxigraph's: no IRI, language, character
+        ) as error:  # of pyoxigraph: an invalid IRI, language or character
             reader.wrong(str(error))
         reader.advance()
         return node
 
     def _plain(self, kind: str, value: str) -> Slot:
-        """A term of one token."""
+        """Return the term of a single token."""
         node: Slot
         match kind:
             case "iri":
@@ -215,7 +224,7 @@ class BlockParser(ABC, Generic[Q]):
         self._reader.lost(f"where {wanted} was expected")
 
     def _literal(self, value: str) -> Literal:
-        """What follows a string: a language, a datatype or nothing."""
+        """Parse the rest of a literal after its string: a language, a datatype or nothing."""
         reader = self._reader
         reader.advance()
         if reader.kind == "lang":
@@ -229,7 +238,7 @@ class BlockParser(ABC, Generic[Q]):
         return Literal(value)
 
     def _composite(self, opener: str) -> Slot:
-        """A term of several tokens, by the mark that opens it."""
+        """Parse a term of several tokens, which begins with the mark `opener`."""
         reader = self._reader
         if opener not in {"[", "(", "<<", "<<("}:
             reader.lost("where a term was expected")
@@ -257,7 +266,7 @@ class BlockParser(ABC, Generic[Q]):
             self._reader.lost(f"nested deeper than {MAX_NESTING} levels")
 
     def _nested(self, subject: Slot, closer: str) -> None:
-        """A property list in brackets."""
+        """Parse a property list in brackets."""
         self._property_list(subject)
         self._reader.expect(closer)
 
@@ -268,7 +277,7 @@ class BlockParser(ABC, Generic[Q]):
         return self._triple(subject, self._verb(), self._node())
 
     def _collection(self) -> Slot:
-        """``( a b … )`` as a linked list; its first cell."""
+        """Parse ``( a b … )`` as a linked list; return its first cell."""
         reader = self._reader
         first = cell = self._fresh()
         while True:
@@ -295,6 +304,6 @@ _NO_SUBJECT = (Literal, Triple, TripleTemplate)
 
 
 def refuse_reserved(graph: NamedNode) -> None:
-    """Raise ``Forbidden`` if the graph is one of a worker's own."""
+    """Raise ``Forbidden`` if the graph is reserved for a worker's own state."""
     if graph.value.startswith(RESERVED_PREFIX):
         raise Forbidden(f"graphs named {RESERVED_PREFIX}… are reserved")

@@ -1,4 +1,4 @@
-"""Making quads, where there are many to be made."""
+"""Fast creation of many quads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def quad_of(
     value: NamedNode | BlankNode | Literal | Triple,
     graph: NamedNode | BlankNode | DefaultGraph,
 ) -> Quad:
-    """A quad.  pyoxigraph tries all that a graph may be in turn: the default graph costs 1.4 us, unless left out."""
+    """Return a quad.  pyoxigraph tries the types of graphs in turn: omitting the default graph saves 1.4 us."""
     if isinstance(graph, DefaultGraph):
         return Quad(subject, predicate, value)
     return Quad(subject, predicate, value, graph)

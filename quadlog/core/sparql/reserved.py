@@ -1,4 +1,4 @@
-"""Names that a text must not say, because they are a worker's own."""
+"""Check for reserved names, which a text must not contain because workers store their own state under them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def refuse_reserved_names(text: str, names: Names) -> None:
-    """Refuse a text of which an IRI, in whatever spelling, names a reserved graph.
+    """Refuse a text with an IRI, in any spelling, of a reserved graph.
 
     Raises:
-        Forbidden: one does.
-        Unsupported: a prefix is not known here, so what its names mean cannot be told.
+        Forbidden: an IRI names a reserved graph.
+        Unsupported: a prefixed name cannot be resolved, for example because its prefix is not known here.
 
     """
     for token in tokens(text):
@@ -34,20 +34,20 @@ def refuse_reserved_names(text: str, names: Names) -> None:
 
 
 def _meant(token: re.Match[str], names: Names) -> NamedNode | None:
-    """What a name stands for; None for two operators and what lies between them."""
+    """Return the IRI of a token; None if the token is no IRI but two operators and the text between them."""
     try:
         return names.iri(token["iri"]) if token["iri"] else names.prefixed(token["pname"])
     except (SyntaxError, ValueError) as error:
-        if token["iri"]:  # pyoxigraph, which takes no such IRI, accepted the text or is yet to refuse it
+        if token["iri"]:  # pyoxigraph accepts no such IRI: it parsed the text otherwise, or will refuse it
             return None
         raise Unsupported(f"not understood: {token['pname']!r}: {error}") from None
 
 
 def names_of_query(text: str, base_iri: str | None) -> Names:
-    """What the prologue of a query declares, which pyoxigraph has accepted.
+    """Return the names that the prologue of a query declares.  pyoxigraph has accepted the query.
 
     Raises:
-        Unsupported: it is not understood here.
+        Unsupported: the prologue is not understood here.
 
     """
     prologue = Prologue()

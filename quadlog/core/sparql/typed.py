@@ -1,7 +1,7 @@
-"""Typed literals in the text of a query or of a WHERE, which pyoxigraph reads itself: the same are refused as in data.
+"""Typed literals in a query or a WHERE, whose text pyoxigraph parses: the same literals are refused as in data.
 
-And STRDT, which makes literals while the text is evaluated (SPARQL 1.1, section 17.4.2.10).  Where there is no literal
-of that lexical form and datatype that the store can hold, it is an error: the variable stays unbound.
+This includes STRDT, which creates literals during evaluation (SPARQL 1.1, section 17.4.2.10).  If the store cannot hold
+a literal with that lexical form and datatype, the call is an error and the variable stays unbound.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MENTIONED: Final = re.compile(r"(?i)\bSTRDT\b")
 
 
 def typed_literals(text: str, names: Names) -> Iterator[tuple[str, NamedNode]]:
-    """The lexical form and the datatype of each typed literal in a text that pyoxigraph reads."""
+    """Yield the lexical form and the datatype of each typed literal in a text that pyoxigraph parses."""
     if "^^" not in text:
         return
     string, marked = "", False
@@ -37,7 +37,7 @@ def typed_literals(text: str, names: Names) -> Iterator[tuple[str, NamedNode]]:
             try:
                 name = names.iri(token["iri"]) if kind == "iri" else names.prefixed(token["pname"])
                 yield string_value(string), name
-            except (SyntaxError, ValueError):  # pyoxigraph refuses it, or has refused it already
+            except (SyntaxError, ValueError):  # pyoxigraph refuses the text, or has refused it already
                 pass
         marked = kind == "mark" and token["mark"] == "^^"
         if not marked:
@@ -45,10 +45,10 @@ def typed_literals(text: str, names: Names) -> Iterator[tuple[str, NamedNode]]:
 
 
 def refuse_ill_formed(text: str, names: Names) -> None:
-    """Refuse a text with a literal that would be another one once it is read.
+    """Refuse a text with a literal that pyoxigraph would parse as another one.
 
     Raises:
-        SyntaxRefused: it has one.
+        SyntaxRefused: the text has such a literal.
 
     """
     literals = Literals()
@@ -61,7 +61,7 @@ def refuse_ill_formed(text: str, names: Names) -> None:
 
 
 def with_checked_strdt(text: str) -> tuple[str, Mapping[NamedNode, Callable[..., Term | None]]]:
-    """The query with each call of STRDT replaced, and the custom function that it calls instead.
+    """Return the query with each call of STRDT replaced, and the custom function that it calls instead.
 
     >>> with_checked_strdt("SELECT (strdt('1', ?d) AS ?x) {}")[0]
     "SELECT (<urn:quadlog:function:strdt>('1', ?d) AS ?x) {}"
@@ -81,13 +81,13 @@ def with_checked_strdt(text: str) -> tuple[str, Mapping[NamedNode, Callable[...,
 
 
 class _Strdt:
-    """STRDT, as a custom function of pyoxigraph; None is an error of SPARQL's."""
+    """STRDT as a custom function of pyoxigraph; the result None is a SPARQL error."""
 
     def __init__(self, literals: Literals) -> None:
         self._literals = literals
 
     def __call__(self, form: Term, datatype: Term) -> Literal | None:
-        """A literal."""
+        """Return the literal as the store holds it, or None."""
         if not isinstance(form, Literal) or form.datatype.value != XSD_STRING:
             return None
         if not isinstance(datatype, NamedNode):

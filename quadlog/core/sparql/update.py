@@ -1,4 +1,4 @@
-"""SPARQL update text, parsed to operations that say exactly what they mean."""
+"""Parser of SPARQL updates: from the text to unambiguous operations."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from quadlog.core.sparql.using import Using
 
 PLANNED: Final = 8 * 1024
-"""Characters of a text that a plan may be made for: longer ones are seldom alike."""
+"""Maximum length in characters of a text for which a plan is made: longer texts rarely share a skeleton."""
 
 PLANS: Final = 128
-"""Skeletons that are remembered: 17 MB if all have plans and are as long as that, with 250 quads each."""
+"""Number of cached skeletons: 17 MB if all have plans and the maximum length, with 250 quads each."""
 
 
 def parse_update(text: str, *, tx_id: bytes, using: Using | None = None) -> tuple[Operation, ...]:
-    """The operations of an update, as a function of text, dataset and transaction id alone.
+    """Return the operations of an update, which depend only on its text, dataset and transaction id.
 
-    Terms are as oxigraph stores them, and blank nodes get labels derived from the id.
+    Terms are in the form in which oxigraph stores them.  Labels of blank nodes are derived from the id.
 
     >>> parse_update("INSERT DATA { <urn:s> a 01 }", tx_id=b"1")[0].quads[0].object.value
     '1'
 
     Raises:
-        SyntaxRefused: not SPARQL; with line and column.
-        UserError: it names a dataset, and has got one already.
-        Unsupported: SPARQL, but not (wholly) understood.
-        Forbidden: it names a reserved graph.
+        SyntaxRefused: the text is not SPARQL; the message contains line and column.
+        UserError: the text has USING or WITH, and `using` is given.
+        Unsupported: the text is SPARQL, but not (completely) understood.
+        Forbidden: the text names a reserved graph.
     """
     if using is not None or len(text) > PLANNED or RESERVED_PREFIX in text:
         return read_update(text, tx_id=tx_id, using=using)
@@ -53,11 +53,11 @@ def parse_update(text: str, *, tx_id: bytes, using: Using | None = None) -> tupl
 
 
 def read_update(text: str, *, tx_id: bytes, using: Using | None = None) -> tuple[Operation, ...]:
-    """As `parse_update`, read from the first token to the last."""
+    """Return the same as `parse_update`, without a plan: parse the text from the first token to the last."""
     try:
         operations = tuple(FormParser(text, tx_id, using).operations())
     except UserError:
-        # The authority has the better message and the last word on what is SPARQL, unless the
+        # pyoxigraph decides what is SPARQL, and its message is better.  It is not called if the
         # text could crash it.
         if is_tame(text):
             check_update(text)
@@ -67,7 +67,7 @@ def read_update(text: str, *, tx_id: bytes, using: Using | None = None) -> tuple
 
 
 class _Known:
-    """A skeleton that was met; with the second good text of it comes a plan, if there can be one."""
+    """A cached skeleton.  Its second accepted text leads to a plan, if one is possible."""
 
     def __init__(self, skeleton: Skeleton) -> None:
         self._skeleton = skeleton
@@ -75,9 +75,9 @@ class _Known:
         self.plan: Plan | None = None
 
     def learn(self, constants: Sequence[str], tx_id: bytes, operations: tuple[Operation, ...]) -> None:
-        """Take in what another text of it says."""
+        """Count an accepted text of the skeleton; with the second one, make the plan and check its result."""
         self._texts += 1
-        if self._texts == 2:  # noqa: PLR2004 - one that is met once is not worth a second reading
+        if self._texts == 2:  # noqa: PLR2004 - a skeleton of a single text is not worth the cost
             try:
                 plan = plan_of(self._skeleton)
             except NoPlan:

@@ -1,6 +1,6 @@
 """``using-graph-uri`` and ``using-named-graph-uri``: the dataset of every WHERE of a request.
 
-They are options of its transaction: IRIs with blanks in between, which no IRI has.
+They are options of the transaction.  Their values are IRIs separated by blanks, which no IRI contains.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ GRAPH: Final = "using-graph-uri"
 NAMED: Final = "using-named-graph-uri"
 
 LIMIT: Final = 16 * 1024
-"""Bytes of all IRIs together: options stand in every record of a payload."""
+"""Maximum size of all IRIs together, in bytes: every record of a payload contains the options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Using:
-    """The default graph is the merge of some graphs, and others are there by name."""
+    """A dataset: the default graph is the merge of the graphs in `default`; the named graphs are those in `named`."""
 
     default: tuple[NamedNode, ...]
     named: tuple[NamedNode, ...]
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self | None:
-        """What a transaction's options say of it; None: nothing.
+        """Return the dataset in a transaction's options; None if they contain none.
 
         >>> Using.of({"using-graph-uri": "urn:a urn:b"}).default
         (<NamedNode value=urn:a>, <NamedNode value=urn:b>)
@@ -47,15 +47,15 @@ def _graphs(option: str | None) -> tuple[NamedNode, ...]:
 
 
 def options_of(default: Iterable[str], named: Iterable[str]) -> dict[str, str]:
-    """The options of a request with these parameters; their order and repetitions mean nothing.
+    """Return the options of a request with these parameters, whose order and repetitions do not matter.
 
     >>> options_of(["urn:b", "urn:a", "urn:b"], [])
     {'using-graph-uri': 'urn:a urn:b'}
 
     Raises:
-        UserError: one is no absolute IRI.
-        Forbidden: one names a reserved graph.
-        TooLarge: they are too long together.
+        UserError: a parameter is no absolute IRI.
+        Forbidden: a parameter names a reserved graph.
+        TooLarge: the options exceed `LIMIT`.
 
     """
     options = {name: " ".join(sorted(set(iris))) for name, iris in ((GRAPH, default), (NAMED, named)) if iris}

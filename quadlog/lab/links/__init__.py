@@ -1,7 +1,7 @@
 """The links between the data centres of a lab: relays that can be cut, delayed and limited.
 
-What dc1 opens to dc2 (Kafka and HTTP) enters at a *door*, a port of the links process, and goes on
-to where it was meant to go.  The words:
+A connection from dc1 to dc2 (Kafka or HTTP) enters at a *door*, a port of the links process, and is relayed to its
+server.  The terms:
 
     link        two data centres; has a latency and a rate
     lane        one direction of a link's bytes: its delay, its tokens, shared by all connections

@@ -1,4 +1,4 @@
-"""How the lab reaches its links process."""
+"""Client of the links process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from quadlog.errors import QuadlogError, Unavailable
 from quadlog.lab.links.relay import HOST
 
 TIMEOUT: Final = 5.0
-"""Seconds; an answer takes a millisecond, more where the process was suspended."""
+"""Seconds; an answer takes a millisecond, or longer if the process was suspended."""
 SHOW: Final = {"do": "show"}
 
 
 async def ask_links(port: int, request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Have the links changed or shown; return what they are then.
+    """Change or show the links; return their new state.
 
     Raises:
-        QuadlogError: what they answered.
-        Unavailable: they did not.
+        QuadlogError: the error that the process answered.
+        Unavailable: the process did not answer.
 
     """
     try:
@@ -46,7 +46,7 @@ async def ask_links(port: int, request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def links_answer(port: int) -> bool:
-    """Tell whether the process serves."""
+    """Return whether the process serves."""
     try:
         await ask_links(port, SHOW)
     except Unavailable:

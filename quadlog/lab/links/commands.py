@@ -1,6 +1,6 @@
-"""The port of the links process for commands: a JSON line asks, a JSON line answers.
+"""Port of the links process for commands: each request and each answer is one line of JSON.
 
-It owns the state: a change is written down first, then in force, then answered.
+This module owns the state: a change is first saved, then put into force, then answered.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from quadlog.lab.links.state import LinksState
 
 LONGEST: Final = 65536
-"""Bytes of a request."""
+"""Maximum bytes of a request."""
 ANSWER_TIMEOUT: Final = 1.0
-"""Seconds for the asker to take its answer, which fits its socket's buffer: nothing waits for it."""
+"""Seconds to send an answer; it fits into the socket's buffer, so normally this does not wait."""
 
 log = structlog.get_logger()
 
 
 class Commands:
-    """Listens for commands and carries them out, one after the other."""
+    """Server that executes commands one after the other."""
 
     def __init__(self, loop: Loop, port: int, relay: Relay, save: Callable[[LinksState], None]) -> None:
-        """Listen.
+        """Listen on the port.
 
         Raises:
             OSError: the port is taken.
@@ -44,7 +44,7 @@ class Commands:
         self._watch: Watch = loop.watch(socket.create_server((HOST, port)), self, READ)
 
     def readable(self) -> None:
-        """Somebody wants to ask."""
+        """Accept a client."""
         try:
             asker, _ = self._watch.socket.accept()
         except OSError:
@@ -52,11 +52,11 @@ class Commands:
         _Asker(self._loop, asker, self.answer)
 
     def writable(self) -> None:
-        """Never asked for."""
+        """Fail, since writability is never watched."""
         raise AssertionError
 
     def answer(self, line: bytes) -> dict[str, Any]:
-        """Carry out one command, return what to say."""
+        """Execute one command, and return the answer."""
         try:
             self._carry_out(json.loads(line))
         except QuadlogError as error:
@@ -94,7 +94,7 @@ class Commands:
 
 
 class _Asker:
-    """One connection of somebody who asks; ends with the first answer."""
+    """One connection of a client, which is closed after the first answer."""
 
     def __init__(self, loop: Loop, sock: socket.socket, answer: Callable[[bytes], dict[str, Any]]) -> None:
         self._answer = answer
@@ -102,7 +102,7 @@ class _Asker:
         self._watch: Watch = loop.watch(sock, self, READ)
 
     def readable(self) -> None:
-        """A piece of the request."""
+        """Receive a piece of the request; answer when it is complete."""
         try:
             piece = self._watch.socket.recv(LONGEST)
             self._heard += piece
@@ -117,5 +117,5 @@ class _Asker:
         self._watch.close()
 
     def writable(self) -> None:
-        """Never asked for."""
+        """Fail, since writability is never watched."""
         raise AssertionError

@@ -1,8 +1,7 @@
 """A connection through a link: two sockets, and a flow for each direction.
 
-A connection that is cut is one whose sockets nobody reads or writes: each end sees a peer that is
-silent, as behind a cut cable, and TCP holds the senders back.  When the link heals, what was held
-flows on.
+The sockets of a cut connection are neither read nor written: each end sees a silent peer, as with a cut cable, and
+TCP's flow control stops the senders.  After the link heals, the held bytes continue.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from quadlog.lab.links.loop import Loop, Watch
 
 LINGER_NOT: Final = struct.pack("ii", 1, 0)
-"""With this a close sends a reset."""
+"""Linger option with which a close sends a reset."""
 
 
 class End:
@@ -31,7 +30,7 @@ class End:
     __slots__ = ("_watch", "connection", "into", "out", "socket")
 
     def __init__(self, loop: Loop, sock: socket.socket, connection: Connection) -> None:
-        """The connection sets `out` and `into`."""
+        """Start to watch the socket; the connection must set `out` and `into`."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = sock
         self.connection = connection
@@ -40,28 +39,28 @@ class End:
         self._watch: Watch = loop.watch(sock, self)
 
     def want(self, event: int, *, when: bool) -> None:
-        """Be told when it is ready to be read, or to be written; or not."""
+        """Start or stop waiting for an event, `READ` or `WRITE`."""
         events = self._watch.events
         self._watch.want(events | event if when else events & ~event)
 
     def readable(self) -> None:
-        """Read, where the lane lets it."""
+        """Read, as far as the lane permits."""
         self.out.pump()
 
     def writable(self) -> None:
-        """Write what is held; the first time it is the answer to our connect."""
+        """Write held bytes; the first call reports the result of the connect instead."""
         if self.connection.is_open:
             self.into.deliver()
         else:
             self.connection.connected()
 
     def close(self) -> None:
-        """Forget and close the socket."""
+        """Stop watching the socket, and close it."""
         self._watch.close()
 
 
 class Connection:
-    """From a client that knocked at a door to the server that it meant."""
+    """Connection from a client at a door to the server of that door."""
 
     def __init__(
         self,
@@ -74,17 +73,17 @@ class Connection:
         """Begin to connect.
 
         Args:
-            loop: tells when sockets are ready.
-            client: was accepted.
-            address: the server's.
-            lanes: to the server, and back.
-            gone: is told when it is over.
+            loop: event loop.
+            client: accepted socket.
+            address: address of the server.
+            lanes: lane to the server, and lane back.
+            gone: called when the connection is closed.
 
         """
         there, back = lanes
         self._gone = gone
         self.is_open = False
-        """Both sockets are connected, and nothing is over."""
+        """True while both sockets are connected and not closed."""
         self.is_cut = False
         self.was_reset = False
         self._client = End(loop, client, self)
@@ -97,31 +96,31 @@ class Connection:
 
     @property
     def runs(self) -> bool:
-        """Its sockets may be read and written now."""
+        """True if its sockets may be read and written now."""
         return self.is_open and not self.is_cut
 
     def connected(self) -> None:
-        """The connect has ended, one way or the other."""
+        """Handle the success or failure of the connect."""
         if self._failed or self._server.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self.close(reset=True)  # nobody listens there: the client is told as clearly
+            self.close(reset=True)  # no server listens: the client is reset
             return
         self.is_open = True
         self._update()
 
     def set_cut(self, *, cut: bool) -> None:
-        """Hold everything, or let it flow on."""
+        """Hold all bytes, or let them continue."""
         self.is_cut = cut
         if self.is_open:
             self._update()
 
     def lost(self, end: End) -> None:
-        """A socket of it has failed: the other end is told after all that travels to it."""
+        """Handle a failed socket: the other end is reset after it has received all bytes on their way to it."""
         self.was_reset = True
         end.into.drop()
         end.out.end()
 
     def delivered_end(self, flow: Flow) -> None:
-        """Everything that a source said is with the sink, and so is its end."""
+        """Handle a sink that has received everything, and now the end of its source."""
         if self.was_reset:
             self.close(reset=True)
         elif all(each.is_over for each in self._flows):
@@ -133,7 +132,7 @@ class Connection:
                 self.lost(flow.sink)
 
     def close(self, *, reset: bool = False) -> None:
-        """Close both sockets, for both ends to see."""
+        """Close both sockets, with a reset if required."""
         self.is_open = False
         for end in (self._client, self._server):
             if reset:

@@ -1,4 +1,4 @@
-"""One direction of a connection: read at the source, carried through a lane, written at the sink."""
+"""One direction of a connection: bytes are read at the source, pass a lane, and are written at the sink."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 CHUNK: Final = 256 * 1024
 """Bytes read at once."""
 MOST_HELD: Final = 1024 * 1024
-"""Bytes that travel in one direction of one connection, like TCP's window: with 40 ms, 25 MB/s."""
+"""Maximum bytes on their way in one direction of a connection, like TCP's window: 25 MB/s with 40 ms."""
 CHUNK_COST: Final = 200
-"""Bytes that a held chunk takes beside its content: a million small ones must not be free."""
+"""Bytes counted for each held chunk in addition to its content: a million small ones must reach the limit."""
 END: Final = b""
-"""Travels behind the last chunk."""
+"""Marker after the last chunk."""
 
-_BUFFER: Final = memoryview(bytearray(CHUNK))  # one for all: a chunk that stays is copied
+_BUFFER: Final = memoryview(bytearray(CHUNK))  # shared by all flows: a chunk that is held is copied
 
 
 class Flow:
     """Bytes from a source to a sink.
 
-    While it holds nothing and its lane is free, a packet costs one read and one write.
+    While the flow holds nothing and its lane has no delay and no queue, a packet costs one read and one write.
     """
 
     __slots__ = (
@@ -46,25 +46,25 @@ class Flow:
     )
 
     def __init__(self, loop: Loop, lane: Lane, connection: Connection, source: End, sink: End) -> None:
-        """Nothing is read yet."""
+        """Start without reading anything."""
         self._loop, self._lane, self._connection = loop, lane, connection
         self._source, self.sink = source, sink
         self._held: deque[tuple[float, bytes]] = deque()
-        """What travels, and when it arrives."""
+        """Chunks on their way, each with its time of arrival."""
         self._held_size = 0
         self._timed = False
-        """A timer will deliver."""
+        """True while a timer for the next delivery is set."""
         self._waits = False
-        """In the lane's queue."""
+        """True while the flow is in the lane's queue."""
         self._ended = False
-        """The source has said all."""
+        """True after the source has ended or failed, or the sink was lost."""
         self.is_over = False
-        """The sink has it all, and knows."""
+        """True after the sink has received everything including the end, or was lost."""
 
     # --- reading --------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """The source is readable."""
+        """Handle a readable source: read, or queue at the lane."""
         most = self._lane.grant(CHUNK)
         if most:
             self._read(most)
@@ -74,7 +74,7 @@ class Flow:
             self._lane.wait(self)
 
     def enter(self, most: int) -> None:
-        """The lane gives a turn to this flow, which waited for one."""
+        """Use the turn that the lane gives to this waiting flow."""
         self._waits = False
         if self._may_read:
             self._read(min(most, CHUNK))
@@ -105,13 +105,13 @@ class Flow:
                 self._hold(_BUFFER[sent:count], 0.0)
 
     def end(self) -> None:
-        """The source says no more: the sink learns it behind all that travels."""
+        """Handle the end of the source: the sink receives it after all bytes on their way."""
         self._ended = True
         self._held.append((time.monotonic() + self._lane.latency, END))
         self.update()
 
     def drop(self) -> None:
-        """The sink is lost: what travels to it arrives nowhere, and no more is read."""
+        """Handle the loss of the sink: discard the bytes on their way, and read no more."""
         self._ended = self.is_over = True
         self._held.clear()
         self.update()
@@ -124,7 +124,7 @@ class Flow:
         self.update()
 
     def deliver(self) -> None:
-        """The sink has room, or something has arrived there: hand over what is due."""
+        """Write all chunks that have arrived, as far as the sink has room."""
         now = time.monotonic()
         held = self._held
         while held and held[0][0] <= now:
@@ -137,7 +137,7 @@ class Flow:
             sent = self._send(content)
             self._held_size -= sent
             if sent < len(content):
-                if held:  # else the sink was lost
+                if held:  # otherwise the sink was lost
                     held[0] = (due, content[sent:])
                 break
             held.popleft()
@@ -154,7 +154,7 @@ class Flow:
             return 0
 
     def update(self) -> None:
-        """Say anew what is waited for: something to read, room to write, or time to pass."""
+        """Renew what the flow waits for: bytes to read, room to write, or the next arrival."""
         if not self._connection.runs:
             return
         self._source.want(READ, when=self._may_read)

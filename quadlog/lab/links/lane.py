@@ -1,4 +1,4 @@
-"""One direction of a link's bytes: how long they travel, how many may enter."""
+"""One direction of a link: the delay of its bytes, and how many may enter."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from quadlog.lab.links.loop import Loop
 
 BURST: Final = 0.05
-"""Seconds of the rate that may pass at once, so that a process that wakes late loses nothing: on a
-busy machine by 10 ms and more (with a burst of 10 ms, 200 Mbit/s were 158)."""
+"""Seconds of the rate that may pass at once, so that a process that wakes late loses no throughput: on a busy host it
+wakes 10 ms late and more (with a burst of 10 ms, 200 Mbit/s were 158)."""
 PACKET: Final = 1500
-"""Bytes; a lane lets at least one packet of Ethernet pass at once, however slow it is."""
+"""Bytes of an Ethernet packet, which a lane always lets pass at once, however slow it is."""
 
 
 class Bucket:
@@ -30,30 +30,30 @@ class Bucket:
     __slots__ = ("_filled_at", "_full", "_tokens", "rate")
 
     def __init__(self, *, rate: float, now: float) -> None:
-        """It begins full."""
+        """Start full."""
         self.rate = rate
         self._full = self._tokens = max(rate * BURST, PACKET)
         self._filled_at = now
 
     def grant(self, now: float) -> int:
-        """How many bytes may enter now; 0 until there are enough for a packet."""
+        """Return how many bytes may enter now; 0 as long as they are less than a packet."""
         self._tokens = min(self._full, self._tokens + (now - self._filled_at) * self.rate)
         self._filled_at = now
-        # Half a byte is allowed for: sums of floats must not end a hair below what `ready_in` promised.
+        # Half a byte of tolerance: rounding of floats must not lead to less than `ready_in` predicted.
         return int(self._tokens + 0.5) if self._tokens + 0.5 >= PACKET else 0
 
     def spend(self, count: int) -> None:
-        """So many entered of what was granted."""
+        """Use up granted bytes."""
         self._tokens -= count
 
     def ready_in(self, now: float) -> float:
-        """Seconds until there is a grant again."""
+        """Return the seconds until a packet is granted again."""
         tokens = self._tokens + (now - self._filled_at) * self.rate
         return max(0.0, (PACKET - tokens) / self.rate)
 
 
 class Waiting(Protocol):
-    """A flow that has something to read and no grant."""
+    """A flow with bytes to read but without a grant."""
 
     def enter(self, most: int) -> None:
         """Read up to `most` bytes now, and spend them."""
@@ -62,14 +62,14 @@ class Waiting(Protocol):
 class Lane:
     """The delay and the bucket that all connections of one direction share.
 
-    What may not enter yet is not read: it waits in the sender's socket, where TCP holds the sender
-    back.  Flows take turns, so that a large transfer does not shut a heartbeat out.
+    Bytes that may not enter yet are not read: they wait in the sender's socket, where TCP's flow control stops the
+    sender.  Flows take turns, so that a large transfer does not block a heartbeat.
     """
 
     __slots__ = ("_loop", "_queue", "_timer", "bucket", "latency", "passed")
 
     def __init__(self, loop: Loop) -> None:
-        """Without delay or limit."""
+        """Start without delay or limit."""
         self.latency = 0.0
         self.bucket: Bucket | None = None
         self.passed = 0
@@ -77,14 +77,14 @@ class Lane:
         self._loop = loop
         self._queue: deque[Waiting] = deque()
         self._timer: object = None
-        """The one that counts: a change of the rate sets another."""
+        """Token of the valid timer; a change of the rate replaces it."""
 
     def set(self, *, latency: float, rate: float) -> None:
-        """Change it, for open connections too; what travels already arrives when it would have.
+        """Change latency and rate, also for open connections; bytes on their way keep their time of arrival.
 
         Args:
-            latency: seconds.
-            rate: bytes a second, 0 for no limit.
+            latency: delay in seconds.
+            rate: bytes per second; 0: no limit.
 
         """
         self.latency = latency
@@ -93,19 +93,19 @@ class Lane:
             self._call_next()
 
     def grant(self, most: int) -> int:
-        """How much a flow may read that has not waited; 0 also when others do."""
+        """Return how many bytes a flow that has not waited may read; 0 also if others are waiting."""
         if self.bucket is None:
             return most
         return 0 if self._queue else min(most, self.bucket.grant(time.monotonic()))
 
     def entered(self, count: int) -> None:
-        """A flow read so much."""
+        """Record the bytes that a flow has read."""
         self.passed += count
         if self.bucket is not None:
             self.bucket.spend(count)
 
     def wait(self, flow: Waiting) -> None:
-        """Let it enter when it is its turn; a flow waits once at most."""
+        """Queue a flow until its turn; it must not be in the queue already."""
         self._queue.append(flow)
         if self._timer is None:
             self._call_next()

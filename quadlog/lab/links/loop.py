@@ -1,6 +1,6 @@
-"""The loop of the links process: sockets that are ready, timers that are due, in one thread.
+"""Event loop of the links process: ready sockets and due timers, in one thread.
 
-`selectors` without asyncio's transports in between: see docs/decisions/0005.
+It uses `selectors` without asyncio's transports: see docs/decisions/0005.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ WRITE: Final = selectors.EVENT_WRITE
 
 
 class Handler(Protocol):
-    """Whose turn it is when a socket is ready."""
+    """Handler of a socket's events."""
 
     def readable(self) -> None:
-        """There is something to read or to accept, or the other end has gone."""
+        """Handle bytes to read, a connection to accept, or a peer that has closed."""
 
     def writable(self) -> None:
-        """There is room to write, or a connect has ended."""
+        """Handle room to write, or the end of a connect."""
 
 
 class Watch:
-    """A socket, and what the loop is to tell about it now."""
+    """A socket, and the events that are reported for it."""
 
     __slots__ = ("_selector", "events", "handler", "socket")
 
     def __init__(self, selector: selectors.BaseSelector, sock: socket.socket, handler: Handler) -> None:
-        """Nothing is told before `want`."""
+        """Start without events; `want` sets them."""
         self._selector = selector
         self.socket = sock
         self.handler = handler
         self.events = 0
 
     def want(self, events: int) -> None:
-        """Tell about these from now on; 0 also forgets a socket that hung up."""
+        """Report these events from now on; 0 unregisters the socket, also for a hang-up."""
         if events == self.events:
             return
         if not self.events:
@@ -54,7 +54,7 @@ class Watch:
         self.events = events
 
     def close(self) -> None:
-        """Forget the socket and close it."""
+        """Unregister the socket and close it."""
         self.want(0)
         self.socket.close()
 
@@ -63,20 +63,20 @@ class Loop:
     """Runs handlers; none of them may block."""
 
     def __init__(self) -> None:
-        """Nothing is watched."""
+        """Start without sockets and timers."""
         self._selector = selectors.DefaultSelector()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
     def watch(self, sock: socket.socket, handler: Handler, events: int = 0) -> Watch:
-        """Watch a socket."""
+        """Make a socket non-blocking, and watch it."""
         sock.settimeout(0)
         watch = Watch(self._selector, sock, handler)
         watch.want(events)
         return watch
 
     def at(self, moment: float, then: Callable[[], None]) -> None:
-        """Call `then` at that moment of `time.monotonic`."""
+        """Call `then` at a moment of `time.monotonic`."""
         heapq.heappush(self._timers, (moment, next(self._numbers), then))
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class Loop:
             self.turn()
 
     def turn(self, longest: float | None = None) -> None:
-        """Wait for what comes first, at most so long, and handle all that is there."""
+        """Wait at most `longest` seconds for events or a timer, and handle all that are ready."""
         timers = self._timers
         wait = longest
         if timers:
@@ -93,7 +93,7 @@ class Loop:
             wait = due if longest is None else min(due, longest)
         for key, events in self._selector.select(wait):
             watch: Watch = key.data
-            # What was handled before it in this turn may have changed what is wanted.
+            # Handlers that ran earlier in this turn may have changed the watched events.
             if events & READ & watch.events:
                 watch.handler.readable()
             if events & WRITE & watch.events:
@@ -104,5 +104,5 @@ class Loop:
                 heapq.heappop(timers)[2]()
 
     def close(self) -> None:
-        """Forget everything; sockets are closed by whoever made them."""
+        """Close the selector; the sockets must be closed by their owners."""
         self._selector.close()

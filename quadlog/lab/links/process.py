@@ -1,8 +1,8 @@
-"""Composition root of the links process: its wiring in, a running relay out.
+"""Composition root of the links process: starts a relay from its wiring.
 
     python -m quadlog.lab.links WIRING
 
-The state is kept in a file: a process that was killed comes up with the same cuts.
+The state is kept in a file, so that a process that was killed restarts with the same cuts.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def run(arguments: Sequence[str]) -> None:
 
     Raises:
         SetupError: a port is taken.
-        StateError: the state that it was to continue from cannot be read.
+        StateError: the saved state cannot be read.
 
     """
     start_logging("info")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS promises more than it gives
+    with suppress(ValueError, OSError):  # macOS refuses the maximum that it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     [file] = arguments
     wiring = Wiring.read(Path(file))

@@ -1,4 +1,4 @@
-"""The relay: doors, the connections that came in through them, and the lanes that these share."""
+"""The relay: doors, the connections accepted at them, and the lanes that these share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 BACKLOG: Final = 128
 MOST_KNOCKING: Final = 128
-"""Connections of one route that wait for its cut to heal; of more, those whose clients have given up
-are closed, then the oldest.  Waiting here they do not fill the kernel's backlog: clients in front of
-a full one are slow to come back."""
+"""Maximum number of connections of one route that wait for its cut to heal.  Beyond it, those whose clients have
+given up are closed, then the oldest.  Accepted connections do not fill the kernel's backlog: clients that meet a full
+one are slow to retry."""
 FULL_PAUSE: Final = 0.1
 """Seconds without accepting when the process has no file descriptor left."""
 BITS_PER_MBIT: Final = 1_000_000
@@ -34,7 +34,7 @@ BITS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """A port for what `opener` opens to one broker or master of `target`."""
+    """Port for the connections of `opener` to one broker or master of `target`."""
 
     opener: str
     target: str
@@ -43,12 +43,12 @@ class Door:
 
     @property
     def route(self) -> Route:
-        """Whose connections come in here."""
+        """Route of the connections at this door."""
         return self.opener, self.target
 
 
 class _OpenDoor:
-    """A door that is listened at."""
+    """Door with its listening socket."""
 
     def __init__(self, relay: Relay, loop: Loop, door: Door) -> None:
         self._relay, self._loop = relay, loop
@@ -57,7 +57,7 @@ class _OpenDoor:
         self._watch: Watch = loop.watch(listener, self, READ)
 
     def readable(self) -> None:
-        """Somebody knocks."""
+        """Accept a client."""
         try:
             client, _ = self._watch.socket.accept()
         except (BlockingIOError, ConnectionError):
@@ -69,16 +69,16 @@ class _OpenDoor:
         self._relay.knock(client, self.door)
 
     def writable(self) -> None:
-        """Never asked for."""
+        """Fail, since writability is never watched."""
         raise AssertionError
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._watch.close()
 
 
 class Relay:
-    """Everything that passes between the data centres."""
+    """Relay of all connections between the data centres."""
 
     def __init__(self, loop: Loop, doors: Iterable[Door], state: LinksState) -> None:
         """Listen at every door.
@@ -100,7 +100,7 @@ class Relay:
         self._doors = [_OpenDoor(self, loop, door) for door in doors]
 
     def set(self, state: LinksState) -> None:
-        """Be so from now on, for what is open too."""
+        """Put a state into force, also for open connections."""
         self.state = state
         for pair in state.pairs:
             quality = state.quality(pair)
@@ -115,13 +115,13 @@ class Relay:
         knocking = self._knocking[route]
         while knocking and not cut:
             client, door = knocking.popleft()
-            if _has_left(client):  # behind a cut cable its request would never have been sent
+            if _has_left(client):  # with a cut cable, its request would never have been sent
                 client.close()
             else:
                 self._open(client, door)
 
     def knock(self, client: socket.socket, door: Door) -> None:
-        """A client came in: let it through, or let it wait for its route to heal."""
+        """Connect an accepted client, or hold it until its route heals."""
         if door.route not in self.state.cuts:
             self._open(client, door)
             return
@@ -142,13 +142,13 @@ class Relay:
             connection = Connection(
                 self._loop, client, (HOST, door.server_port), lanes, gone=connections.discard
             )
-        except OSError:  # no file descriptor is left for the way to the server
+        except OSError:  # no file descriptor is left for the connection to the server
             client.close()
         else:
             connections.add(connection)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Every link, as `quadlog lab status` shows it."""
+        """Return the state of every link, for `quadlog lab status`."""
         return [
             {
                 "link": pair,
@@ -174,7 +174,7 @@ class Relay:
 
 
 def _has_left(client: socket.socket) -> bool:
-    """Tell whether it closed, also behind bytes that nobody has read."""
+    """Return whether a client has closed, even if bytes from it are still unread."""
     poll = select.poll()
-    poll.register(client, getattr(select, "POLLRDHUP", 0))  # macOS has none: there only resets are seen
+    poll.register(client, getattr(select, "POLLRDHUP", 0))  # macOS lacks it, and reports only resets
     return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""What the links are told to be: which routes are cut, how slow each link is.  Pure values."""
+"""State of the links: the cut routes, and the latency and rate of each link.  Pure values."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Route = tuple[str, str]
 """(opener, target)."""
 
 MOST_LATENCY_MS = 60_000.0
-"""Above a minute every client has given up: that is a cut."""
+"""Maximum latency, in ms: after a minute every client has given up, as with a cut."""
 LEAST_RATE_MBIT = 0.01
-"""Below it one packet takes more than a second: that is a cut too."""
+"""Minimum rate, in Mbit/s: below it one packet takes more than a second, which is like a cut, too."""
 
 
 def routes_of(pair: Pair) -> tuple[Route, Route]:
-    """The two routes of a link."""
+    """Return the two routes of a link."""
     one, other = pair
     return (one, other), (other, one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """A link's delay of one way, and its rate each way; 0 is none and no limit."""
+    """Delay and rate of each direction of a link; 0 means no delay and no limit."""
 
     latency_ms: float = 0.0
     rate_mbit: float = 0.0
@@ -55,18 +55,18 @@ class LinksState:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Every link."""
+        """All links."""
         return tuple(combinations(self.dcs, 2))
 
     def quality(self, pair: Pair) -> Quality:
-        """How slow a link is."""
+        """Return the latency and rate of a link."""
         return self.qualities.get(pair, Quality())
 
     def pair(self, first: str, second: str) -> Pair:
-        """The link between two data centres.
+        """Return the link between two data centres.
 
         Raises:
-            UserError: there is none.
+            UserError: there is no such link.
 
         """
         for dc in (first, second):
@@ -80,31 +80,31 @@ class LinksState:
         return one, other
 
     def cut(self, first: str, second: str, *, one_way: bool = False) -> LinksState:
-        """Nothing passes between the two; one way: nothing that `first` says reaches `second`.
+        """Cut both routes between two data centres; with `one_way`, no record of `first` reaches `second`.
 
-        Masters hear each other by reading the other's broker, so one way means the connections that
-        `second` opens to `first`.  What is cut already stays cut.
+        Masters receive records by reading the broker of the other data centre, so `one_way` cuts the connections that
+        `second` opens to `first`.  Existing cuts remain.
         """
         self.pair(first, second)
         routes = {(second, first)} if one_way else {(first, second), (second, first)}
         return replace(self, cuts=self.cuts | routes)
 
     def heal(self, first: str, second: str) -> LinksState:
-        """End every cut between the two; latency and rate stay."""
+        """End all cuts between two data centres; latency and rate do not change."""
         self.pair(first, second)
         return replace(self, cuts=self.cuts - {(first, second), (second, first)})
 
     def heal_all(self) -> LinksState:
-        """End every cut."""
+        """End all cuts."""
         return replace(self, cuts=frozenset())
 
     def with_quality(
         self, first: str, second: str, *, latency_ms: float | None = None, rate_mbit: float | None = None
     ) -> LinksState:
-        """Change what is given; None leaves it as it is.
+        """Change latency, rate or both; None leaves a value unchanged.
 
         Raises:
-            UserError: it is negative, endless or absurd.
+            UserError: a value is negative, not finite, or outside of the limits.
 
         """
         pair = self.pair(first, second)
@@ -133,7 +133,7 @@ class LinksState:
 
     @classmethod
     def from_json(cls, text: str, dcs: tuple[str, ...]) -> LinksState:
-        """Read it again; raises ValueError, KeyError or TypeError where it is not one."""
+        """Read the text of `to_json`; raises ValueError, KeyError or TypeError if it is not valid."""
         values: dict[str, Any] = json.loads(text)
         qualities = {
             (one, other): Quality(latency_ms=link["latency_ms"], rate_mbit=link["rate_mbit"])

@@ -1,4 +1,4 @@
-"""What a links process is given, as a file."""
+"""Configuration file of the links process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadlog.lab.links.relay import Door
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """The data centres, the doors between them, where commands come in, and where the state is kept."""
+    """The data centres, the doors between them, the port for commands, and the file of the state."""
 
     dcs: tuple[str, ...]
     port: int
@@ -21,14 +21,14 @@ class Wiring:
     doors: tuple[Door, ...]
 
     def write(self, file: Path) -> None:
-        """Write it for a process that is to be started."""
+        """Write the wiring to a file for the process."""
         doors = [asdict(door) for door in self.doors]
         values = {"dcs": self.dcs, "port": self.port, "state": str(self.state), "doors": doors}
         write_atomically(file, json.dumps(values, indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Wiring:
-        """Read what `write` wrote."""
+        """Read the wiring from a file."""
         values: dict[str, Any] = json.loads(file.read_text())
         return cls(
             dcs=tuple(values["dcs"]),

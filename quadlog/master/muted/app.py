@@ -1,4 +1,4 @@
-"""The front door of a muted master: reads and status; whatever would be logged is refused, and told where it goes."""
+"""HTTP application of a muted master: reads and status; it refuses writes, and names the place to send them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ CHANGES = (
     ("/cluster/seed", ["GET", "POST"]),
     ("/cluster/seed/files", ["GET", "PUT"]),
 )
-"""What only masters that vote can do, or know."""
+"""Paths that only masters that vote can serve."""
 
 
 def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
-    """The ASGI application."""
+    """Create the ASGI application."""
     passage = Passage(keeper.crew)
     room = Room(settings.max_open_requests_size)
 
@@ -92,7 +92,7 @@ def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
 
 
 def muted_status(keeper: Keeper, settings: MasterSettings) -> dict[str, Any]:
-    """What it knows; the names are those of `/cluster/status` elsewhere where they mean the same."""
+    """Return the status; a key that `/cluster/status` of other masters also has means the same."""
     moment, since, seed = now().steady, keeper.unheard_since, keeper.ledger.seed
     return {
         "node": settings.node_id,

@@ -1,4 +1,4 @@
-"""Followed: which topics were copied, and into which.  Offsets in them mean nothing in any other ones."""
+"""Ids of the topics that were copied, and of the copies: an offset is valid only in the topic of its id."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE: Final = "followed.json"
-"""In the data-dir of a muted master."""
+"""File in the data-dir of a muted master."""
 
 
 class Followed:
-    """Of one muted master: topics, each with the id that Kafka gave it."""
+    """Topics of one muted master, each with the id that Kafka gave it."""
 
     def __init__(self, path: Path) -> None:
-        """Read what was noted.
+        """Read the stored ids.
 
         Raises:
-            StateError: it cannot be read.
+            StateError: the file cannot be read.
 
         """
         self._path: Final = path
@@ -41,14 +41,14 @@ class Followed:
         self._ids = {str(topic): str(identity) for topic, identity in found.items()}
 
     def known(self, topic: str) -> str | None:
-        """The id that it had; None: it was never seen."""
+        """Return the stored id of a topic; None if it was never seen."""
         return self._ids.get(topic)
 
     def refuse_others(self, there: Mapping[str, str], topics: tuple[str, ...]) -> None:
-        """Refuse own topics that are gone or made anew; `there`: those that are there, each with its id.
+        """Refuse own topics that are gone or were re-created; `there`: ids of the existing topics.
 
         Raises:
-            TopicLost: one is.
+            TopicLost: one of them is.
 
         """
         for topic in topics:
@@ -58,10 +58,10 @@ class Followed:
                 raise TopicLost(f"{topic} {seen}")
 
     def recognise(self, topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as `Watched` has it
-        """Note which topic it is.
+        """Store the id of a followed topic.
 
         Raises:
-            TopicLost: it is another one than before, or gone.
+            TopicLost: it is another topic than before, or gone.
 
         """
         if identity is None:
@@ -71,8 +71,8 @@ class Followed:
         self.note({topic: identity})
 
     def note(self, ids: Mapping[str, str]) -> None:
-        """Remember ids.  A death between any two steps is harmless."""
-        with self._lock:  # each topic is read by a thread of its own
+        """Store ids.  A crash between any two steps is harmless."""
+        with self._lock:  # each topic is read by its own thread
             self._ids |= ids
             making = self._path.with_suffix(".new")
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The keeper: what a muted master knows of its workers, of the log and of the source."""
+"""Keeper: a muted master's knowledge of its workers, the log and the source."""
 
 from __future__ import annotations
 
@@ -26,62 +26,62 @@ if TYPE_CHECKING:
     from quadlog.topics import Topics
 
 TOLERATED_MS: Final = 5_000.0
-"""How long the source may not answer before an alarm tells: it is asked every two seconds."""
+"""Milliseconds for which the source may not answer before an alarm is raised: it is asked every two seconds."""
 
 
 class Keeper:
-    """Follows the own topics; any thread may tell it what it read."""
+    """Reader of the local topics; any thread may pass records to it."""
 
     def __init__(self, topics: Topics, crew: Crew, hands: Hands, *, source: str, max_lag_ms: float) -> None:
-        """Begin before anything was read.
+        """Start before any record is read.
 
         Args:
-            topics: of the own data centre; its effects are to be heard from their beginning on.
+            topics: of the local data centre; its effects must be read from their beginning.
             crew: the workers.
-            hands: what to do about those that are silent or wrong.
+            hands: actions on silent or wrong workers.
             source: the data centre that is copied.
-            max_lag_ms: how long what is decided may be missing at a worker before that is told.
+            max_lag_ms: milliseconds for which a worker may lack a decided entry before an alarm is raised.
 
         """
         self.crew: Final = crew
         self.ledger: Final = EffectsLedger()
         self.agreed = 0
-        """Index of the last entry that was copied."""
+        """Index of the last copied entry."""
         self._cut = 1
         self._topics, self._source = topics, source
         self._watch: Final = Watch(crew, self.ledger, hands, max_lag_ms=max_lag_ms)
         self._own: Final = Alarms()
         self._lock = threading.Lock()
         self.behind: dict[str, int] = {}
-        """Of each topic of the source the records that it had and were not copied when it last answered."""
+        """By topic of the source: records that were not copied yet when the source last answered."""
         self.unheard_since: float | None = now().steady
-        """Since when the source does not answer; None: it does.  Milliseconds of the steady clock."""
+        """Steady milliseconds since when the source does not answer; None if it does."""
 
         self._lost = ""
-        """Why nothing is copied any more."""
+        """Reason why copying has ended."""
 
     @property
     def shown(self) -> int:
-        """Reads of a session go on where the furthest worker is: nothing was acknowledged here."""
+        """Index that a session's reads must show: the most advanced worker's, as nothing is acknowledged here."""
         return self.crew.applied()
 
     def chain_at(self, index: int) -> bytes | None:
-        """As the effects say it, of the last 2,000; older points cannot be checked."""
+        """Return the chain hash at an index, from the last 2,000 effects; older points cannot be checked."""
         with self._lock:
             after = self.ledger.state_after(index)
         return None if after is None else after.entry_chain
 
     @property
     def elsewhere(self) -> Sequence[str]:
-        """Nothing was acknowledged here: workers here show what there is to show."""
+        """Empty: nothing is acknowledged here, so workers here show all there is."""
         return ()
 
     def alarms(self) -> list[Alarm]:
-        """All that are raised."""
+        """Return all raised alarms."""
         return [*self._own.all(), *self._watch.alarms.all()]
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
-        """What was read of the own topics."""
+        """Process records of the local topics."""
         del tail
         with self._lock:
             for topic in {record.topic for record in records}:
@@ -103,7 +103,7 @@ class Keeper:
                 self._follow(place)
 
     def _follow(self, place: Place | Cut | None) -> None:
-        """The same rules as everywhere: behind a cut smaller epochs are void, and what does not follow is so too."""
+        """Apply the usual rules: after a cut, smaller epochs are void, and so is an entry that is not the next one."""
         if isinstance(place, Cut):
             if place.epoch > self._cut and place.index <= self.agreed:
                 self._cut, self.agreed = place.epoch, place.index
@@ -111,23 +111,23 @@ class Keeper:
             self.agreed = place.index
 
     def dismiss(self, name: str) -> None:
-        """A worker that will not come back is forgotten."""
+        """Forget a worker that will not come back."""
         with self._lock:
             self.crew.dismiss(name, now().steady)
 
     def source_says(self, behind: dict[str, int] | None) -> None:
-        """How many records of each topic are not copied yet; None: it did not answer."""
+        """Store how many records of each topic are not copied yet; None: the source did not answer."""
         if behind is not None:
             self.behind, self.unheard_since = behind, None
         elif self.unheard_since is None:
             self.unheard_since = now().steady
 
     def source_lost(self, reason: str) -> None:
-        """What is followed is not what was copied any more."""
+        """Store the reason why the followed topics are not those that were copied any more."""
         self._lost = self._lost or reason
 
     def look(self, moment: Now, more: Iterable[Trouble] = ()) -> None:
-        """See now and then what is wrong; `more`: what else is."""
+        """Compare the workers with the effects, and update the alarms; `more`: further troubles."""
         with self._lock:
             self._watch.compare()
             self._watch.look(moment, agreed=self.agreed, leads=True)

@@ -1,7 +1,8 @@
-"""A mirror: a topic of another data centre, copied record by record into the own one.
+"""Mirror: copies a topic of another data centre into the local one, record by record.
 
-The copies are the beginning of that topic, one to one and in order, also what other programs wrote there: whoever
-reads them comes to the history that readers there come to, through all cuts, rewinds, handovers and chunks.
+The copies are the beginning of that topic, one to one and in order, including records of other programs: a
+reader of the copies arrives at the same history as a reader of the originals, through all cuts, rewinds,
+handovers and chunks.
 """
 
 from __future__ import annotations
@@ -19,22 +20,25 @@ if TYPE_CHECKING:
     from quadlog.ports import Outlet, Record
 
 LOOK_BACK: Final = 1_000
-"""Records at the end of the own topic that are looked at: the last copies of a writer that was killed may stand behind
-those of the next one, and other programs may have written there."""
+"""Number of records that are read at the end of the local topic.
+
+The last copies of a writer that was killed may be after those of the next one, and other programs may have
+written there.
+"""
 
 
 def next_offset(topic: str, records: Sequence[Record], *, source: str) -> int:
-    """Where to go on in the source, as the newest records of the own topic tell.
+    """Return the offset in the source at which to continue, by the newest records of the local topic.
 
-    What is copied is copied in order, so all before the furthest copy is there.
+    Copies are written in order, so all records before the furthest copy are there.
 
     Args:
-        topic: the own one, for the error.
-        records: its last ones; none if it is empty.
+        topic: the local topic, for the error.
+        records: its last records; none if it is empty.
         source: the data centre that is followed.
 
     Raises:
-        SetupError: they are not copies of that data centre's.
+        SetupError: the records are not copies from that data centre.
 
     """
     furthest = -1
@@ -64,33 +68,33 @@ BEGIN_ANEW: Final = "stop this master and its workers, and run `quadlog dc rebui
 
 
 class Mirror:
-    """Of one topic.  Owned by the thread that reads it."""
+    """Mirror of one topic.  Owned by the thread that reads it."""
 
     def __init__(
         self, outlet: Outlet, topic: str, *, source: str, at: int, settle: Callable[[], None] = lambda: None
     ) -> None:
-        """Go on.
+        """Continue at an offset.
 
         Args:
-            outlet: to the own Kafka; it makes whoever has too much to say wait.
-            topic: the own one.
+            outlet: producer for the local Kafka; it blocks a caller that produces too much.
+            topic: the local topic.
             source: the data centre whose records are copied.
-            at: offset there of the next one.
-            settle: waits until all that was said is in Kafka.
+            at: offset in the source of the next record.
+            settle: waits until all produced records are in Kafka.
 
         """
         self._outlet, self._topic, self._settle = outlet, topic, settle
         self._source: Final = source.encode()
         self.at = at
-        """Offset in the source of the next record to be copied."""
+        """Offset in the source of the next record to copy."""
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Copy nothing more, from any thread: what is read now is another history."""
+        """Stop copying, from any thread: records that are read from now on belong to another history."""
         self._is_stopped = True
 
     def hear(self, records: Sequence[Record]) -> None:
-        """Copy what comes next; what was copied before is passed over."""
+        """Copy the next records; skip those that were copied before."""
         for record in records:
             if record.offset < self.at or self._is_stopped:
                 continue

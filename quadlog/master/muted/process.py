@@ -1,4 +1,4 @@
-"""Composition root of a muted master: two topics copied, the workers watched, reads served."""
+"""Composition root of a muted master: copies two topics, watches the workers and serves reads."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 ASK_S: Final = 2.0
-"""Between two questions where the source's topics end, and how long it has to answer."""
+"""Seconds between two requests for the ends of the source's topics, and timeout of each."""
 
 
 class MutedProcess:
-    """Everything one muted master consists of."""
+    """All parts of one muted master."""
 
     def __init__(self, settings: MasterSettings) -> None:
-        """Look at the own topics; nothing is copied yet.
+        """Check the local topics; nothing is copied yet.
 
         Raises:
-            TopicLost: they are not those that it wrote.
+            TopicLost: the local topics are not those that this master wrote.
             SetupError: they are copies of another data centre's, or no copies.
-            Unavailable: the own Kafka does not answer.
+            Unavailable: the local Kafka does not answer.
 
         """
         self._settings: Final = settings
@@ -125,7 +125,7 @@ class MutedProcess:
             await self._bringing.bring(worker, seed.signature.hex())
 
     def _tail(self, topic: str, mirror: Mirror) -> KafkaTail:
-        """Waits while the source is out of reach, and goes on."""
+        """Start to copy a topic; the tail waits while the source is out of reach, and continues afterwards."""
         name = f"{self._settings.node_id}-copies-{topic}"
 
         def recognised(topic: str, identity: str | None, is_other: bool) -> None:  # noqa: FBT001 - as `Watched` has it
@@ -149,7 +149,7 @@ class MutedProcess:
         return tail.start({topic: mirror.at})
 
     def _stop_copying(self, lost: TopicLost) -> None:
-        """The topics here are not the beginning of what is followed any more: they stay as they are, and are served."""
+        """Stop copying: the local topics are no longer the beginning of the followed ones; they remain in use."""
         for mirror in self._mirrors.values():
             mirror.stop()
         self._keeper.source_lost(str(lost))
@@ -167,7 +167,7 @@ class MutedProcess:
             self._keeper.look(now(), self._monitor.troubles)
 
     def _ask(self) -> None:
-        """How far the source is."""
+        """Request how far the source's topics are ahead of the copies."""
         while not self._ended.wait(ASK_S):
             behind: dict[str, int] = {}
             for topic, mirror in self._mirrors.items():

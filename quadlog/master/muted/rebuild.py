@@ -1,4 +1,4 @@
-"""`quadlog dc rebuild` of a muted data centre: its copies are deleted, and its master begins to copy anew."""
+"""`quadlog dc rebuild` of a muted data centre: deletes its copies, so that its master copies all again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from quadlog.master.recovery.rebuild import Rebuild
 
 
 class MutedRebuild(Rebuild):
-    """Nothing but copies is there, so nothing can be lost, and nobody has to be told."""
+    """Rebuild of copies: nothing can be lost, and no peer must be informed."""
 
     def run(self, *, is_meant: bool) -> None:
-        """Delete the copies, if that is meant.
+        """Delete the copies, if that is confirmed.
 
         Raises:
-            SetupError: its master or a worker runs, or it is not meant.
-            Unavailable: the own Kafka does not answer.
+            SetupError: its master or a worker runs, or the change is not confirmed.
+            Unavailable: the local Kafka does not answer.
 
         """
         own, source = self._sites.own, self._settings.source
@@ -30,7 +30,7 @@ class MutedRebuild(Rebuild):
             raise SetupError(message)
         self._admin.delete([own.rounds, own.agreed, own.effects])
         prepare_topics(self._settings)
-        self._say_all_lost({self._sites.node: b""})  # which tells its workers
-        # Last: until then its master does not start, and this is run again.
+        self._say_all_lost({self._sites.node: b""})  # which informs its workers
+        # Must be last: until then, its master does not start, and this command must be run again.
         (self._settings.data_dir / FILE).unlink(missing_ok=True)
         self._tell(f"{self._sites.dc} is empty: start its workers, and its master, which copies {source}")

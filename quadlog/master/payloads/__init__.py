@@ -1,1 +1,1 @@
-"""Payloads: from the client to Kafka, from the peers, and back to whoever lacks them."""
+"""Payloads: written to Kafka for clients, copied from peers, and passed on to data centres that lack them."""

@@ -1,4 +1,4 @@
-"""Acquiring: how payloads become durable here, a client's and copies of those that peers have."""
+"""Acquisition of payloads: those of clients are made durable here, those of peers are copied."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Acquiring:
-    """Owned by the node's thread."""
+    """Acquirer of payloads from clients and from peers.  Owned by the node's thread."""
 
     def __init__(
         self,
@@ -38,31 +38,31 @@ class Acquiring:
         admission: Admission,
         put: Callable[[Event], None],
     ) -> None:
-        """Go on where each topic was taken in.
+        """Continue each topic at its saved position.
 
         Args:
-            agreement: is told what is acquired.
-            mouth: writes to the own payloads.
-            intakes: of the payloads topics, the own one and the peers'.
-            own: which one is this data centre's.
-            bodies: payloads that wait.
-            desk: who waits.
-            admission: tells clients to wait.
-            put: has the node take an event, from any thread.
+            agreement: receives the acquired payloads.
+            mouth: producer for the local payloads topic.
+            intakes: by payloads topic, the local one and the peers'.
+            own: name of the local data centre's payloads topic.
+            bodies: waiting payloads.
+            desk: waiting clients.
+            admission: limits what clients may submit.
+            put: enqueues an event for the node, from any thread.
 
         """
         self.topics: Final = intakes
-        """Of payloads, the own one and the peers', each with how far it was taken in."""
+        """Intakes by payloads topic, the local one and the peers': each knows how far its topic was read."""
         self.peers: Final = {topic: intake for topic, intake in intakes.items() if topic != own}
-        """Those of other data centres."""
+        """Intakes of other data centres, by topic."""
         self._own: Final = intakes[own]
         self._agreement, self._mouth, self._bodies = agreement, mouth, bodies
         self._desk, self._admission, self._put = desk, admission, put
 
-    # --- of clients ---------------------------------------------------------------------------------
+    # --- payloads of clients ------------------------------------------------------------------------
 
     def offer(self, payload: Payload, waiter: Waiter) -> None:
-        """A client's transaction: durable here first, ordered then."""
+        """Accept a client's transaction: it is made durable here first, and ordered afterwards."""
         transaction_id, size = payload.transaction.id, len(payload.body)
         queue = self._agreement.queue
         refusal = self._admission.refusal(size, queued=len(queue))
@@ -70,26 +70,26 @@ class Acquiring:
             waiter.tell(refusal)
             return
         if not self._desk.wait(transaction_id, waiter) or transaction_id in queue:
-            return  # an id never runs twice: whoever asks again waits for the first
+            return  # an id never runs twice: a repeated request waits for the first one
         self.submit(payload)
 
     def submit(self, payload: Payload) -> None:
-        """Make a transaction of this master durable; then it is ordered."""
+        """Write a transaction of this master to the local payloads topic; it is ordered once it is durable."""
         self._own.sent()
         self._admission.sent(len(payload.body))
         self._mouth.say(payload, lambda offset: self._put(Durable(payload, offset)))
 
     def durable(self, said: Durable) -> None:
-        """What was submitted is."""
+        """Handle the acknowledgement of a submitted payload."""
         visit(Failpoint.AFTER_PAYLOAD)
         self._admission.durable(len(said.payload.body))
         self._own.acknowledged(said.offset)
         self._acquire(said.payload)
 
-    # --- of peers -----------------------------------------------------------------------------------
+    # --- payloads of peers --------------------------------------------------------------------------
 
     def hear(self, record: Record, *, leads: bool) -> None:
-        """A record of a payloads topic.  `leads`: this master is to copy what comes from peers."""
+        """Process a record of a payloads topic; with `leads`, this master copies payloads of peers."""
         intake = self.topics[record.topic]
         payload = intake.hear(record)
         if payload is None:
@@ -100,7 +100,7 @@ class Acquiring:
             self._mirror(payload, record, intake, leads=leads)
 
     def _mirror(self, payload: Payload, record: Record, source: Intake, *, leads: bool) -> None:
-        """A peer's payload is copied into this data centre, unless it is here."""
+        """Copy a peer's payload into this data centre, unless it is here already."""
         transaction, agreement = payload.transaction, self._agreement
         if agreement.queue.has_payload(transaction.key) or agreement.is_synchronised(transaction.id):
             return
@@ -116,17 +116,17 @@ class Acquiring:
         )
 
     def mirrored(self, said: Mirrored) -> None:
-        """A copy is durable here."""
+        """Handle the acknowledgement of a copy."""
         self._own.acknowledged(said.offset)
         visit(Failpoint.HALF_MIRROR)
         self.topics[said.source].acknowledged(said.source_offset)
         self._acquire(said.payload)
 
     def begin_again(self, topic: str) -> dict[str, int]:
-        """A peer's topic was made anew; what it had may be left only where it was copied to.
+        """Restart a peer's re-created topic; payloads that it had may exist only where they were copied to.
 
         Returns:
-            topics that are to be read again, each from an offset on.
+            Topics that must be read again, each with the offset to begin at.
 
         """
         lost = self.topics[topic]
@@ -135,20 +135,20 @@ class Acquiring:
         lost.begin_again()
         return {name: place for name, place in places.items() if place is not None}
 
-    # --- both -----------------------------------------------------------------------------------------
+    # --- both kinds of payloads -----------------------------------------------------------------------
 
     def _acquire(self, payload: Payload) -> None:
-        """A payload is durable in this data centre's Kafka: it may be ordered."""
+        """Submit a payload to the agreement: it is durable in this data centre's Kafka, so it may be ordered."""
         transaction, agreement = payload.transaction, self._agreement
         for intake in self.topics.values():
             intake.arrived(transaction.key)
         given = Submitted if payload.origin == agreement.node else Acquired
         known = transaction.key in self._bodies or agreement.queue.has_payload(transaction.key)
         if not known and not agreement.is_synchronised(transaction.id):
-            self._bodies.add(payload)  # the step may give way to a log that has it, and still save it
+            self._bodies.add(payload)  # the step may give way to a log that contains it, and still save it
         agreement.step(given(transaction=transaction), now())
 
     def synchronised(self, ids: Container[bytes]) -> None:
-        """Nobody needs any payload of these transactions any more."""
+        """Stop waiting for payloads of these transactions: no master needs them any more."""
         for intake in self.topics.values():
             intake.synchronised(ids)

@@ -1,4 +1,4 @@
-"""Bodies of what waits: in memory as far as there is room, in the store all of them."""
+"""Bodies of waiting payloads: all of them in the store, and in memory as far as there is room."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ if TYPE_CHECKING:
     from quadlog.masterstore.store import MasterStore
 
 ROOM: Final = 64 * MIB
-"""Bytes of saved payloads kept to be published.  In a healthy cluster none of them waits for a second,
-so this is a second of a fast link; behind a silent master they wait for hours, on disk."""
+"""Maximum bytes of saved payloads that are kept in memory to be published.
+
+In a healthy cluster, no payload waits for a second, so this is a second of a fast link; if a master is
+silent, payloads wait for hours, on disk.
+"""
 
 BESIDE: Final = 1024
-"""Bytes that a payload takes beside its body: objects, ids, digests (some 800 measured)."""
+"""Bytes that a payload occupies in addition to its body: objects, ids, digests (some 800 measured)."""
 
 
 class Bodies:
-    """Payloads by key (id and digest).  What is not saved yet is always here."""
+    """Payloads by key (id and digest).  Those that are not saved yet are always in memory."""
 
     def __init__(self, store: MasterStore, *, room: int = ROOM) -> None:
-        """`store` has what was saved."""
+        """Start without payloads in memory; `store` contains the saved ones."""
         self._store: Final = store
         self._room = room
         self._unsaved: dict[tuple[bytes, bytes], Payload] = {}
         self._kept: dict[tuple[bytes, bytes], Payload] = {}
 
     def __contains__(self, key: tuple[bytes, bytes]) -> bool:
-        """Is this payload in memory?"""
+        """Return whether this payload is in memory."""
         return key in self._unsaved or key in self._kept
 
     def __getitem__(self, key: tuple[bytes, bytes]) -> Payload:
-        """A payload that waits, or is not published yet."""
+        """Return a payload that waits or is not published yet, from memory or from the store."""
         payload = self._unsaved.get(key) or self._kept.get(key)
         if payload is None:
             payload = self._store.payload(key)
@@ -43,24 +46,24 @@ class Bodies:
         return payload
 
     def add(self, payload: Payload) -> None:
-        """A payload that is to be saved."""
+        """Add a payload that must be saved."""
         self._unsaved[payload.transaction.key] = payload
 
     def saved(self) -> None:
-        """The store has all that was added."""
+        """Note that the store has saved all added payloads."""
         for payload in self._unsaved.values():
             self._keep(payload)
         self._unsaved = {}
 
     def _keep(self, payload: Payload) -> None:
-        """Where there is room: the first come are the first published, so nothing is pushed out."""
+        """Keep a payload if there is room: payloads are published in order of arrival, so none is evicted."""
         size = _size(payload)
         if size <= self._room:
             self._room -= size
             self._kept[payload.transaction.key] = payload
 
     def drop(self, key: tuple[bytes, bytes]) -> None:
-        """Nobody will ask for it again."""
+        """Remove a payload that will not be requested again."""
         self._unsaved.pop(key, None)
         if payload := self._kept.pop(key, None):
             self._room += _size(payload)

@@ -1,7 +1,8 @@
-"""Hearing: which other data centres' topics are out of reach, here and for others.
+"""Reachability of other data centres, as seen from here and as reported by others.
 
-A data centre is heard as long as posts of its own masters come out of its own topic, and not by way of another one:
-who has nothing to say posts in every idle round.  Which ones it does not hear a master says in its posts.
+A data centre counts as heard as long as posts of its own masters arrive from its own topic, and not by way of
+another data centre: a master that has nothing to say posts in every idle round.  Each master lists the data
+centres that it does not hear in its posts.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
     from quadlog.core.model import Post
 
 STILL_MS: Final = 1000.0
-"""Between two looks: this master itself stood still, and nobody else is to blame for what was not heard."""
+"""Milliseconds between two calls of `look` above which this master itself stood still.
+
+That time does not count as silence of others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """What a master said last, as far as it matters here."""
+    """Relevant part of the newest post of a master."""
 
     at: float
     incarnation: bytes
@@ -29,7 +33,7 @@ class _Word:
 
 
 class Hearing:
-    """Times are steady milliseconds.
+    """Tracker of which data centres are heard.  Times are steady milliseconds.
 
     >>> hearing = Hearing("m1", {"m1": "dc1", "m2": "dc2", "m3": "dc3"}, patience_ms=2500)
     >>> hearing.look(0.0)
@@ -41,12 +45,12 @@ class Hearing:
     """
 
     def __init__(self, node: str, dc_of: Mapping[str, str], *, patience_ms: float) -> None:
-        """Nothing was heard yet, and nobody is missed.
+        """Start with nothing heard and nobody missed.
 
         Args:
-            node: this master.
-            dc_of: every master's data centre.
-            patience_ms: how long a data centre may be silent.
+            node: id of this master.
+            dc_of: data centre of each master.
+            patience_ms: milliseconds for which a data centre may be silent.
 
         """
         self._node: Final = node
@@ -54,18 +58,18 @@ class Hearing:
         self._others: Final = sorted(set(dc_of.values()) - {dc_of[node]})
         self._patience: Final = patience_ms
         self._heard_at: dict[str, float] = {}
-        """When a data centre was heard last, not by way of others."""
+        """Time of the last post that arrived from a data centre's own topic."""
         self._words: dict[str, _Word] = {}
         self._looked_at: float | None = None
         self.unheard: tuple[str, ...] = ()
         """Data centres that are out of reach."""
         self.ways: Mapping[str, tuple[str, ...]] = {}
-        """Of each of them: the data centres that are heard, and that hear it themselves."""
+        """For each unheard data centre: the heard ones whose masters do not report it as unheard."""
         self.missed: frozenset[str] = frozenset()
-        """Data centres that somebody else does not hear."""
+        """Data centres that another master does not hear."""
 
     def hear(self, post: Post, moment: float, *, directly: bool) -> None:
-        """A post came, out of its own data centre's topic or by way of another one."""
+        """Process a post that arrived from its own data centre's topic (`directly`) or by way of another one."""
         dc = self.dc_of.get(post.node)
         if dc is None or post.node == self._node:
             return
@@ -76,12 +80,12 @@ class Hearing:
             self._words[post.node] = _Word(moment, post.incarnation, post.sequence, post.unheard)
 
     def heard_at(self, node: str) -> float | None:
-        """When a master said something new last, however it came and whether or not it is a peer."""
+        """Return when the last new post of a master arrived, by any way, and whether or not it is a peer."""
         word = self._words.get(node)
         return None if word is None else word.at
 
     def look(self, moment: float) -> None:
-        """See who is missing."""
+        """Update which data centres are unheard, by which ways they are reached, and which of them others miss."""
         still = 0.0 if self._looked_at is None else moment - self._looked_at
         self._looked_at = moment
         for dc in self._others:

@@ -1,4 +1,4 @@
-"""Intake: how far a payloads topic was taken in, so that a restart neither misses nor needs to guess."""
+"""Progress in a payloads topic: after a restart, no payload is missed and no position is guessed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Intake:
-    """One payloads topic: the own one, or a peer's that is mirrored.
+    """Progress in one payloads topic: the local one, or a peer's that is mirrored.
 
-    Its position is the offset below which nothing is half heard, nothing that was produced because of it (or, in the
-    own topic, by this master) still lacks its acknowledgement, and no copy was passed over whose original is not here.
+    The position is an offset below which no payload is received in part, no record that was produced because
+    of it (or, in the local topic, by this master) still lacks its acknowledgement, and no copy was passed
+    over whose original is not here.
     """
 
     def __init__(
@@ -33,16 +34,16 @@ class Intake:
         dc: str = "",
         originals: Mapping[str, Intake] | None = None,
     ) -> None:
-        """Go on from a saved position.
+        """Continue at a saved position.
 
         Args:
-            consumer: puts chunks together.
-            position: where the topic is read from.
-            is_own: this data centre's own topic.
-            alone_from: of the own topic, where only this master writes to it: its end at the start.  From
-                there on it is not heard; acknowledgements tell of what is new.
-            dc: of a peer's topic, its data centre.
-            originals: of a peer's topic, where the originals of the copies in it are taken in, by data centre.
+            consumer: assembles payloads from their chunks.
+            position: offset at which reading begins.
+            is_own: True for this data centre's own topic.
+            alone_from: for the local topic, if only this master writes to it: its end at the start.  The
+                topic is not read from there on; acknowledgements report new records.
+            dc: for a peer's topic, its data centre.
+            originals: for a peer's topic, the intakes of the originals of the copies in it, by data centre.
 
         """
         self._consumer = consumer
@@ -54,44 +55,44 @@ class Intake:
         self._originals: Mapping[str, Intake] = {} if originals is None else originals
         self._origins: Collection[str] = {dc}
         self._lost: set[str] = set()
-        """Data centres whose topic was lost with originals in it: their copies are taken, whoever is out of reach."""
+        """Data centres whose topic was lost with originals in it: their copies are always accepted."""
         self._passed: dict[str, PassedOver] = {}
         self._again: int | None = None
-        """From where on it is to be read again, until that begins."""
+        """Offset from which the topic must be read again, until that begins."""
 
     @property
     def position(self) -> int:
-        """Where a restart has to read on."""
+        """Offset at which a restart must continue to read."""
         needed = [place for origin in self._passed if (place := self._passed_from(origin)) is not None]
         again = [] if self._again is None else [self._again]
         return min(self.taken, *needed, *again) if needed or again else self.taken
 
     @property
     def taken(self) -> int:
-        """Below it all payloads are here that are taken from this topic."""
+        """Offset below which all payloads that are accepted from this topic are durable here."""
         return min((self._whole, *self._awaited.values(), *islice(self._flying, 1)))
 
     @property
     def awaited(self) -> int | None:
-        """From where on there is a payload that another master of this data centre is to bring, and has not yet."""
+        """Offset of the first payload that another master of this data centre must still copy; None if none."""
         return min(self._awaited.values(), default=None)
 
     def await_other(self, key: tuple[bytes, bytes]) -> None:
-        """What was heard last is left to the master that leads."""
+        """Leave the payload that was received last to the master that leads."""
         self._awaited.setdefault(key, self._began)
 
     def arrived(self, key: tuple[bytes, bytes]) -> None:
-        """A payload is durable here, whoever brought it."""
+        """Note that a payload is durable here, whichever master wrote it."""
         self._awaited.pop(key, None)
 
     def synchronised(self, ids: Container[bytes]) -> None:
-        """Nobody needs any payload of these transactions any more, also of a twin that lost."""
+        """Stop waiting for payloads of these transactions and of their lost twins: no master needs them any more."""
         if self._awaited:
             self._awaited = {key: at for key, at in self._awaited.items() if key[0] not in ids}
 
     def hear(self, record: Record) -> Payload | None:
-        """The payload that is whole with this record."""
-        self._began = min(self._whole, record.offset)  # its first chunk is not before
+        """Return the payload that is complete with this record, or None."""
+        self._began = min(self._whole, record.offset)  # its first chunk is not before this offset
         if self._again is not None and record.offset <= self._again:
             self._again = None
         if self._originals and (place := self._consumer.passes_over(record)) is not None:
@@ -102,18 +103,19 @@ class Intake:
         return payload
 
     def _pass_over(self, record: Record, origin: str, offset: int) -> None:
-        if origin in self._originals:  # else it is this data centre's own
+        if origin in self._originals:  # otherwise the original is in this data centre's own topic
             self._passed.setdefault(origin, PassedOver()).note(record.offset, offset)
 
     def _passed_from(self, origin: str) -> int | None:
-        """From where on there are copies of this data centre's payloads whose originals are not here."""
+        """Return the offset of the first copy of this origin's payloads whose original is not here."""
         return self._passed[origin].first(self._originals[origin].taken)
 
     def take_from(self, origins: Collection[str]) -> int | None:
-        """Take from now on the payloads of these data centres' clients out of a peer's topic.
+        """Accept from now on the payloads of these data centres' clients from a peer's topic.
 
         Returns:
-            where it has to be read again from: copies that may be needed were passed over; None: none were.
+            Offset from which the topic must be read again, because copies that may be needed were passed
+            over; None: none were.
 
         """
         if origins == self._origins:
@@ -128,10 +130,10 @@ class Intake:
         return self._again
 
     def lose(self, origin: str) -> int | None:
-        """Another topic was lost: what was passed over because its original stood there is to be taken here.
+        """Handle the loss of another topic: accept the copies that were passed over because of originals there.
 
         Returns:
-            where this one has to be read again from; None: nothing was passed over that is not here.
+            Offset from which this topic must be read again; None: no copy was passed over that is still missing.
 
         """
         place = self._passed_from(origin) if origin in self._passed else None
@@ -143,7 +145,7 @@ class Intake:
         return place
 
     def begin_again(self) -> None:
-        """The topic was made anew: it is read from its beginning, and no offset of before means anything."""
+        """Restart a re-created topic: it is read from its beginning, and all earlier offsets are invalid."""
         self._consumer.forget()
         self._whole = self._began = self._written = 0
         self._flying = deque(0 for _ in self._flying)
@@ -152,11 +154,11 @@ class Intake:
         self._again = None
 
     def sent(self) -> None:
-        """Something was produced that is to be acknowledged: because of what was heard last, or to this topic."""
+        """Note that a record was produced and is unacknowledged: for the last received one, or to this topic."""
         self._flying.append(self._written if self._is_own else self._began)
 
     def acknowledged(self, offset: int) -> None:
-        """The oldest of it was; `offset` is that of the record in this topic."""
+        """Handle the acknowledgement of the oldest of these records; `offset` is that of the record in this topic."""
         self._flying.popleft()
         if not self._is_own:
             return

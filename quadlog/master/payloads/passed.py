@@ -1,7 +1,7 @@
-"""Copies of payloads that were passed over, because the original comes out of its own data centre's topic.
+"""Copies of payloads that were passed over, because the original arrives from its own data centre's topic.
 
-Should that be out of reach before the original was taken in, the copies are read after all: from the first one on
-that may be needed.
+If that topic is out of reach before the original was received, the copies are read after all, beginning with
+the first one that may be needed.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from itertools import islice
 from typing import Final
 
 MARKS: Final = 1_000
-"""Places that are remembered; above it every second one is forgotten, and some more is read again."""
+"""Maximum places that are remembered; above it, every second one is dropped, and more records are read again."""
 
 
 class PassedOver:
-    """Of one origin, in the topic of another data centre.  Its master copies in the order of the originals.
+    """Passed-over copies of one origin, in the topic of another data centre.
+
+    The master there copies in the order of the originals.
 
     >>> passed = PassedOver()
     >>> for offset, original in [(10, 3), (12, 4), (13, 4), (17, 6)]:
@@ -25,14 +27,14 @@ class PassedOver:
     """
 
     def __init__(self) -> None:
-        """Nothing was passed over."""
+        """Start without passed-over copies."""
         self._marks: deque[tuple[int, int]] = deque()
-        """Offset of a copy, of its original; each stands for all up to the next one."""
+        """Pairs of the offset of a copy and that of its original; each represents all copies up to the next pair."""
         self._last = -1
         """Offset of the last original of which a copy was passed over."""
 
     def note(self, offset: int, original: int) -> None:
-        """A copy was passed over; what is not behind all originals before is another copy."""
+        """Note a passed-over copy; ignore a duplicate, whose original is not after all earlier ones."""
         if original <= self._last:
             return
         self._last = original
@@ -41,7 +43,7 @@ class PassedOver:
             self._marks = deque(islice(self._marks, 0, None, 2))
 
     def first(self, taken: int) -> int | None:
-        """Where the copies begin that may be needed, if all originals before offset `taken` are here."""
+        """Return the offset of the first copy that may be needed, or None; originals before `taken` are here."""
         marks = self._marks
         while marks and (marks[1][1] if len(marks) > 1 else self._last + 1) <= taken:
             marks.popleft()

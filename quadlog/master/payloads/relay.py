@@ -1,12 +1,13 @@
-"""The relay: what does not come from a data centre itself comes by way of another one.
+"""Relay: records that do not arrive from a data centre directly arrive by way of another data centre.
 
-    posts      whoever hears a data centre that somebody else does not writes its posts to its own topic, verbatim
-    payloads   a data centre has copies of all others' in its topic: those of who is out of reach are taken there, also
-               when nobody hears it any more
-    effects    are copied from another data centre that copies the home's (`copying`)
+    posts      a master that hears a data centre which another one does not hear copies its posts verbatim to
+               its own topic
+    payloads   each data centre's topic has copies of the payloads of all others: those of an unreachable data
+               centre are read there, also if no data centre hears it any more
+    effects    are copied from another data centre that copies those of the home (`copying`)
 
-Nothing that was passed on is passed on again, or counts as heard, so there are no loops; what comes twice is passed
-over by the agreement.
+A relayed record is not relayed again and does not count as heard, so there are no loops; the agreement
+ignores duplicates.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOK_MS: Final = 50.0
-"""How often it is looked at who is out of reach, at most."""
+"""Minimum milliseconds between two updates of the reachability."""
 
 
 class Relay:
-    """Owned by the node's thread; times are steady milliseconds."""
+    """Relay of one master.  Owned by the node's thread; times are steady milliseconds."""
 
     def __init__(
         self,
@@ -40,38 +41,38 @@ class Relay:
         pass_on: Callable[[Record, str], None],
         read: Callable[[str, int], None],
     ) -> None:
-        """Begin with everybody in reach.
+        """Start with all data centres in reach.
 
         Args:
-            hearing: who is.
+            hearing: tracker of which data centres are heard.
             intakes: of the payloads topic of each other data centre.
-            pass_on: says a post of another data centre in the own topic.
-            read: has the payloads of a data centre read from an offset on, again.
+            pass_on: publishes a post of another data centre in the local topic.
+            read: rewinds the reading of a data centre's payloads to an offset.
 
         """
         self._hearing, self._intakes, self._pass_on, self._read = hearing, intakes, pass_on, read
         self._newest: dict[str, Record] = {}
-        """Of each master of another data centre the last post that came out of its own topic."""
+        """For each master of another data centre, the last post that arrived from its own topic."""
         self._passed: frozenset[str] = frozenset()
         """Data centres whose posts are passed on."""
         self._looked_at = float("-inf")
 
     @property
     def unheard(self) -> tuple[str, ...]:
-        """Data centres out of whose topics nothing comes."""
+        """Data centres from whose topics nothing arrives."""
         return self._hearing.unheard
 
     @property
     def ways(self) -> Mapping[str, tuple[str, ...]]:
-        """By way of which data centres each of them is heard of."""
+        """For each unheard data centre, the data centres by way of which its records arrive."""
         return self._hearing.ways
 
     def heard_at(self, node: str) -> float | None:
-        """When a master said something new last, a peer or not."""
+        """Return when the last new post of a master arrived, whether or not it is a peer."""
         return self._hearing.heard_at(node)
 
     def hear(self, post: Post, record: Record, dc: str, moment: float) -> None:
-        """A post came out of the topic of data centre `dc`."""
+        """Process a post that arrived from the topic of data centre `dc`."""
         directly = self._hearing.dc_of.get(post.node) == dc
         self._hearing.hear(post, moment, directly=directly)
         if directly and dc in self._intakes:
@@ -80,7 +81,7 @@ class Relay:
                 self._pass_on(record, dc)
 
     def tend(self, moment: float, *, leads: bool) -> None:
-        """See now and then who is out of reach; pass on what others miss, if this master leads its data centre."""
+        """Update the reachability now and then; if this master leads, pass on posts that others miss."""
         if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
@@ -94,14 +95,14 @@ class Relay:
         self._take_payloads()
 
     def _begin_to_pass_on(self, dcs: frozenset[str]) -> None:
-        """The last posts first: who finds gaps before them asks for what it lacks, and need not wait for the next."""
+        """Pass on the last posts first: a master that finds gaps before them requests the others at once."""
         for node, record in self._newest.items():
             dc = self._hearing.dc_of[node]
             if dc in dcs:
                 self._pass_on(record, dc)
 
     def _take_payloads(self) -> None:
-        """What several have is taken from the first one; the last of who is gone may be with any who are left."""
+        """Read payloads of an unheard origin from the first way to it, or if there is none, from all heard ones."""
         left = [dc for dc in self._intakes if dc not in self.unheard]
         for dc, intake in self._intakes.items():
             origins = {dc, *(origin for origin, ways in self.ways.items() if dc in (ways[:1] or left))}

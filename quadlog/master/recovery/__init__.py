@@ -1,1 +1,1 @@
-"""A master that begins without its disk, without its Kafka, or with older copies of them."""
+"""Recovery of a master that starts without its disk, without its Kafka, or with older copies of them."""

@@ -1,8 +1,8 @@
-"""Blank: a master without a disk, in a data centre whose topics were shortened (decision 35).
+"""Start of a master without a disk, in a data centre whose topics were shortened (decision 35).
 
-It goes on at the checkpoint that was said before anything went.  Which entries there were up to there another master
-tells; which there are behind it stands in the own agreed topic.  Then it is where a master is that lost its disk
-where nothing was shortened, and has read all: blank, and about to be let in.
+It continues at the checkpoint that was published before anything was deleted.  Another master supplies the
+entries up to the checkpoint; the local agreed topic has those after it.  The result is the state of a master
+that lost its disk where nothing was shortened, and has read all: blank, and about to be let in.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOKED_AT: Final = 1_000
-"""Checkpoints, at most: the topic keeps one of each master, and those that are not compacted yet."""
+"""Maximum checkpoints that are read: the topic keeps one of each master, and those that are not compacted yet."""
 ASK_S: Final = 30.0
-"""For a page of rows."""
+"""Timeout in seconds of a request for a page of rows."""
 AGAIN_S: Final = 2.0
-"""Until all are asked again that had not what is needed."""
+"""Seconds until all masters are asked again, if none had what is needed."""
 BATCH: Final = 500
-"""Entries of the own topic that are written at once."""
+"""Maximum entries of the local topic that are written at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncovered:
-    """Deleted records of which no checkpoint says what they were: something else than a master deleted them."""
+    """Deleted records that no checkpoint covers: something else than a master deleted them."""
 
     topic: str
     covered: int
     """Offset up to which records may be missing."""
     beginning: int
-    """Offset of the first record that the topic has."""
+    """Offset of the first record in the topic."""
 
     def __str__(self) -> str:
-        """For a sentence."""
+        """Describe the gap for an error message."""
         return (
             f"{self.topic} begins at offset {self.beginning}, and its records from offset {self.covered} on are needed:"
             " something else than a master deleted them, Kafka's own retention for one"
@@ -72,12 +72,12 @@ class Uncovered:
 
 
 def uncovered(kafka: str, topics: Topics, beginnings: Mapping[str, int]) -> list[Uncovered]:
-    """What is missing at the beginning of the agreed and the effects topic.
+    """Return the uncovered gaps at the beginning of the agreed and the effects topic.
 
     Args:
         kafka: bootstrap servers of the data centre.
-        topics: its topics.
-        beginnings: offset of the first record of these two.
+        topics: topics of the data centre.
+        beginnings: offset of the first record of these two topics.
 
     Raises:
         Unavailable: no broker answers.
@@ -88,10 +88,10 @@ def uncovered(kafka: str, topics: Topics, beginnings: Mapping[str, int]) -> list
 
 
 def newest_checkpoint(kafka: str, topics: Topics) -> Checkpoint | None:
-    """Where a master without a disk goes on; None: where all begins, for nothing went from these topics.
+    """Return where a master without a disk continues; None if nothing was deleted, so that it starts at the beginning.
 
     Raises:
-        SetupError: what they lack nobody has said.
+        SetupError: no checkpoint covers the deleted records.
         Unavailable: no broker answers.
 
     """
@@ -130,31 +130,32 @@ def _beyond(checkpoint: Checkpoint | None, topics: Topics, beginnings: Mapping[s
 
 
 class Blank:
-    """Of one master, before it takes part."""
+    """Recovery of one master's log, before it takes part."""
 
     def __init__(self, settings: MasterSettings, store: MasterStore, topics: Topics, server: Server) -> None:
-        """Nothing is asked yet.
+        """Prepare; no request is sent yet.
 
         Args:
-            settings: of this master.
-            store: its own.
-            topics: of its data centre.
-            server: has its port.
+            settings: settings of this master.
+            store: its store.
+            topics: topics of its data centre.
+            server: its HTTP server, which holds the port.
 
         """
         self._kafka, self._store, self._topics, self._server = settings.kafka, store, topics, server
         others = sorted(settings.peer.values(), key=lambda peer: peer.dc != settings.dc)
         self._urls: Final = [peer.url for peer in others]
-        """Of all other masters, those of the own data centre first."""
+        """URLs of all other masters, those of the local data centre first."""
         self._state = ""
 
     def bring_log(self) -> None:
-        """Where this master's store is new, and the topics do not tell all: bring what they lack, and go on there.
+        """Fetch the entries that the topics lack, if this master's store is new, and continue at the checkpoint.
 
-        It waits until another master has it.  Who dies meanwhile goes on where it was.
+        Waits until another master has these entries.  If the process dies meanwhile, the next one continues
+        where it was.
 
         Raises:
-            SetupError: nobody can have it.
+            SetupError: no other master is known that could have them.
             Unavailable: no broker answers.
 
         """
@@ -175,12 +176,12 @@ class Blank:
             last=self._store.brought.last.index,
         )
 
-    # --- what masters tell ----------------------------------------------------------------------------
+    # --- entries from other masters -------------------------------------------------------------------
 
     def _bring(self, checkpoint: Checkpoint) -> None:
         brought, until = self._store.brought, checkpoint.last
         if brought.last.index > until.index:
-            brought.forget_behind(until.index)  # who was here before died with it half taken
+            brought.forget_behind(until.index)  # a process before this one died in `_take_tail`
         while brought.last != until:
             reasons: list[str] = []
             for url in self._urls:
@@ -216,10 +217,10 @@ class Blank:
             brought.forget_behind(START.index)
             raise StateError(f"its entry {until.index} is another one than {self._topics.checkpoint} says")
 
-    # --- what the own topic tells -----------------------------------------------------------------------
+    # --- entries from the local topic -------------------------------------------------------------------
 
     def _take_tail(self, checkpoint: Checkpoint) -> None:
-        """Entries behind the checkpoint, with their payloads: they may still be cut, and wait again then."""
+        """Store the entries after the checkpoint with their payloads: those of entries that are cut wait again."""
         brought, reached, topic = self._store.brought, checkpoint.reached, self._topics.agreed
         self._state = f"reads {topic}"
         end, _ = end_of(self._kafka, topic, count=0, timeout=STARTING_S)
@@ -245,7 +246,7 @@ class Blank:
         if entries:
             self._store.brought.take(map(_row_of, entries), map(payload_of, entries))
 
-    # --- and all that was saved of them -----------------------------------------------------------------
+    # --- state of the checkpoint ------------------------------------------------------------------------
 
     def _go_on(self, checkpoint: Checkpoint) -> None:
         effects, topics = checkpoint.effects, self._topics
@@ -261,7 +262,7 @@ class Blank:
             )
         )
 
-    # --- meanwhile ----------------------------------------------------------------------------------------
+    # --- requests during recovery -------------------------------------------------------------------------
 
     def _app(self) -> Starlette:
         methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -1,4 +1,4 @@
-"""The topics of a master's own data centre, and its store: at a start they have to know of each other."""
+"""Consistency of a master's store and the topics of its own data centre, checked at a start."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 STORE: Final = "rocksdb"
-"""In a master's data-dir."""
+"""Name of the store in a master's data-dir."""
 FIRST: Final = 50
-"""Posts at the beginning of the topic that are looked at: a rebuild says one for each master."""
+"""Number of posts that are read at the beginning of the topic: a rebuild publishes one for each master there."""
 FURTHEST: Final = 100_000
-"""Posts of others behind the last own one, at most, that are looked through for it."""
+"""Maximum records at the end of the topic that are searched for the last own post."""
 SOON_S: Final = 3.0
-"""Until a topic that is not there is gone."""
+"""Seconds until a missing topic counts as deleted."""
 FLYING_S: Final = 0.5
-"""What a process said that was just killed may still arrive for so long."""
+"""Seconds for which records of a process that was just killed may still arrive."""
 IDLE_ROUNDS: Final = 2.5
-"""Within which a master that lives has posted."""
+"""Idle rounds within which a running master has posted."""
 DAMAGE: Final = "rocksdb-damage"
-"""A file in a master's data-dir: what a master met that ran.  At its next start the store is set aside."""
+"""File in a master's data-dir: damage that a running master found.  At its next start, the store is set aside."""
 _VOID: Final = "rocksdb.void"
-"""What a rebuild made void; the newest one is kept."""
+"""Name of a store that became void; only the newest one is kept."""
 
 
 def prepare_topics(settings: MasterSettings) -> None:
-    """Create the topics that are missing; `TopicMonitor` tells what is wrong with those that exist."""
+    """Create the missing topics; `TopicMonitor` reports what is wrong with existing ones."""
     admin, topics = Admin(settings.kafka), Topics(settings.repository, settings.dc)
     replication = settings.kafka_replication
     for rules, alike in groupby(rules_of(topics).items(), key=lambda item: item[1]):
@@ -69,18 +69,19 @@ def prepare_topics(settings: MasterSettings) -> None:
 
 
 def open_store(settings: MasterSettings) -> MasterStore:
-    """What this master remembers, if its data centre's topics are those that it knew.
+    """Open this master's store, if its data centre's topics are those that it knew.
 
-    Where `quadlog dc rebuild` made them anew since, a later incarnation of it has spoken there, and what it remembers
-    is void: it begins as a new one.  So does one that has said more there than it remembers: its disk is an older
-    copy, restored from a backup, and knows not of what it voted for and promised since.  And so does one that its peers
-    do not count any more (`superseded`), unless its topics went back and its disk did not: they are rebuilt first.
+    The store becomes void, and the master begins as a new one, in three cases.  `quadlog dc rebuild`
+    re-created the topics: a later incarnation of this master has posted there.  The topics have newer posts
+    of this master than the store: its disk is an older copy, restored from a backup, and lacks later votes
+    and promises.  The peers do not count this master any more (`superseded`), unless its topics went back and
+    its disk did not: then the topics must be rebuilt first.
 
     Raises:
-        TopicLost: they are not, and nobody rebuilt them.
-        StoreDamaged: its store is, and cannot be set aside.
-        SetupError: another process holds the store, or it cannot be made; or this master has no disk, and the topics
-            are another cluster's, or another process posts as this master.
+        TopicLost: the topics are not those that it knew, and were not rebuilt.
+        StoreDamaged: the store is damaged, and cannot be set aside.
+        SetupError: another process holds the store, or the store cannot be created; or this master has no
+            disk, and the topics belong to another cluster, or another process posts as this master.
         Unavailable: no broker answers.
 
     """
@@ -92,7 +93,7 @@ def open_store(settings: MasterSettings) -> MasterStore:
     newest = None if known is None else known.incarnation
     store = _opened(settings, path, lambda: _before(settings, topics, newest))
     remembered = Said(store.incarnation, store.sequence)
-    # What spoke here later than this store knew of these topics as they are now: a rebuild, or an older disk's owner.
+    # A post in these topics that is newer than this store is of a rebuild, or of the owner of an older disk.
     if (said is None or said <= remembered) and (losses := lost_topics(settings, store)):
         store.close()
         raise TopicLost("; ".join(losses))
@@ -114,10 +115,10 @@ def open_store(settings: MasterSettings) -> MasterStore:
 
 
 def refuse_taken_topics(settings: MasterSettings, topics: Topics) -> None:
-    """Refuse to begin without a disk in topics that another cluster uses, or another process with this node-id.
+    """Refuse to start without a disk if another cluster, or another process with this node-id, uses the topics.
 
     Raises:
-        SetupError: they are in use.
+        SetupError: the topics are in use.
         Unavailable: no broker answers.
 
     """
@@ -145,7 +146,7 @@ def _posts(records: Iterable[Record]) -> Iterator[Post]:
 
 
 def _refuse_a_living_twin(settings: MasterSettings, topics: Topics) -> None:
-    """Whoever has the same node-id and lives posts within an idle round."""
+    """Refuse to start if another running process has this node-id: it posts within an idle round."""
     time.sleep(FLYING_S)
     end = _ends(settings.kafka, topics.rounds)
     deadline = time.monotonic() + IDLE_ROUNDS * settings.idle_round
@@ -164,7 +165,7 @@ def _refuse_a_living_twin(settings: MasterSettings, topics: Topics) -> None:
 
 
 def note_damage(settings: MasterSettings, reason: str) -> None:
-    """Where a master ended because of its store: that may open without a complaint, and is set aside all the same."""
+    """Record that a damaged store ended this master: it must be set aside even if it opens without an error."""
     if is_damage(reason):
         path = settings.data_dir / STORE
         path.with_name(DAMAGE).write_text(f"{reason}\n")
@@ -177,7 +178,7 @@ def _refuse_marked(mark: Path) -> None:
 
 
 def _opened(settings: MasterSettings, path: Path, before: Callable[[], bytes | None]) -> MasterStore:
-    """A damaged one is set aside, and this master begins as one that lost its disk: others know what it promised."""
+    """Open the store; set a damaged one aside and start as after a lost disk: others know what this master promised."""
     mark = path.with_name(DAMAGE)
     try:
         _refuse_marked(mark)
@@ -196,10 +197,11 @@ def _opened(settings: MasterSettings, path: Path, before: Callable[[], bytes | N
 
 
 def _before(settings: MasterSettings, topics: Topics, newest: bytes | None) -> bytes | None:
-    """Of this master as its own topic knows it, where it has no disk that does.
+    """Return `newest`, the newest incarnation of this master in its topics, if the topics are complete enough.
 
     Raises:
-        TopicLost: there is a log, and nobody ever posted: a rebuild was broken off.
+        TopicLost: the topics have a log, but no posts: a rebuild was interrupted; or the oldest posts were
+            deleted, and none of this master remains.
 
     """
     there = Admin(settings.kafka).ids(topics.followed)
@@ -223,21 +225,21 @@ def _beginning(kafka: str, topic: str) -> int:
 
 
 class Said(NamedTuple):
-    """A post: later ones are greater."""
+    """Place of a post: later posts compare greater."""
 
     incarnation: bytes
     sequence: int
 
 
 def last_said(kafka: str, topics: Topics, node: str) -> Said | None:
-    """The last post of a master that its own data centre has, of its newest incarnation; None: there is none.
+    """Return the last post of a master's newest incarnation in its own data centre, or None.
 
-    Where others post there too and it was away for long, its own last one may be far back.
+    If other masters post there too, and this one was away for long, its last post may be far back.
     """
     if topics.rounds not in Admin(kafka).ids([topics.rounds]):
         return None
     end, newest = end_of(kafka, topics.rounds, count=ROUNDS_READ_BACK, timeout=STARTING_S)
-    first = beginning_of(kafka, topics.rounds)  # where a rebuild says its own
+    first = beginning_of(kafka, topics.rounds)  # a rebuild publishes its posts there
     oldest = records_between(kafka, topics.rounds, first, min(first + FIRST, end))
     if said := max(_said(node, (*newest, *oldest)), default=None):
         return said
@@ -250,7 +252,7 @@ def _said(node: str, records: Iterable[Record]) -> Iterator[Said]:
 
 
 def _ids(admin: Admin, topics: Topics, store: MasterStore) -> dict[str, str]:
-    """Of the topics that are there.  A broker that was just started may not know them all for a moment."""
+    """Return the ids of existing topics.  A broker that was just started may not know all of them for a moment."""
     deadline = time.monotonic() + SOON_S
     while True:
         ids = admin.ids(topics.followed)
@@ -263,7 +265,7 @@ def _ids(admin: Admin, topics: Topics, store: MasterStore) -> dict[str, str]:
 
 
 def lost_topics(settings: MasterSettings, store: MasterStore) -> list[str]:
-    """What of its own data centre's topics is not as a master left it; one reason for each."""
+    """Return a reason for each topic of the local data centre that is not as this master left it."""
     topics = Topics(settings.repository, settings.dc)
     ids, reached = _ids(Admin(settings.kafka), topics, store), store.reached()
     may_begin_later = () if store.is_new else (topics.agreed, topics.effects)
@@ -293,7 +295,7 @@ def lost_topics(settings: MasterSettings, store: MasterStore) -> list[str]:
 
 
 def _gap(kafka: str, topic: str, anchor: Anchor | None) -> Gap | None:
-    """Whether the last record that was read there is not there any more."""
+    """Return the gap if the last record that was read there is missing or was replaced, or None."""
     if anchor is None:
         return None
     begins, (ends, _) = beginning_of(kafka, topic), end_of(kafka, topic, count=0, timeout=STARTING_S)

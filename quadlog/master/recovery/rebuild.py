@@ -1,12 +1,13 @@
-"""`quadlog dc rebuild`: the topics of a data centre whose Kafka was lost, made anew out of a peer's.
+"""`quadlog dc rebuild`: re-creates the topics of a data centre whose Kafka was lost, from those of a peer.
 
-What agreed and effects say is copied from the data centre whose log goes furthest, record by record, with its cuts and
-rewinds: who reads the copies comes to the history that readers there come to.  Payloads, rounds and status begin empty.
+The agreed and the effects topic are copied from the data centre with the longest log, record by record,
+including cuts and rewinds: readers of the copies arrive at the same history as readers of the originals.
+Payloads, rounds and status begin empty.
 
-Last of all each master of the data centre is said to have lost its disk, by a post in its own topic, as it would say it
-itself.  So its peers give it up at once, and whatever its own disk remembers is void: it comes back blank
-(`core/membership/incarnations.py`).  Before that post nobody here starts, so a rebuild that was broken off is run
-again.
+The last step publishes a post for each master of the data centre, which states that the master has lost its
+disk, as the master itself would.  So its peers give it up at once, and the content of its disk is void: it
+returns blank (`core/membership/incarnations.py`).  No master of the data centre starts before that post, so
+an interrupted rebuild must be run again.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ if TYPE_CHECKING:
     from quadlog.settings import MasterSettings
 
 BEATING_MS: Final = 5_000
-"""A worker whose last heartbeat is younger than this runs."""
+"""Milliseconds: a worker whose last heartbeat is younger than this is running."""
 SAID_AT_MOST: Final = 200
-"""Records at the end of a topic that are looked at."""
+"""Maximum records that are read at the end of a topic."""
 FLUSH_S: Final = 60.0
-"""How long Kafka has to acknowledge the last of what was said: 100,000 records at most."""
+"""Seconds within which Kafka must acknowledge the last records, at most 100,000."""
 PATIENCE_S: Final = 5.0
-"""How long a peer's Kafka has to answer."""
+"""Timeout in seconds of a peer's Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """What a master of the data centre knows of the loss."""
+    """Loss of topics, as a master of the data centre knows it."""
 
     reasons: Sequence[str]
     incarnation: bytes | None
-    """Its own, as far as it knows."""
+    """Incarnation of this master, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +71,25 @@ class Peer:
 
     dc: str
     index: int
-    """Of the last entry that its agreed topic has."""
+    """Index of the last entry in its agreed topic."""
 
 
 class Rebuild:
-    """Of one data centre, by the settings of one of its masters."""
+    """Rebuild of one data centre, with the settings of one of its masters."""
 
     def __init__(self, settings: MasterSettings, tell: Callable[[str], None]) -> None:
-        """Nothing is asked yet; `tell` is given what happens, line by line."""
+        """Prepare; `tell` prints the progress, line by line."""
         self._settings, self._tell = settings, tell
         self._sites: Final = Sites(settings)
         self._admin: Final = Admin(settings.kafka)
 
     def run(self, *, is_meant: bool) -> None:
-        """Look at everything first; change only what is lost, and only if that is meant.
+        """Check all conditions first; change only lost topics, and only if `is_meant`.
 
         Raises:
-            SetupError: nothing is lost, somebody of this data centre still runs, or it is not meant.
-            Unavailable: no broker answers here, or no peer's.
+            SetupError: nothing is lost, a master or worker of this data centre still runs, or the change is
+                not confirmed.
+            Unavailable: no broker answers here, or no peer's does.
 
         """
         own = self._sites.own
@@ -117,7 +119,7 @@ class Rebuild:
         )
         self._tell(f"{self._sites.dc} is rebuilt: start its masters and workers")
 
-    # --- before anything is changed ---------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------------
 
     def _refuse_while_masters_run(self) -> None:
         urls = {self._settings.node_id: self._settings.master_url}
@@ -126,7 +128,7 @@ class Rebuild:
             try:
                 httpx.get(f"{url}/healthz/alive", timeout=2)
             except (httpx.ConnectError, httpx.ConnectTimeout):
-                continue  # nobody is there
+                continue  # no process listens there
             except httpx.HTTPError as error:
                 self._tell(f"master {node} does not answer: {error}")
             message = (
@@ -149,10 +151,10 @@ class Rebuild:
                 raise SetupError(message)
 
     def _lost(self) -> Lost:
-        """What is lost, as this master's store and the topics themselves tell.
+        """Return the loss, as this master's store, the topics and the peers show it.
 
         Raises:
-            SetupError: nothing is.
+            SetupError: nothing is lost.
 
         """
         own, kafka, node = self._sites.own, self._settings.kafka, self._sites.node
@@ -179,7 +181,7 @@ class Rebuild:
         return Lost(reasons=reasons, incarnation=incarnation)
 
     def _told_by_peers(self) -> list[str]:
-        """What went back here, as masters elsewhere saw it: an older disk of this one's knows of nothing."""
+        """Return what went back here, as other masters report it: this master's disk may be an older copy."""
         reasons: list[str] = []
         for peer in self._settings.peer.values():
             with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
@@ -192,7 +194,7 @@ class Rebuild:
         return reasons
 
     def _deleted(self) -> list[str]:
-        """Records of the log that something deleted, as far as the topics tell: whoever lost its store needs them."""
+        """Return a reason for each topic of the log that lacks records: a worker that lost its store needs them."""
         own, kafka = self._sites.own, self._settings.kafka
         log_topics = (own.agreed, own.effects)
         reasons = [
@@ -207,11 +209,11 @@ class Rebuild:
         return reasons or [f"{hole}: something removed them, compaction for one" for hole in holes if hole]
 
     def _source(self) -> Peer:
-        """The data centre whose log goes furthest.
+        """Return the data centre with the longest log.
 
         Raises:
-            SetupError: there is no other one.
-            Unavailable: none can be restored from.
+            SetupError: there is no other data centre.
+            Unavailable: none can be copied.
 
         """
         if not self._sites.others:
@@ -252,7 +254,7 @@ class Rebuild:
         return Peer(dc=dc, index=places[-1] if places else 0)
 
     def _known_incarnations(self, lost: Lost) -> dict[str, bytes]:
-        """Of each master of this data centre the newest one that is known, here or to peers that can be asked."""
+        """Return the newest incarnation of each master of this data centre that reachable Kafkas know."""
         mine = self._sites.masters_in(self._sites.dc)
         known = dict.fromkeys(mine, b"")
         known[self._sites.node] = lost.incarnation or b""
@@ -272,13 +274,13 @@ class Rebuild:
             for _, post in understood(records, rounds.hear):
                 yield post
 
-    # --- what is changed ----------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------
 
     def _restore(self, dc: str) -> None:
-        """Copy agreed and effects.
+        """Copy the agreed and the effects topic.
 
         Raises:
-            Unavailable: a broker was lost on the way, or did not take all.
+            Unavailable: a broker was lost during the copy, or did not accept all records.
 
         """
         failures: list[str] = []
@@ -303,7 +305,7 @@ class Rebuild:
             outlet.close()
 
     def _await(self, outlet: KafkaOutlet, topic: str, count: int, failures: Sequence[str]) -> None:
-        """Until all that was said is in the topic, which nobody else writes to."""
+        """Wait until all produced records are in the topic, to which nobody else writes."""
         outlet.flush(FLUSH_S)
         end, _ = end_of(self._settings.kafka, topic, count=0)
         if failures or end != count:
@@ -312,7 +314,7 @@ class Rebuild:
             raise Unavailable(message)
 
     def _say_all_lost(self, known: dict[str, bytes]) -> None:
-        """What makes the rebuild count: a first post of each master, as one that has lost its disk."""
+        """Complete the rebuild: publish a first post of each master, as one that has lost its disk."""
         failures: list[str] = []
         outlet = KafkaOutlet(
             self._settings.kafka, client=f"{self._sites.node}-rebuild", failed=failures.append
@@ -342,7 +344,7 @@ class Rebuild:
 
 
 class _NothingSavedError(Exception):
-    """The store is there, and its master never took part: this is not to make it look as if it had."""
+    """The store exists, but its master never took part: opening it must not make it look as if it had."""
 
 
 def _nothing_saved() -> bytes | None:
@@ -350,13 +352,13 @@ def _nothing_saved() -> bytes | None:
 
 
 def _epoch_of_ours(record: Record) -> int:
-    """Of the view that its writer stood in; ForeignRecord: it is none of ours."""
+    """Return the epoch of the writer's view; raise ForeignRecord if the record is not quadlog's."""
     if not codec.is_ours(record.value):
         raise record.foreign("it is no record of quadlog's")
     return epoch_of(record)
 
 
 def _incarnations_of(name: str, post: Post) -> list[bytes]:
-    """What a post tells of a master's incarnations."""
+    """Return a master's incarnations that a post contains."""
     views = [view for view in (post.view, post.ballot) if view is not None]
     return [post.incarnation if post.node == name else b"", *(view.incarnation(name) for view in views)]

@@ -1,10 +1,10 @@
-"""Superseded: a master whose word does not count any more, by what its peers know of it.
+"""Detection of a master whose posts do not count any more, by the knowledge of its peers.
 
-Where the disk of a data centre's Kafka and that of its master are older copies of one moment, they agree with each
-other, and nothing there tells of the loss.  The peers saw the topic of posts go back, and have voided the incarnation
-(`remade`).  A master that is not let in asks them; or it meets own posts that it does not remember, passed on by them
-(`twins`).  That is noted beside its store, and at its next start it begins as one that lost its disk
-(`own.open_store`, decision 47).
+If the disks of a data centre's Kafka and of its master are older copies of the same moment, they agree with
+each other, and neither shows the loss.  The peers saw the topic of posts go back, and have voided the
+incarnation (`remade`).  A master that is not let in asks them, or it receives own posts that it does not
+remember, passed on by them (`twins`).  It notes that in its data-dir, and at its next start it begins as one
+that lost its disk (`own.open_store`, decision 47).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 MARK: Final = "superseded"
-"""In a master's data-dir: the incarnation by which it is superseded, in hex."""
+"""File in a master's data-dir with the incarnation by which it is superseded, in hex."""
 EVERY_MS: Final = 5_000.0
-"""Between two questions, while it is not let in."""
+"""Milliseconds between two requests, while this master is not let in."""
 TIMEOUT_S: Final = 2.0
 LAST: Final = 0xFF
-"""An incarnation that begins so is none: of the year 10889 at the earliest, and nothing comes after it."""
+"""First byte of an invalid incarnation: it would be of the year 10889 or later, and have no successor."""
 
 
 def marked(data_dir: Path) -> bytes | None:
-    """The incarnation by which this master is superseded; None: it is not known to be."""
+    """Return the incarnation by which this master is superseded; None if it is not known to be."""
     try:
         return bytes.fromhex((data_dir / MARK).read_text())
     except (FileNotFoundError, ValueError):
@@ -41,12 +41,12 @@ def marked(data_dir: Path) -> bytes | None:
 
 
 def unmark(data_dir: Path) -> None:
-    """It has begun anew."""
+    """Remove the mark, once an incarnation that is not superseded has begun."""
     (data_dir / MARK).unlink(missing_ok=True)
 
 
 class Superseded:
-    """`tend` belongs to the node's thread, the rest to the server's loop."""
+    """Check whether peers still count this master.  `tend` runs in the node's thread, the rest in the server's loop."""
 
     def __init__(
         self,
@@ -58,14 +58,14 @@ class Superseded:
         soon: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Nobody was asked yet.
+        """Prepare; no peer was asked yet.
 
         Args:
-            node: this master.
-            incarnation: its own.
-            urls: of masters of other data centres.
-            data_dir: where the mark is left.
-            soon: runs something on the server's loop.
+            node: id of this master.
+            incarnation: its incarnation.
+            urls: URLs of masters of other data centres.
+            data_dir: directory of the mark.
+            soon: runs a coroutine in the server's loop.
             failed: ends the process with a reason.
 
         """
@@ -74,7 +74,7 @@ class Superseded:
         self._asked_at = float("-inf")
 
     def tend(self, moment: float, *, is_outside: bool) -> None:
-        """Ask now and then, while this master wants to be let in and is not."""
+        """Ask the peers now and then, while this master wants to be let in and is not."""
         if is_outside and moment - self._asked_at >= EVERY_MS:
             self._asked_at = moment
             self._soon(self._ask)
@@ -92,7 +92,7 @@ class Superseded:
                     return
 
     def note(self, known: bytes | None = None) -> None:
-        """Have the next start begin anew; `known`: the incarnation that is known elsewhere, if it is a later one."""
+        """Have the next start begin with a new store; `known`: a later incarnation that is known elsewhere."""
         making = self._data_dir / f"{MARK}.new"
         making.write_text((known or just_after(self._incarnation)).hex())
         making.replace(self._data_dir / MARK)
@@ -107,7 +107,7 @@ class Superseded:
 
 
 def known_to(status: Any, node: str) -> bytes | None:  # noqa: ANN401 - JSON
-    """The newest incarnation of a master that a peer's `/cluster/status` tells; None: it tells none.
+    """Return the newest incarnation of a master in a peer's `/cluster/status`, or None.
 
     >>> known_to({"peers": [{"id": "m2"}, {"id": "m1", "incarnation": "01" * 16}]}, "m1") == bytes([1]) * 16
     True

@@ -1,1 +1,1 @@
-"""What is kept and for how long: archives, backups, topics that are trimmed, and their settings."""
+"""Retention: archives, backups, trimming of topics, and checks of their settings."""

@@ -1,4 +1,4 @@
-"""The archiver: what is to go from the topics is archived before, by `quadlog archive`, a process of its own."""
+"""Archiver: runs `quadlog archive` as a separate process before records are deleted from the topics."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 
 class Archiver:
-    """Of one data centre.  Used beside the node's thread."""
+    """Archiver of one data centre.  Used outside the node's thread."""
 
     def __init__(self, directory: Path, settings: MasterSettings, topics: Topics) -> None:
-        """Nothing is looked at yet.
+        """Prepare; nothing is read yet.
 
         Args:
             directory: the archive.
-            settings: where Kafka and Spark are.
-            topics: of the own data centre.
+            settings: addresses of Kafka and Spark.
+            topics: of the local data centre.
 
         """
         self._directory, self._settings, self._topics = directory, settings, topics
 
     def extend(self, index: int) -> dict[str, int]:
-        """Archive all up to an entry that is not archived yet.
+        """Archive all entries up to an index that are not archived yet.
 
         Returns:
-            Of the agreed and the effects topic, the offset before which all is archived.
+            For the agreed and the effects topic, the offset before which all records are archived.
 
         Raises:
-            QuadlogError: it cannot be, or not now.
+            QuadlogError: the entries cannot be archived, or not now.
 
         """
         settings = self._settings

@@ -1,6 +1,6 @@
-"""What the log is kept for beside workers and masters: the two newest backups that it goes on behind.
+"""Backups that the log is kept for, in addition to workers and masters: the two newest that the log continues.
 
-Two, for the newest may turn out to be damaged when it is needed.
+Two, because the newest one may turn out to be damaged when it is needed.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 KEPT: Final = 2
-"""Backups."""
+"""Number of backups that the log is kept for."""
 NEWEST: Final = "the newest backups"
 UNREADABLE: Final = "backups that cannot be read"
 
 
 class BackupsKept:
-    """Of one data centre.  Used beside the node's thread."""
+    """Backups of one data centre.  Used outside the node's thread."""
 
     def __init__(self, directory: Path, kafka: str, topics: Topics) -> None:
-        """Nothing is looked at yet.
+        """Prepare; nothing is read yet.
 
         Args:
-            directory: where backups are.
-            kafka: of the own data centre.
-            topics: its own ones.
+            directory: directory of the backups.
+            kafka: bootstrap servers of the local data centre.
+            topics: its topics.
 
         """
         self._directory, self._kafka, self._topics = directory, kafka, topics
 
     def needs(self) -> Mapping[str, int]:
-        """Up to which entry the older one of them has the log, by what they are called; nothing where there is none.
+        """Return the index of the last entry that the older of these backups has, by `NEWEST`; empty without backups.
 
-        Where the directory cannot be read all is kept, as for a worker that has nothing.
+        If the directory cannot be read, all entries are kept, as for a worker without a store.
 
         Raises:
-            QuadlogError: Kafka does not tell what the topics have.
+            QuadlogError: Kafka does not report which records the topics have.
 
         """
         try:

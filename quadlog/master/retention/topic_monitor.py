@@ -1,6 +1,6 @@
-"""The settings of the data centre's topics, and what was deleted from them, looked at every few seconds.
+"""Monitor of the settings of the data centre's topics, and of records deleted from them, every few seconds.
 
-In a thread of its own: a broker that does not answer delays nothing else.
+It runs in its own thread: a broker that does not answer delays nothing else.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 EVERY_S: Final = 5.0
-"""Between two looks: one request for metadata, one for settings, one for offsets."""
+"""Seconds between two checks: one request for metadata, one for settings, one for offsets."""
 
 
 class TopicMonitor:
-    """`troubles` and `lacks_checkpoint` may be read by any thread; without `start` there are none."""
+    """Monitor of topics.  Any thread may read its results, which are empty without `start`."""
 
     def __init__(self, kafka: str, topics: Topics, *, every_s: float = EVERY_S) -> None:
-        """Nothing is asked before `start`.
+        """Prepare; nothing is requested before `start`.
 
         Args:
             kafka: bootstrap servers of the data centre.
             topics: its topics.
-            every_s: seconds between two looks.
+            every_s: seconds between two checks.
 
         """
         self._kafka, self._topics, self._every_s = kafka, topics, every_s
@@ -49,16 +49,16 @@ class TopicMonitor:
         self._ended: Final = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topic-monitor", daemon=True)
         self.troubles: Sequence[Trouble] = ()
-        """As of the last look that was answered."""
+        """Troubles found by the last check that was answered."""
         self.lacks_checkpoint = False
-        """Whether records of the log were deleted, and no checkpoint says what they were."""
+        """True if records of the log were deleted that no checkpoint covers."""
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; a look that waits for its answer ends by itself."""
+        """Stop; a check that waits for its answer ends with that."""
         self._ended.set()
 
     def _run(self) -> None:
@@ -66,7 +66,7 @@ class TopicMonitor:
             try:
                 self.look()
             except QuadlogError as error:
-                # A client that was not answered may retry without a pause (decision 41).
+                # A client whose request was not answered may retry without a pause (decision 41).
                 self._admin = None
                 log.debug("topic_settings_unknown", reason=str(error))
             except Exception:
@@ -74,10 +74,10 @@ class TopicMonitor:
             self._ended.wait(self._every_s)
 
     def look(self) -> None:
-        """Ask once.
+        """Check once.
 
         Raises:
-            Unavailable: no broker answers; what was known stays.
+            Unavailable: no broker answers; the former results remain.
 
         """
         if self._admin is None:

@@ -1,11 +1,13 @@
-"""Trimming: the agreed and the effects topic of a data centre are shortened to the log's limits (decision 34).
+"""Trimming: shortens the agreed and the effects topic of a data centre to the log's limits (decision 34).
 
-What goes is what is beyond a limit and has been taken in by all: each worker that was ever heard, each member of the
-view by what its posts say.  Nothing goes while anybody votes, gives way or goes back, while a peer is not in the view,
-or while this data centre has no majority: where entries may be cut, what they were is needed.
+An entry is deleted if it is beyond a limit and has been received by every worker that was ever heard and
+every member of the view, as their posts state.  Above the hard limit, entries are not kept for workers.
+Nothing is deleted during a vote, while a side gives way or a worker goes back, while a peer is not in the
+view, or while the view holds no majority: as long as entries may be cut, their content is needed.
 
-Before anything goes, a checkpoint is said (decision 35): what this master has saved, once nothing of it can be cut any
-more, and all of it is in the topics.  A master that loses its disk goes on there.
+Before anything is deleted, a checkpoint is published (decision 35): the saved state of this master, once no
+entry of it can be cut any more and all of them are in the topics.  A master that loses its disk continues
+there.
 """
 
 from __future__ import annotations
@@ -38,26 +40,26 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LEAST: Final = 100
-"""Entries that are worth shortening the topics for."""
+"""Minimum entries for which the topics are shortened."""
 ARCHIVED: Final = 10_000
-"""And a start of Spark: at the most."""
+"""With an archive, the minimum is a tenth of the size limit, at most this: each time, Spark is started."""
 ACKED_S: Final = 30.0
-"""How long Kafka has to take a checkpoint."""
+"""Seconds within which Kafka must acknowledge a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stock:
-    """What there is, at a look."""
+    """Log of this data centre at the time of a check."""
 
     last: int
     """Index of the newest entry."""
     needs: Needs
     settled: int
-    """Index of the last entry that is never cut, and that the agreed topic is known to hold."""
+    """Index of the last entry that is never cut and that the agreed topic is known to contain."""
 
 
 class Trimming:
-    """For the master that leads.  `tend` is of the node's thread, all else happens beside it."""
+    """Trimming by the master that leads.  `tend` is called by the node's thread; the rest runs in other threads."""
 
     def __init__(
         self,
@@ -72,18 +74,18 @@ class Trimming:
         archiver: Archiver | None = None,
         backups: BackupsKept | None = None,
     ) -> None:
-        """Nothing is looked at before the first `every_s` seconds have passed.
+        """Prepare; the first check is after `every_s` seconds.
 
         Args:
-            kafka: of this data centre.
-            topics: its own ones.
-            limits: of its log.
-            every_s: seconds between two looks.
-            begin: runs something in another thread.
-            say: says a checkpoint.
-            chain_at: chain hash of the own entry at an index; of any thread.
-            archiver: has the archive to which goes what goes; None: there is none.
-            backups: know what the newest ones need; None: there are none.
+            kafka: bootstrap servers of this data centre.
+            topics: its topics.
+            limits: limits of its log.
+            every_s: seconds between two checks.
+            begin: runs a function in another thread.
+            say: publishes a checkpoint.
+            chain_at: chain hash of the local entry at an index; callable from any thread.
+            archiver: archives entries before they are deleted; None: there is no archive.
+            backups: reports what the newest backups need; None: there are no backups.
 
         """
         self._kafka, self._topics, self._limits = kafka, topics, limits
@@ -94,10 +96,10 @@ class Trimming:
         self._least: Final = max(LEAST, worth)
         self._next_at: float | None = None
         self._checkpoint: Checkpoint | None = None
-        """Of this look, until all of it is settled."""
+        """Checkpoint of this check, until all of its entries are settled."""
         self._is_busy = False
         self._index = 0
-        """Of the last entry that went."""
+        """Index of the last deleted entry."""
 
     def tend(
         self,
@@ -107,14 +109,14 @@ class Trimming:
         *,
         lacks_checkpoint: bool = False,
     ) -> None:
-        """See now and then whether anything may go.
+        """Check now and then whether entries may be deleted.
 
         Args:
-            stock: says None where nothing may.
-            saved: where a master goes on that has what is saved now; None: nowhere yet.
-            moment: now.
-            lacks_checkpoint: records are gone that no master deleted; a checkpoint makes that good, where nothing
-                has to go any more.
+            stock: returns None if nothing may be deleted.
+            saved: returns the checkpoint for the state that is saved now; None: there is none yet.
+            moment: current time in steady milliseconds.
+            lacks_checkpoint: True if records are gone that no master deleted: a checkpoint repairs that, even
+                if no limit is set.
 
         """
         if self._is_busy or not (self._limits.is_any or lacks_checkpoint):
@@ -159,7 +161,7 @@ class Trimming:
         return found.index, found.kept_by
 
     def _older(self) -> int:
-        """Index of the newest effect that is older than the limit."""
+        """Return the index of the newest effect that is older than the limit."""
         if self._limits.depth_s is None:
             return 0
         topic = self._topics.effects
@@ -198,9 +200,9 @@ class Trimming:
 
 
 def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
-    """Where a master goes on that has what is saved now.  Of the thread that writes the store.
+    """Return the checkpoint for the state that is saved now.  Called by the thread that writes the store.
 
-    None: these topics were not followed yet, it is not known which they are, or a log is just being adopted.
+    None: these topics were not followed yet, their ids are not known, or a log is being adopted.
     """
     if store.beside.is_moving:
         return None
@@ -220,9 +222,9 @@ def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
 
 
 def stock_of(agreement: Agreement, decided: Decided, crew: Crew, *, held: int) -> Stock | None:
-    """What there is; None: somebody may need what stands before all that is known.
+    """Return the log at this time; None if somebody may need more than the known needs cover.
 
-    `held`: index up to which the agreed topic is known to hold the log.
+    `held`: index up to which the agreed topic is known to contain the log.
     """
     view, standing = agreement.view, agreement.standing
     said = [member.said for name in view.members if (member := agreement.members.get(name)) is not None]

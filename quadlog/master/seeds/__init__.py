@@ -1,1 +1,1 @@
-"""Seeds at a master: large loads that go around the log, from a client to all data centres."""
+"""Seeds at a master: large loads that bypass the log, from a client to all data centres."""

@@ -1,4 +1,4 @@
-"""Workers that share a file system: one of them takes a seed from the network, the others from its directory."""
+"""Workers that share a file system: one of them receives a seed from the network, the others read its directory."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacks:
-    """A worker that is to get a seed."""
+    """A worker that must receive a seed."""
 
     worker: Worker
     place: dict[str, Any]
-    """Of its directory, as it says itself."""
+    """Place of its directory, as the worker reports it."""
 
     @property
     def door(self) -> str:
-        """Where it takes seeds."""
+        """URL at which it accepts seeds."""
         return f"{self.worker.beat.url}/seed"
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Asks workers."""
+    """Requests to workers about their directories."""
 
     client: httpx.AsyncClient
 
     async def groups(self, all_of_them: Iterable[Lacks]) -> list[list[Lacks]]:
-        """Those who see the directory of the first of their group."""
+        """Return groups of workers, each of which sees the directory of the first one in its group."""
         groups: list[list[Lacks]] = []
         for one in all_of_them:
             for group in groups:
@@ -56,7 +56,7 @@ class Neighbours:
         return False
 
     async def copy(self, label: Label, source: Lacks, target: Lacks) -> str:
-        """Have one take from another what that keeps; why it did not."""
+        """Have the target copy the seed from the source's directory; return the reason for a failure, or ""."""
         try:
             answer = await self.client.put(
                 target.door,

@@ -1,4 +1,4 @@
-"""Bringing a seed: from whoever has its files to a worker that lacks them."""
+"""Delivery of a seed from a worker or master that has its files to a worker that lacks them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ log = structlog.get_logger()
 
 
 class SeedBringing:
-    """Used on the server's loop only."""
+    """Delivery of seeds.  Used in the server's loop only."""
 
     def __init__(self, crew: Crew, client: httpx.AsyncClient, others: Callable[[], Iterable[str]]) -> None:
-        """`others`: doors of the other data centres that may give it, asked after the workers here."""
+        """Prepare; `others`: URLs in other data centres that may serve the seed, asked after the workers here."""
         self._crew, self._client, self._others = crew, client, others
         self._is_bringing = False
 
     async def open(self, door: str, signature: str) -> Source | None:
-        """The seed, if it is given at this door."""
+        """Open the seed at this URL; return None if the seed is not available there."""
         request = self._client.build_request("GET", door, params={"signature": signature})
         with suppress(httpx.HTTPError, UserError):
             answer = await self._client.send(request, stream=True)
@@ -40,7 +40,7 @@ class SeedBringing:
         return None
 
     async def bring(self, worker: Worker, signature: str) -> None:
-        """Have the seed brought to a worker that lacks it, one at a time: from another one here, or from elsewhere."""
+        """Deliver the seed to a worker that lacks it, one at a time, from another worker here or from elsewhere."""
         if self._is_bringing:
             return
         self._is_bringing = True
@@ -53,7 +53,7 @@ class SeedBringing:
             self._is_bringing = False
 
     async def brought(self, worker: Worker, signature: str) -> str:
-        """Why nobody's copy came whole; what one keeps may be damaged, so all are tried."""
+        """Deliver the seed; return why it failed, or "".  A copy may be damaged, so all sources are tried."""
         why = "nobody gives the seed"
         doors = [f"{other.beat.url}/seed" for other in self._crew.all() if other is not worker]
         for door in (*doors, *self._others()):
@@ -74,13 +74,13 @@ class SeedBringing:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A seed's files, on their way."""
+    """Files of a seed as an open stream."""
 
     label: Label
     answer: httpx.Response
 
     async def pieces(self) -> AsyncGenerator[bytes]:
-        """Of the stream; it is closed behind the last one."""
+        """Yield the pieces of the stream; it is closed after the last one."""
         try:
             async for piece in gathered(self.answer.aiter_raw()):
                 yield piece
@@ -89,5 +89,5 @@ class Source:
 
 
 def files_of(url: str) -> str:
-    """The door of a master that gives a seed's files."""
+    """Return the URL at which a master serves a seed's files."""
     return f"{url}/cluster/seed/files"

@@ -1,4 +1,4 @@
-"""The files of a seed: from a client to all workers, and from who has them to who lacks them."""
+"""Files of a seed: from a client to all workers, and from workers that have them to those that lack them."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 ASK: Final = httpx.Timeout(5.0, connect=2.0)
-"""For a word from a worker or a peer."""
+"""Timeout of a short request to a worker or a peer."""
 
 TRIES: Final = 10
 PAUSE_S: Final = 1.0
-"""Where the one of a file system that was to get it from the network is not there any more."""
+"""Seconds between two tries, if the worker that received the seed for its file system is gone."""
 
 
 class Refuse(Protocol):
-    """Raises NotEmpty, unless the log begins with this seed or may begin with it."""
+    """Check that raises NotEmpty, unless the log begins with this seed or may begin with it."""
 
     def __call__(self, signature: str, quads: int, *, may_begin: bool) -> None:
-        """Look."""
+        """Check a seed."""
         ...
 
 
 class SeedFiles:
-    """Used on the server's loop only."""
+    """Files of seeds.  Used in the server's loop only."""
 
     def __init__(
         self, node: Node, settings: MasterSettings, client: httpx.AsyncClient, refuse: Refuse
     ) -> None:
-        """`refuse` knows which seed may come."""
+        """Prepare; `refuse` checks whether a seed is acceptable."""
         self._node, self._settings, self._client, self._refuse = node, settings, client, refuse
         self._neighbours = Neighbours(client)
         self.bringing: Final = SeedBringing(node.crew, client, self._donors)
 
     async def kept_by(self, worker: Worker) -> list[str] | None:
-        """Signatures of the seeds that a worker keeps; None: it does not say."""
+        """Return the signatures of the seeds that a worker keeps; None if it does not answer."""
         said = await self._said_by(worker)
         return None if said is None else list(said["seeds"])
 
@@ -69,7 +69,7 @@ class SeedFiles:
         return None
 
     def other_dcs(self) -> dict[str, list[Peer]]:
-        """Of each other data centre its masters, as far as they are peers: others may not be there yet."""
+        """Return the masters of each other data centre, as far as they are peers: others may not run yet."""
         found: dict[str, list[Peer]] = {}
         peers = {peer.node for peer in self._node.agreement.peers}
         for peer in sorted(self._settings.peer.values(), key=lambda peer: peer.id):
@@ -81,7 +81,7 @@ class SeedFiles:
         return [files_of(peer.url) for peers in self.other_dcs().values() for peer in peers]
 
     async def there(self, peers: list[Peer]) -> dict[str, Any]:
-        """What the first master says that answers."""
+        """Return the seed status of a data centre from the first of its masters that answers."""
         why = ""
         for peer in peers:
             try:
@@ -94,13 +94,13 @@ class SeedFiles:
         return {"error": why}
 
     async def put(self, request: Request) -> Response:
-        """Pass a seed's files on to whoever lacks them; says who has them then.
+        """Pass a seed's files on to workers that lack them; the answer lists the failures.
 
         Raises:
-            NotEmpty: this log does not begin with it.
-            NotAPeer: of all data centres only peers know.
-            ReadOnly: others take imports.
-            UserError: they did not come whole.
+            NotEmpty: the log does not begin with this seed.
+            NotAPeer: only peers know all data centres.
+            ReadOnly: other masters accept imports.
+            UserError: the files did not arrive completely.
 
         """
         if "here" not in request.query_params:
@@ -124,7 +124,7 @@ class SeedFiles:
         return JSONResponse({"failures": failures}, HTTPStatus.CREATED)
 
     async def _complete(self, label: Label, group: list[Lacks]) -> dict[str, str]:
-        """The others of a group take what the first one got, or what anybody else has; what failed."""
+        """Have the others of a group copy from its first worker or from any source; return failures by worker."""
         first, *others = group
         found = await asyncio.gather(*(self._completed(label, first, one) for one in others))
         return {self._name(one.worker): why for one, why in zip(others, found, strict=True) if why}
@@ -134,14 +134,14 @@ class SeedFiles:
         for _ in range(TRIES if why else 0):
             if not (why := await self.bringing.brought(one.worker, label.signature)):
                 break
-            await asyncio.sleep(PAUSE_S)  # the other data centres get it at the same time
+            await asyncio.sleep(PAUSE_S)  # the other data centres receive it at the same time
         return why
 
     def _name(self, worker: Worker) -> str:
         return f"{self._settings.dc}/{worker.beat.worker}"
 
     async def _lacking(self, label: Label) -> list[Lacks]:
-        """Workers here that are there and do not keep it."""
+        """Return the workers here that answer and do not keep this seed."""
         workers = self._node.crew.all()
         said = await asyncio.gather(*map(self._said_by, workers))
         return [
@@ -151,7 +151,7 @@ class SeedFiles:
         ]
 
     async def _peers_doors(self) -> dict[str, str]:
-        """Of each other data centre with workers a master that answers; the first one if none does."""
+        """Return for each other data centre with workers the URL of a master that answers, else of the first one."""
         doors: dict[str, str] = {}
         for dc, peers in self.other_dcs().items():
             if peers[0].role is not Role.READ_WRITE:
@@ -162,10 +162,10 @@ class SeedFiles:
         return doors
 
     async def get(self, request: Request) -> Response:
-        """A seed's files, from a worker here that keeps them.
+        """Send a seed's files, from a worker here that keeps them.
 
         Raises:
-            Unavailable: none does.
+            Unavailable: no worker here keeps them.
 
         """
         signature = request.query_params.get("signature", "")

@@ -1,12 +1,12 @@
-"""`/cluster/seed`: what the log begins with, how it comes to all workers, and how it is agreed on.
+"""`/cluster/seed`: the seed that the log begins with, its delivery to all workers, and the agreement on it.
 
-    GET   /cluster/seed          what is so here and, without `?here`, at a master of each other data centre
+    GET   /cluster/seed          status here and, without `?here`, at a master of each other data centre
     PUT   /cluster/seed/files    a seed's files: to every worker here and, without `?here`, once to each data centre
     GET   /cluster/seed/files    the files again, for a data centre that lacks them
-    POST  /cluster/seed          agree on it: the home's effects say that the log begins with it
+    POST  /cluster/seed          agree on it: the home's effects state that the log begins with it
 
-The files come first: until the effects say so they mean nothing, and nobody is kept from writing.  What stands first
-among the home's effects, the seed or the effect of an entry, decides.
+The files are sent first: they have no meaning until the effects state the seed, and block no writer.  The
+first record among the home's effects, the seed or the effect of an entry, decides.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ log = structlog.get_logger()
 PASSED_BACK: Final = ("location", "retry-after")
 SEED: Final = "/cluster/seed"
 LOOK_S: Final = 0.02
-"""Between two looks whether the seed was heard."""
+"""Seconds between two checks whether the seed was received."""
 
 
 class Seeding:
-    """Used on the server's loop only."""
+    """HTTP handlers for seeds.  Used in the server's loop only."""
 
     def __init__(self, node: Node, settings: MasterSettings, effects: EffectsMirror) -> None:
-        """`effects` writes to the own data centre's effects; that of the home decides."""
+        """Prepare; `effects` writes to the local data centre's effects topic; that of the home decides."""
         self._node, self._settings, self._effects = node, settings, effects
         self._client = new_client(TIMEOUT)
         self._files = SeedFiles(node, settings, self._client, self._refuse_other)
 
     def routes(self) -> list[Route]:
-        """The doors."""
+        """Return the HTTP routes."""
         return [
             Route(SEED, self.status, methods=["GET"]),
             Route(SEED, self.agree, methods=["POST"]),
@@ -68,10 +68,10 @@ class Seeding:
     def _home(self) -> str:
         return self._node.agreement.view.home
 
-    # --- what is so -------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------------
 
     async def status(self, request: Request) -> Response:
-        """Of each data centre: what its log begins with, and which worker has it."""
+        """Return for each data centre what its log begins with, and which workers keep the seed."""
         dcs = {self._settings.dc: await self._here()}
         if "here" not in request.query_params:
             others = self._files.other_dcs()
@@ -100,17 +100,17 @@ class Seeding:
         if (seed := self._node.seed) is not None:
             await self._files.bringing.bring(worker, seed.signature.hex())
 
-    # --- agreeing on it ---------------------------------------------------------------------------------
+    # --- agreement --------------------------------------------------------------------------------------
 
     async def agree(self, request: Request) -> Response:
-        """Have the log begin with it; the same again is the same.
+        """Have the log begin with a seed; repeating the request has no further effect.
 
         Raises:
-            NotEmpty: it begins with something else.
-            NotAPeer: others decide that.
-            ReadOnly: so too.
-            Unavailable: no master of the home can be asked, or it holds no majority; nothing was changed.
-            OutcomeUnknown: it was said, and not heard in time.
+            NotEmpty: the log begins with something else.
+            NotAPeer: only peers decide that.
+            ReadOnly: only read-write masters decide that.
+            Unavailable: no master of the home can be reached, or it has no majority; nothing was changed.
+            OutcomeUnknown: the seed was published, and did not arrive in time.
 
         """
         refuse_writes(self._node.agreement, self._settings)
@@ -128,10 +128,10 @@ class Seeding:
         return JSONResponse({"signature": signature, "quads": seed.quads})
 
     def _refuse_other(self, signature: str, quads: int, *, may_begin: bool) -> None:
-        """Unless the log begins with this seed or, if it `may_begin`, is empty.
+        """Raise unless the log begins with this seed or, with `may_begin`, is empty.
 
         Raises:
-            NotEmpty: it holds something, or begins with another one.
+            NotEmpty: the log has entries, or begins with another seed.
 
         """
         seed = self._node.seed
@@ -147,10 +147,10 @@ class Seeding:
             )
 
     def _refuse_alone(self) -> None:
-        """A side that gives way goes back to what both sides had, and a worker cannot give a seed back.
+        """Refuse in a minority: a side that gives way goes back to the common log, but no worker drops a seed.
 
         Raises:
-            Unavailable: the view holds no majority.
+            Unavailable: the view has no majority.
 
         """
         agreement = self._node.agreement
@@ -164,7 +164,7 @@ class Seeding:
             )
 
     async def _heard(self) -> None:
-        """Wait until the effects say what the log begins with."""
+        """Wait until the effects state what the log begins with."""
         deadline = now().steady + self._settings.request_timeout * 1000
         while self._node.seed is None and not self._node.has_effects:
             if now().steady > deadline:

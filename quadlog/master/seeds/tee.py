@@ -1,4 +1,4 @@
-"""One stream that comes in and goes on to several doors at once, as fast as the slowest of them takes it."""
+"""Forwarding of one incoming stream to several URLs at once, as fast as the slowest of them accepts it."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from quadlog.snapshots.parcel import Label
 
 HELD: Final = 4
-"""Pieces that wait for a door: one that stutters does not hold up the others at once."""
+"""Maximum pieces that wait for one URL: a short stall there does not block the others at once."""
 
 SILENT_S: Final = 120.0
 CONNECT_S: Final = 2.0
 TIMEOUT: Final = httpx.Timeout(SILENT_S, connect=CONNECT_S)
-"""A door that takes nothing for so long is given up."""
+"""Timeouts of a delivery: a URL that accepts nothing for so long is given up."""
 
 
 def answered_in(label: Label) -> httpx.Timeout:
-    """How long an answer may take: whoever passes on waits for its own doors, and for copies, before it answers."""
+    """Return the timeouts of a delivery: a forwarding receiver answers after its own receivers and their copies."""
     return httpx.Timeout(SILENT_S, connect=CONNECT_S, read=SILENT_S + label.copying_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one copy of the stream."""
+    """Result of one copy of the stream."""
 
     answer: httpx.Response | None
     failure: str = ""
 
 
 class _Lane:
-    """The way to one door."""
+    """Transfer to one URL."""
 
     def __init__(self, client: httpx.AsyncClient, url: str, label: Label) -> None:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(HELD)
@@ -55,14 +55,14 @@ class _Lane:
         return not self._sending.done()
 
     async def give(self, piece: bytes | None) -> None:
-        """Hand over the next piece, None behind the last; waits while the door is slow, unless it is given up."""
+        """Enqueue the next piece, None after the last; wait while the receiver is slow, unless it was given up."""
         if self.is_open:
             giving = asyncio.ensure_future(self._queue.put(piece))
             await asyncio.wait({giving, self._sending}, return_when=asyncio.FIRST_COMPLETED)
             giving.cancel()
 
     async def end(self) -> Delivery:
-        """What the door answered."""
+        """Return the result of the transfer."""
         try:
             answer = await self._sending
         except httpx.HTTPError as error:
@@ -78,9 +78,9 @@ class _Lane:
 async def deliver(
     client: httpx.AsyncClient, pieces: AsyncIterator[bytes], label: Label, doors: Mapping[str, str]
 ) -> dict[str, Delivery]:
-    """Pass a stream on to all doors (name to URL); returns when all have answered or were given up.
+    """Forward a stream to all URLs, by name; return when all have answered or were given up.
 
-    Where the stream breaks off, what was begun is broken off too, and the error passed on.
+    If the stream breaks off, all transfers are cancelled, and the error is raised.
     """
     lanes = {name: _Lane(client, url, label) for name, url in doors.items()}
     try:
@@ -100,7 +100,7 @@ async def _all(works: Iterable[Awaitable[None]]) -> None:
 
 
 def message_of(answer: httpx.Response) -> str:
-    """What an answer says that is no success."""
+    """Return the message of an error response."""
     try:
         return str(answer.json()["message"])
     except (ValueError, KeyError, TypeError):

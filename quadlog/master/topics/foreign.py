@@ -1,4 +1,4 @@
-"""What other programs wrote to a topic of ours: passed over, and told of once each time the topic is looked at."""
+"""Records of other programs in a topic of quadlog: skipped, and logged once each time that the topic is read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Said = TypeVar("Said")
 
 
 def understood(records: Iterable[Record], hear: Callable[[Record], Said]) -> Iterator[tuple[Record, Said]]:
-    """The records that are ours, each with what it says.
+    """Yield the records that are quadlog's, each with its content.
 
     Args:
-        records: of a topic.
-        hear: what one of them says; ForeignRecord if it is none of ours.
+        records: records of a topic.
+        hear: decodes a record; raises ForeignRecord if it is not quadlog's.
 
     """
     is_told = False

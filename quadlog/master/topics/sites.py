@@ -1,4 +1,4 @@
-"""Sites: the data centres, their masters and their topics, as the settings of one master have them."""
+"""Sites: the data centres with their masters and topics, by the settings of one master."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Named(dict[str, str]):
-    """Data centres by master.
+    """Data centre of each master.
 
     >>> Named({"m1": "dc1"})["m1"]
     'dc1'
     """
 
     def __missing__(self, name: str) -> NoReturn:
-        """Raise SetupError: others have added a master that this one cannot hear."""
+        """Raise SetupError: the others have added a master that these settings do not name."""
         message = (
             f"{name} is a peer by the agreed log, and these settings do not name it: add peer.N.id, .dc, .url, .kafka"
             " and .voting = false of it to the settings of this master, and start it again"
@@ -32,32 +32,32 @@ class Named(dict[str, str]):
 
 
 class Sites:
-    """As seen from one of the masters."""
+    """Data centres as seen from one of the masters."""
 
     def __init__(self, settings: MasterSettings) -> None:
-        """`settings`: of that master."""
+        """Collect the data centres from the settings of that master."""
         peers = [peer for peer in settings.peer.values() if peer.role is not Role.MUTED]
-        # Nobody waits for a muted one or reads its topics.
+        # No master waits for a muted one or reads its topics.
         self.node: Final = settings.node_id
         self.dc: Final = settings.dc
-        """Its data centre."""
+        """Data centre of this master."""
         self.dc_of: Final[Mapping[str, str]] = Named(
             {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in peers}
         )
-        """Of each master that is named, a peer or not."""
+        """Data centre of each named master, whether it is a peer or not."""
         voting = voting_of(settings)
         self.first_peers: Final = {name: dc for name, dc in self.dc_of.items() if voting[name]}
-        """Of each master that is a peer where the log begins."""
+        """Data centre of each master that is a peer at the beginning of the log."""
         self.witnesses: Final = frozenset(
             self.dc_of[name] for name, role in roles_of(settings).items() if role is Role.READ_ONLY
         )
         """Data centres whose masters are read-only: they evaluate nothing."""
         self.kafka_of: Final = {settings.dc: settings.kafka} | {peer.dc: peer.kafka for peer in peers}
-        """Of each data centre the bootstrap servers."""
+        """Bootstrap servers of each data centre."""
         self.topics: Final = {dc: Topics(settings.repository, dc) for dc in self.kafka_of}
-        """Of each data centre."""
+        """Topics of each data centre."""
         self.patience_ms: Final = 2.5 * settings.idle_round * 1000
-        """Silence of a master that posts in every idle round, after which others do what it would."""
+        """Silence in ms of a master, which posts in every idle round, after which others take over its work."""
 
     @property
     def own(self) -> Topics:
@@ -70,10 +70,10 @@ class Sites:
         return [dc for dc in self.kafka_of if dc != self.dc]
 
     def masters_in(self, dc: str) -> list[str]:
-        """All of a data centre."""
+        """Return all masters of a data centre."""
         return [master for master, where in self.dc_of.items() if where == dc]
 
     @property
     def has_company(self) -> bool:
-        """Are there other masters in this data centre?"""
+        """True if there are other masters in this data centre."""
         return len(self.masters_in(self.dc)) > 1

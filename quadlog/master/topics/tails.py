@@ -1,4 +1,4 @@
-"""Tails: what a master reads of each data centre's Kafka, and from where on."""
+"""Tails: the topics that a master reads from each data centre's Kafka, and the offsets at which it begins."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from quadlog.ports import Hear
 
 ROUNDS_READ_BACK: Final = 2 * Limits().snapshot_every
-"""Posts of each master read again at a start: there is a snapshot among them, unless its queue is long."""
+"""Posts of each master that are read again at a start: they include a snapshot, unless its queue is long."""
 
 
 class Tails:
-    """One for each data centre."""
+    """Tails of a master, one for each data centre."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class Tails:
         lacks: Callable[[str, Gap], None],
         failed: Callable[[str], None],
     ) -> None:
-        """Nothing is read before `start`.
+        """Prepare; nothing is read before `start`.
 
         Args:
-            sites: whose Kafkas and topics there are.
-            store: knows up to where each topic was taken in.
-            hear: is given what was read.
-            recognised: is told which topics these are, see `Watched`.
-            lacks: is told which of them do not go on where they were read up to, see `Watched`.
+            sites: the data centres.
+            store: has the position in each topic.
+            hear: receives the records that were read.
+            recognised: receives the ids of these topics, see `Watched`.
+            lacks: receives those topics that do not continue where they were read up to, see `Watched`.
             failed: ends the process with a reason.
 
         """
@@ -61,14 +61,14 @@ class Tails:
             )
 
     def start(self, *, payloads_end: int, agreed_end: int) -> None:
-        """Begin.
+        """Start to read.
 
         Args:
-            payloads_end: where the own payloads ended at this start.
-            agreed_end: where the own agreed topic did.
+            payloads_end: end offset of the local payloads topic at this start.
+            agreed_end: end offset of the local agreed topic at this start.
 
         """
-        # A master that is alone in its data centre wrote all of its payloads: acknowledgements tell of new ones.
+        # The only master of a data centre wrote all payloads there: acknowledgements report new ones.
         until = {} if self._sites.has_company else {self._sites.own.payloads: payloads_end}
         for dc, tail in self._tails.items():
             tail.start(self._offsets(dc, agreed_end), until=until)
@@ -77,11 +77,11 @@ class Tails:
         sites, topics = self._sites, self._sites.topics[dc]
         is_own = dc == sites.dc
         offsets = {topics.payloads: self._saved(topics.payloads)}
-        if is_own:  # what this data centre's processes say to each other
+        if is_own:  # topics with which the processes of this data centre communicate
             offsets |= {topics.status: END, topics.effects: self._saved(topics.effects)}
         if is_own and sites.has_company:
             offsets[topics.agreed] = agreed_end
-        if not is_own or sites.has_company:  # else there is nobody there but this master
+        if not is_own or sites.has_company:  # otherwise only this master posts there
             offsets[topics.rounds] = self._rounds_from(dc)
         return offsets
 
@@ -93,11 +93,11 @@ class Tails:
         return BEGINNING if position is None else position
 
     def read(self, topic: str, offset: int) -> None:
-        """Have a topic read from an offset on, again or for the first time."""
+        """Read a topic from an offset on, again or for the first time."""
         self._of(topic).read(topic, offset)
 
     def leave(self, topic: str) -> None:
-        """Have a topic read no more."""
+        """Stop reading a topic."""
         self._of(topic).leave(topic)
 
     def _of(self, topic: str) -> KafkaTail:

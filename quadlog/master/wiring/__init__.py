@@ -1,4 +1,4 @@
-"""Wiring: a node and all its parts, from settings, a store and Kafka."""
+"""Wiring: builds a node and all its parts from settings, a store and Kafka."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["World", "make_node"]
 
 
 def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
-    """A node; `sow`: has the seed brought to a worker that lacks it."""
+    """Build a node; `sow` has the seed brought to a worker that lacks it."""
     settings, sites, store = world.settings, world.sites, world.store
     agreement, ledger, bodies = agreement_of(world), ledger_of(world), Bodies(store)
     desk = Desk(store, decided_before=ledger.index)
@@ -62,7 +62,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         foreseen=lambda: foreseen.index,
     )
     twins = twins_of(world)
-    # With company there its offsets jump anyway, and it reads them.
+    # If other masters post there too, offsets have gaps anyway, and this master reads the topic.
     posts = RoundsProducer(world.outlet, sites.own.rounds, acked=None if sites.has_company else twins.acked)
     acquiring = Acquiring(
         agreement,
@@ -119,7 +119,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
 
 @contextmanager
 def _together(world: World) -> Generator[Callable[[], None], None, None]:
-    """What is said within a turn goes at its end, to whichever topics."""
+    """Hold back records until the end of a turn, for all topics."""
     with world.outlet.together() as one, world.effects.together() as other:
 
         def let_go() -> None:

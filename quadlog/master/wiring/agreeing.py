@@ -1,4 +1,4 @@
-"""What a node agrees by: posts and payloads, its own and the others'."""
+"""Parts of a node that serve the agreement: posts and payloads, of this master and of others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 def agreement_of(world: World) -> Agreement:
-    """The agreement, as it was saved; of who does not vote a blank one."""
+    """Build the agreement from its saved state; that of a master without a vote is blank."""
     settings, store = world.settings, world.store
     durable = store.durable()
     return Agreement(
@@ -52,7 +52,7 @@ def agreement_of(world: World) -> Agreement:
 
 
 def twins_of(world: World) -> Twins:
-    """Who tells whether somebody else posts as this master."""
+    """Build the check whether another process posts as this master."""
     kafka, topic = world.settings.kafka, world.sites.own.rounds
 
     def read(start: int, end: int) -> None:
@@ -69,7 +69,7 @@ def twins_of(world: World) -> Twins:
 
 
 def superseded_of(world: World) -> Superseded:
-    """Who asks the peers whether this master still counts."""
+    """Build the check whether the peers still count this master."""
     settings, sites = world.settings, world.sites
     return Superseded(
         sites.node,
@@ -86,14 +86,14 @@ def superseded_of(world: World) -> Superseded:
 
 
 def ears_of(sites: Sites) -> Ears:
-    """Which topic says what."""
+    """Map each topic to the kind of its records."""
     return Ears(
         rounds={topics.rounds: dc for dc, topics in sites.topics.items()},
         agreed=sites.own.agreed,
         sources={sites.topics[dc].effects: dc for dc in sites.others},
         sides={sites.topics[dc].agreed: dc for dc in sites.others},
         own=sites.own.followed,
-        # Of payloads that nobody else writes, those that were not saved were never promised.
+        # If nobody else writes payloads, those that were not saved were never promised.
         needed=(sites.own.effects, *([sites.own.agreed, sites.own.payloads] if sites.has_company else [])),
         status=sites.own.status,
         payloads={sites.topics[dc].payloads: dc for dc in sites.others},
@@ -101,7 +101,7 @@ def ears_of(sites: Sites) -> Ears:
 
 
 def intakes_of(world: World) -> dict[str, Intake]:
-    """Of the own payloads topic and the peers'."""
+    """Build the intakes of the local payloads topic and the peers'."""
     sites, store, own = world.sites, world.store, world.sites.own.payloads
     intakes = {
         own: Intake(
@@ -120,7 +120,7 @@ def intakes_of(world: World) -> dict[str, Intake]:
 
 
 def joining_of(world: World, agreement: Agreement) -> Joining:
-    """Who reads a stronger side's log beside the own one."""
+    """Build the reader of a stronger side's log, which is stored in addition to the local log."""
     sites, tails, chain_at = world.sites, world.tails, chain_in(world.store)
 
     def find(joined: Joined) -> None:
@@ -139,7 +139,7 @@ def joining_of(world: World, agreement: Agreement) -> Joining:
 
 
 def relay_of(world: World, acquiring: Acquiring, posts: RoundsProducer) -> Relay:
-    """Who brings what comes by way of another data centre."""
+    """Build the relay for records that arrive by way of another data centre."""
     sites = world.sites
     return Relay(
         Hearing(sites.node, sites.dc_of, patience_ms=sites.patience_ms),

@@ -1,4 +1,4 @@
-"""What a node does with what is agreed, in the topics of its data centre: log, effects, duty, limits."""
+"""Parts of a node that process agreed entries in the topics of its data centre: log, effects, duty, limits."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from quadlog.master.workers.crew import Crew
 
 EFFECTS_COMPARED: Final = 20
-"""Records looked at for the states that workers have to be in, where no new effect tells."""
+"""Number of newest records read at the start for the states that workers must have until new effects arrive."""
 
 
 def scribe_of(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
-    """Who writes the agreed topic, and has entries brought that are to be written and were forgotten."""
+    """Build the writer of the agreed topic, which fetches entries that must be written and were forgotten."""
 
     def written(place: Place | Cut, offset: int) -> None:
         if not world.sites.has_company:  # else it is heard, in one order with what the others write
@@ -65,14 +65,14 @@ def scribe_of(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
 
 
 def _duties(world: World) -> tuple[Handover, Handover]:
-    """Who evaluates, as it was agreed and as the effects say; at first it is the first view's home."""
+    """Return the duty as agreed and as the effects state it; initially, both are with the home of the first view."""
     view = first_view(world.sites.first_peers, world.sites.witnesses)
     first = Handover(index=0, term=view.id, dc=view.home)
     return world.store.duty() or (first, first)
 
 
 def ledger_of(world: World) -> EffectsLedger:
-    """The states after the newest effects: those that workers have to be in."""
+    """Build the ledger of the states after the newest effects, which workers must have."""
     store, sites = world.store, world.sites
     index, attempt, rewound = store.effects()
     _, duty = _duties(world)
@@ -91,7 +91,7 @@ def duty_of(
     *,
     crew: Crew,
 ) -> Duty:
-    """Which data centre evaluates, and who says so."""
+    """Build the duty: which data centre evaluates, and the handovers."""
     sites = world.sites
 
     def hand_over(handover: Handover) -> None:
@@ -126,7 +126,7 @@ def copying_of(
     *,
     foresee: Callable[[], None],
 ) -> Copying:
-    """Who copies another data centre's effects."""
+    """Build the copying of another data centre's effects."""
     sites, tails = world.sites, world.tails
     return Copying(
         dc=sites.dc,
@@ -144,7 +144,7 @@ def copying_of(
 
 
 def trimming_of(world: World) -> Trimming:
-    """Who shortens the log, where settings ask for that."""
+    """Build the trimming of the log; it is idle without limits in the settings."""
     settings = world.settings
 
     def begin(work: Callable[[], None]) -> None:

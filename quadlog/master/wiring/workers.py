@@ -1,4 +1,4 @@
-"""How a node reaches the workers of its data centre."""
+"""Requests of a node to the workers of its data centre."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def hands_of(world: World, sow: Callable[[Worker], None]) -> Hands:
-    """What is done about a worker that is silent, wrong or without a seed."""
+    """Build the actions on a worker that is silent, wrong or without a seed."""
     soon, doors = world.server.call_soon, world.doors
     return Hands(
         knock=lambda worker: soon(lambda: doors.knock(worker)),
@@ -25,7 +25,7 @@ def hands_of(world: World, sow: Callable[[Worker], None]) -> Hands:
 
 
 def tell_floor(world: World, url: str, floor: tuple[int, int]) -> None:
-    """Have a worker void what an earlier view says behind that index."""
+    """Have a worker void the effects of earlier views after that index."""
     epoch, index = floor
     world.server.call_soon(lambda: world.doors.tell_floor(url, {"epoch": epoch, "index": index}))
 

@@ -1,4 +1,4 @@
-"""What a node stands in."""
+"""World: everything that a node uses."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a node stands in."""
+    """Environment of a node: settings, store, Kafka and server."""
 
     settings: MasterSettings
     sites: Sites
     store: MasterStore
     outlet: KafkaOutlet
     effects: RenewableOutlet
-    """To the own effects alone: they may be full."""
+    """Producer for the local effects topic only, which may be full."""
     inbox: Inbox
     tails: Tails
     server: Server
-    """Runs what takes longer than a turn."""
+    """Runs what takes longer than a turn of the node."""
     sources: Sources
     monitor: TopicMonitor
-    """Of the own topics."""
+    """Monitor of the local topics."""
     doors: Doors
     payloads_end: int
-    """Where the own payloads ended at this start."""
+    """End offset of the local payloads topic at this start."""
 
 
 def chain_in(store: MasterStore) -> Callable[[int], bytes | None]:
-    """Chain hash of the own entry at an index."""
+    """Return a function that gives the chain hash of the local entry at an index."""
 
     def chain_at(index: int) -> bytes | None:
         entry = store.entry(index)

@@ -1,6 +1,6 @@
-"""Alarms: what is wrong with the workers of this data centre now, and since when.
+"""Alarms: current troubles of the workers and topics of this data centre, each with its beginning.
 
-Their names and fields are relied on outside; `docs/operating.md` explains each.
+Other programs rely on their names and fields; `docs/operating.md` explains each.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ log = structlog.get_logger()
 
 
 class AlarmName(StrEnum):
-    """What kind of trouble."""
+    """Kind of a trouble."""
 
     DIVERGED = "worker-diverged"
-    """Its heartbeat contradicts the effect of the index that it applied."""
+    """The worker's heartbeat contradicts the effect of the index that it applied."""
     DAMAGED = "worker-damaged"
-    """A recount of its stored quads gave another signature than the one that it applied."""
+    """A recount of the worker's stored quads gave another signature than the one that it applied."""
     DEAD = "worker-dead"
-    """No heartbeat, and nobody is at its door."""
+    """No heartbeat arrives, and nothing listens at the worker's URL."""
     HUNG = "worker-hung"
-    """No heartbeat, and its door takes connections without an answer."""
+    """No heartbeat arrives, and the worker's URL accepts connections without an answer."""
     UNHEARD = "worker-unheard"
-    """No heartbeat, but its door answers."""
+    """No heartbeat arrives, but the worker's URL answers."""
     STOPPED = "worker-stopped"
-    """It said that it stops."""
+    """The worker reported that it stops."""
     UNSEEDED = "worker-unseeded"
-    """It lacks the seed that the log begins with."""
+    """The worker lacks the seed that the log begins with."""
     LAGGING = "worker-lagging"
-    """It serves, and has not applied what was decided long ago."""
+    """The worker serves, and has not applied an entry that was decided long ago."""
     SET_ASIDE = "store-set-aside"
-    """Files of its store were damaged: it was set aside, and another one serves."""
+    """Files of the worker's store were damaged: this store was set aside, and another one serves."""
     UNSCRUBBED = "worker-unscrubbed"
-    """Its stored quads cannot be recounted."""
+    """The worker's stored quads cannot be recounted."""
     UNDECIDED = "entries-undecided"
-    """Entries are agreed, and no effect of theirs came."""
+    """Entries are agreed, and their effects do not arrive."""
     FULL = "effects-topic-full"
-    """The effects topic of this data centre takes no records."""
+    """The effects topic of this data centre accepts no records."""
     UNFOLLOWED = "source-out-of-reach"
-    """Of a muted data centre: the one that it copies does not answer."""
+    """Muted data centre: the source that it copies does not answer."""
     MISSET = "topic-misconfigured"
     """A setting of a topic of this data centre is not as quadlog needs it."""
     DELETED = "log-records-deleted"
     """Something else than a master deleted the oldest records of the agreed or the effects topic."""
 
     LOST = "source-lost"
-    """Of a muted data centre: the one that it copies has other topics now, or they went back."""
+    """Muted data centre: the topics of its source were replaced, or went back."""
     WENT_BACK = "peer-topic-went-back"
-    """Topics of another data centre do not go on where they were read up to."""
+    """Topics of another data centre do not continue where they were read up to."""
 
 
 WHAT_TO_DO: Final = {
@@ -94,7 +94,7 @@ INSTEAD: Final = "it is not rebuilt by itself ({why}): stop it, remove its data-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What an alarm is raised for."""
+    """Condition for which an alarm is raised."""
 
     name: AlarmName
     worker: str | None
@@ -102,31 +102,31 @@ class Trouble:
     transaction: bytes | None = None
     reason: str
     obstacle: str = ""
-    """Why it does not mend by itself though it should."""
+    """Reason why the worker is not rebuilt automatically, though it should be."""
     topic: str | None = None
-    """Which topic it is about."""
+    """Topic that the trouble is about."""
     setting: str | None = None
-    """And which of its settings."""
+    """Setting of that topic."""
     value: str | None = None
-    """Of that setting."""
+    """Value of that setting."""
     advice: str = ""
-    """What to do, where that differs from trouble to trouble."""
+    """Advice to the operator, if it differs from that in `WHAT_TO_DO`."""
 
     @property
     def key(self) -> tuple[AlarmName, str | None, str | None, str | None]:
-        """What has at most one alarm."""
+        """Key of the trouble: each has at most one alarm."""
         return self.name, self.worker, self.topic, self.setting
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A trouble, and since when it has been there; milliseconds since 1970."""
+    """A trouble and when it began, in milliseconds since 1970."""
 
     trouble: Trouble
     since: int
 
     def as_json(self) -> dict[str, Any]:
-        """What `/cluster/status` shows of it."""
+        """Return the fields that `/cluster/status` shows."""
         trouble = self.trouble
         usual = trouble.advice or WHAT_TO_DO[trouble.name]
         advice = INSTEAD.format(why=trouble.obstacle) if trouble.obstacle else usual
@@ -145,18 +145,18 @@ class Alarm:
 
 
 class Alarms:
-    """Those that are raised.  One thread changes them, any may read `all`."""
+    """Raised alarms.  One thread changes them, any may read `all`."""
 
     def __init__(self) -> None:
-        """All is well."""
+        """Start without alarms."""
         self._raised: dict[tuple[AlarmName, str | None, str | None, str | None], Alarm] = {}
 
     def all(self) -> list[Alarm]:
-        """The raised ones, oldest first."""
+        """Return the raised alarms, oldest first."""
         return sorted(self._raised.values(), key=lambda alarm: (alarm.since, alarm.trouble.name))
 
     def set(self, troubles: Iterable[Trouble], wall: int) -> None:
-        """What is wrong now: what was not wrong before is logged, once, and so is what ended."""
+        """Replace the troubles by the current ones; log each new one and each that ended, once."""
         before = self._raised
         now = {trouble.key: trouble for trouble in troubles}
         self._raised = {
@@ -170,6 +170,6 @@ class Alarms:
 
 
 def _told(alarm: Alarm) -> dict[str, Any]:
-    """For the log, where `name` says something else."""
+    """Return the fields for the log, where `name` has another meaning."""
     fields = alarm.as_json()
     return {"alarm": fields.pop("name"), **fields}

@@ -1,4 +1,4 @@
-"""What a master asks at its workers' doors beside reads."""
+"""Requests of a master to its workers other than reads."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
     from quadlog.master.workers.crew import Worker, Wrong
 
 KNOCK_S: Final = 0.5
-"""How long a worker has to answer that lives; it does so in milliseconds."""
+"""Timeout in seconds of a request to a silent worker; one that lives answers within milliseconds."""
 
 ASK_S: Final = 2.0
 
 
 class Doors:
-    """Used on the server's loop only."""
+    """HTTP client for requests to workers.  Used in the server's loop only."""
 
     def __init__(self) -> None:
-        """Connects when first asked."""
+        """Create the client; it connects at the first request."""
         self._client = new_client(ASK_S)
 
     async def ask_to_evaluate(self, url: str, duty: Mapping[str, str | int]) -> None:
-        """Ask a worker to evaluate.  It is asked again until its fence is heard."""
+        """Ask a worker to evaluate.  The request is repeated until the worker's fence arrives."""
         with suppress(httpx.HTTPError):
             await self._client.post(f"{url}/evaluate", json=dict(duty))
 
     async def tell_floor(self, url: str, floor: Mapping[str, int]) -> None:
-        """Tell a worker which effects count no more.  It is told again until a rewind says so."""
+        """Inform a worker which effects are void.  The request is repeated until a rewind states the same."""
         with suppress(httpx.HTTPError):
             await self._client.post(f"{url}/floor", json=dict(floor))
 
     async def ask_to_mend(self, worker: Worker, wrong: Wrong) -> None:
-        """Ask a worker to be rebuilt.  Its heartbeats tell what comes of it."""
+        """Ask a worker to rebuild its store.  Its heartbeats report the result."""
         with suppress(httpx.HTTPError):
             body = {"store": wrong.store, "reason": f"{wrong.name}: {wrong.reason}"}
             await self._client.post(f"{worker.beat.url}/rebuild", json=body)
 
     async def knock(self, worker: Worker) -> None:
-        """Note what becomes of a request at the door of a worker that is not heard any more."""
+        """Send a request to a worker whose heartbeats do not arrive any more, and store the result in its `door`."""
         beat = worker.beat
         try:
             await self._client.get(f"{beat.url}/status", timeout=KNOCK_S)
@@ -54,5 +54,5 @@ class Doors:
             door = Door.REFUSED
         except httpx.HTTPError:
             door = Door.HANGS
-        if worker.beat is beat:  # else it was heard meanwhile
+        if worker.beat is beat:  # otherwise a heartbeat arrived meanwhile
             worker.door = door

@@ -1,8 +1,9 @@
-"""The watch: are the workers of this data centre there, in time, and right?
+"""Watch: checks that the workers of this data centre are present, in time and right.
 
-The effect of an entry says what the state after it is.  Each heartbeat is held against the effect of the
-index that it tells; a worker that contradicts it is quarantined until it serves a store made anew.  So is one
-whose recount (``worker/repair/scrub.py``) found other quads stored than were applied.
+The effect of an entry contains the signature of the state after it.  Each heartbeat is compared with the
+effect of the index that it reports; a worker that contradicts the effect is quarantined until it serves a new
+store.  The same holds for a worker whose recount (``worker/repair/scrub.py``) found other stored quads than
+were applied.
 """
 
 from __future__ import annotations
@@ -28,45 +29,45 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOK_MS: Final = 250.0
-"""How often it is looked who is silent or behind."""
+"""Milliseconds between two checks for silent and lagging workers."""
 
 KNOCK_MS: Final = 1_000.0
-"""Between two knocks at the door of a worker that is silent."""
+"""Milliseconds between two requests to a silent worker."""
 
 SOW_MS: Final = 10_000.0
-"""Between two tries to bring the seed to a worker that lacks it."""
+"""Milliseconds between two attempts to bring the seed to a worker that lacks it."""
 
 MEND_MS: Final = 10_000.0
-"""Between two requests to a quarantined worker that it be rebuilt."""
+"""Milliseconds between two requests to a quarantined worker to rebuild its store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hands:
-    """What the watch does beyond looking; all return at once."""
+    """Actions of the watch; all return at once."""
 
     knock: Callable[[Worker], None]
-    """Asks at a worker's door whether it lives, and notes it in `Worker.door`."""
+    """Check whether a worker answers, and store the result in `Worker.door`."""
     mend: Callable[[Worker, Wrong], None]
-    """Asks a worker to be rebuilt."""
+    """Ask a worker to rebuild its store."""
     sow: Callable[[Worker], None]
-    """Has the seed brought to a worker that lacks it."""
+    """Have the seed brought to a worker that lacks it."""
 
 
 REBUILD_MS: Final = 10_000.0
-"""How long a quarantined worker may be away, while it becomes a new one, before that is told too."""
+"""Milliseconds for which a quarantined worker may be silent during its rebuild before that raises an alarm, too."""
 
 
 class Watch:
-    """Owned by the node's thread."""
+    """Comparison of workers with the effects.  Owned by the node's thread."""
 
     def __init__(self, crew: Crew, ledger: EffectsLedger, hands: Hands, *, max_lag_ms: float) -> None:
-        """Begin without a suspicion.
+        """Start without suspicion.
 
         Args:
             crew: the workers.
-            ledger: what effects say.
-            hands: what to do about it.
-            max_lag_ms: how long what is decided may be missing at a worker before that is told.
+            ledger: states after the newest effects.
+            hands: actions.
+            max_lag_ms: milliseconds for which a worker may lack a decided entry before an alarm is raised.
 
         """
         self.alarms: Final = Alarms()
@@ -74,24 +75,24 @@ class Watch:
         self._max_lag = max_lag_ms
         self._looked_at = float("-inf")
         self._past: deque[tuple[float, int, int]] = deque()
-        """When it was looked, and what was agreed and decided then; the first one is `max_lag_ms` ago."""
+        """Times of checks with the agreed and the decided index then; the first one is `max_lag_ms` ago."""
         self._compared: dict[str, Heartbeat] = {}
-        """Of each worker the last heartbeat that an effect was found for."""
+        """By worker: the last heartbeat for which the effect was found."""
         self._knocked: dict[str, float] = {}
         self._sown: dict[str, float] = {}
         self._asked: dict[str, tuple[str, float]] = {}
-        """Of each worker which store it was asked to empty, and when."""
+        """By worker: the store that it was asked to replace, and when."""
 
-    # --- is it right? ---------------------------------------------------------------------------------
+    # --- comparison with the effects ------------------------------------------------------------------
 
     def compare(self) -> None:
-        """Hold the newest heartbeats against the effects: before anything is answered because of them."""
+        """Compare the newest heartbeats with the effects; must precede any answer that relies on them."""
         for worker in self._crew.all():
             beat = worker.beat
             if self._compared.get(beat.worker) is beat or self._crew.goes_back(beat):
                 continue
             worker.wrong = self._wrong(worker)
-            if self._ledger.state_after(beat.applied.index) is not None:  # else its effect is yet to come
+            if self._ledger.state_after(beat.applied.index) is not None:  # else its effect is yet to arrive
                 self._compared[beat.worker] = beat
 
     def _wrong(self, worker: Worker) -> Wrong | None:
@@ -100,7 +101,7 @@ class Watch:
         if known is None:
             return found
         if beat.store == known.store or not beat.store:
-            return known  # it may look right again: what it holds is still not what the log made
+            return known  # even if it looks right again, the content of this store is not what the log made
         if found is not None:
             return found
         return known if beat.applied.index < known.until else None
@@ -109,7 +110,7 @@ class Watch:
         index, chain = beat.applied.index, beat.applied.chain
         after = self._ledger.state_after(index)
         if index == 0 and (self._crew.lacks_seed(beat) or self._ledger.index == 0):
-            return None  # it begins with the seed soon, or heard of it before this master did
+            return None  # it begins with the seed soon, or received it before this master did
         if after is None or (chain, beat.signature) == (after.entry_chain, after.signature):
             return None
         what, mine, right = (
@@ -131,7 +132,7 @@ class Watch:
         if scrub is None:
             return None
         after = self._ledger.state_after(scrub.index)
-        # What was counted before the seed came was empty, and right.
+        # A recount before the seed arrived found an empty store, which was right.
         expected = after.signature if after and scrub.index else scrub.expected
         if scrub.found == expected:
             return None
@@ -147,16 +148,16 @@ class Watch:
             until=self._ledger.index,
         )
 
-    # --- is it there, and in time? --------------------------------------------------------------------
+    # --- silence and lag ------------------------------------------------------------------------------
 
     def look(self, moment: Now, *, agreed: int, leads: bool, more: Iterable[Trouble] = ()) -> None:
-        """See now and then who is silent or behind; have the alarms say so.
+        """Check every `LOOK_MS` for silent and lagging workers, and update the alarms.
 
         Args:
-            moment: now.
-            agreed: the last agreed index.
-            leads: whether this master has wrong workers rebuilt.
-            more: what else is wrong.
+            moment: current time.
+            agreed: index of the last agreed entry.
+            leads: True if this master must have wrong workers rebuilt.
+            more: further troubles.
 
         """
         if moment.steady - self._looked_at < LOOK_MS:
@@ -174,7 +175,7 @@ class Watch:
             self._have_sown(moment.steady)
 
     def _have_sown(self, now: float) -> None:
-        """The seed is brought to whoever says that it waits for it."""
+        """Have the seed brought to workers that report that they wait for it."""
         for worker in self._crew.all():
             beat, at = worker.beat, self._sown.get(worker.beat.worker, float("-inf"))
             if self._waits_for_seed(worker, now) and now - at >= SOW_MS:
@@ -271,7 +272,7 @@ class Watch:
             )
 
     def _past_at(self, now: float) -> tuple[int, int]:
-        """What was agreed and decided `max_lag_ms` ago; nothing, if nobody looked then."""
+        """Return the agreed and the decided index `max_lag_ms` ago; zeros, if no check is that old."""
         at, agreed, decided = self._past[0]
         return (agreed, decided) if at <= now - self._max_lag else (0, 0)
 

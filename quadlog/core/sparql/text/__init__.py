@@ -1,1 +1,1 @@
-"""SPARQL text: its tokens and terms, and what it asks of pyoxigraph."""
+"""SPARQL text: its tokens and terms, and the load that it causes in pyoxigraph."""

@@ -1,7 +1,7 @@
-"""What a text asks of pyoxigraph.
+"""Limits on the load that a text causes in pyoxigraph.
 
-pyoxigraph's parser recurses, and its optimiser takes more than quadratic time for what is joined.
-Both are met by small texts: 8,000 times `+1` overflow the stack, 500 joined patterns take minutes.
+pyoxigraph's parser is recursive, and the time of its optimiser grows more than quadratically with the number of
+joins.  Small texts exceed both: 8,000 times `+1` overflow the stack, 500 joined patterns take minutes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from quadlog.core.sparql.text.tokens import CLOSING, OPENING, TERMS, tokens
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Deepest nesting of brackets that is handed to pyoxigraph: it takes quadratic time (0.1 s at 1,000)
-# and overflows the stack, killing the process, at some 5,000.
+# Maximum nesting of brackets in a text for pyoxigraph, whose time is quadratic in it (0.1 s at 1,000);
+# at about 5,000, the stack overflows and the process dies.
 MAX_NESTING: Final = 100
-# Operators, BINDs, FILTERs, … in all: 8,000 kill the process or hang it, 2,000 do not.
+# Maximum number of operators, BINDs, FILTERs, … in total: 8,000 kill the process or hang it, 2,000 do not.
 MAX_OPERATORS: Final = 500
-# What the optimiser puts in an order: 0.1 s at 60, 1.4 s at 120, minutes at 500.
+# Maximum number of joins, which the optimiser orders: 0.1 s at 60, 1.4 s at 120, minutes at 500.
 MAX_JOINS: Final = 80
-# Of which the rest are ground triples: 0.06 s at 1,000; 5,000 overflow the stack.
+# Maximum number of joins if all above MAX_JOINS are ground triples: 0.06 s at 1,000; 5,000 overflow the stack.
 MAX_GROUND: Final = 500
-# OPTIONALs, and as many VALUES: 0.5 s at 60, more than 2 s at 120.
+# Maximum number of OPTIONALs, and of VALUES: 0.5 s at 60, more than 2 s at 120.
 MAX_OPTIONALS: Final = 50
 
 _CHAINING = frozenset(("||", "&&", "|", "/", "+", "-", "*", "!", "^", "~"))
@@ -32,27 +32,27 @@ _CHAINING_WORDS = ("UNION", "FILTER", "BIND", "MINUS", "AS", "OPTIONAL", "VALUES
 
 @dataclass(slots=True, kw_only=True)
 class Weight:
-    """What was counted in a text."""
+    """Counts of the parts of a text."""
 
     depth: int = 0
-    """Of brackets, at most."""
+    """Maximum nesting of brackets."""
     operators: int = 0
     joins: int = 0
-    """Patterns, groups, collection items and steps of paths: data have as many as they like."""
+    """Number of patterns, groups, collection items and steps of paths; unlimited in data."""
     listed: int = 0
-    """Terms that follow a term where no collection is: in triples, projections, orderings."""
+    """Number of terms after another term outside collections: in triples, projections, orderings."""
     optionals: int = 0
     values: int = 0
     service: bool = False
 
     @property
     def is_tame(self) -> bool:
-        """Whether a recursive parser survives the text."""
+        """True if a recursive parser survives the text."""
         return self.depth <= MAX_NESTING and self.operators <= MAX_OPERATORS
 
     @property
     def is_light(self) -> bool:
-        """Whether it can be evaluated, too."""
+        """True if the text can also be evaluated."""
         return (
             self.is_tame
             and self.joins <= MAX_JOINS
@@ -62,7 +62,7 @@ class Weight:
 
 
 def is_tame(text: str) -> bool:
-    """Whether pyoxigraph's parser survives this text.
+    """Return whether pyoxigraph's parser survives a text.
 
     >>> is_tame("SELECT * { ?s ?p ?o }"), is_tame("(" * 200), is_tame("1||" * 9999), is_tame(f"({'+1' * 999})")
     (True, False, False, False)
@@ -71,7 +71,7 @@ def is_tame(text: str) -> bool:
 
 
 def weigh(text: str) -> Weight:
-    """Count what is in a text."""
+    """Count the parts of a text."""
     weight = Weight()
     for inside, kind, value, before in _in_brackets(text, weight):
         if inside == "row":
@@ -92,9 +92,9 @@ def weigh(text: str) -> Weight:
 
 
 def _in_brackets(text: str, weight: Weight) -> Iterator[tuple[str, str, str, str]]:
-    """Each token, with the bracket that it is in, and what stands before it: an operand or a mark.
+    """Yield the innermost open bracket, kind and value of each token, and what precedes it: ``operand`` or a mark.
 
-    In a block of VALUES every bracket is a ``row``: there is no operator, and any number of terms.
+    In a block of VALUES every bracket is a ``row``: it contains no operators, and any number of terms.
     """
     opened: list[str] = []
     before = ""
@@ -118,7 +118,7 @@ def _in_brackets(text: str, weight: Weight) -> Iterator[tuple[str, str, str, str
 
 
 def _count_word(weight: Weight, word: str) -> None:
-    # pyoxigraph needs no blank between words: `trueSERVICE` are two.
+    # pyoxigraph needs no space between words: `trueSERVICE` consists of two words.
     weight.service = weight.service or "SERVICE" in word
     weight.optionals += word.endswith("OPTIONAL")
     if word.endswith("VALUES"):

@@ -1,9 +1,9 @@
-"""Which literals cannot be stored as what they are: the one place where that is decided, for every way in.
+"""Check for literals that the store would alter; used for all inputs.
 
 pyoxigraph's store encodes numbers, dates and durations by their values (oxigraph/oxigraph#526).  A valid literal is
 read back with the same value, maybe in another lexical form (docs/conformance.md has the table).  An ill-typed literal
-is kept as it was written, except where the store takes it for a value of a wider type: such a one is refused here.  So
-is a language-tagged string without its tag, which no RDF format can express.
+is stored as it was written, unless the store interprets it as a value of a wider type: such a literal is refused here.
+A language-tagged string without its tag, which no RDF format can express, is refused, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 UNTAGGED: Final = frozenset((f"{_RDF}langString", f"{_RDF}dirLangString"))
-"""Datatypes of literals with a language tag, and of no others (RDF 1.1, section 3.3)."""
+"""Datatypes that only literals with a language tag have (RDF 1.1, section 3.3)."""
 
 _RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
     f"{_XSD}long": (-(1 << 63), (1 << 63) - 1),
@@ -34,7 +34,7 @@ _RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
     f"{_XSD}nonPositiveInteger": (None, 0),
     f"{_XSD}negativeInteger": (None, -1),
 }
-"""Types derived from xsd:integer, with their bounds; the store makes an xsd:integer of each."""
+"""Types derived from xsd:integer, with their bounds; the store converts each of them to xsd:integer."""
 
 _INTEGER: Final = re.compile(r"[+-]?0*[0-9]{1,30}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?INF|NaN")
@@ -48,18 +48,18 @@ _FORMS: Final = {
     f"{_XSD}yearMonthDuration": re.compile(r"-?P(?=.)(?:[0-9]+Y)?(?:[0-9]+M)?"),
     f"{_XSD}dayTimeDuration": re.compile(_DAYS),
 }
-"""Lexical forms of types of which the store takes more than XSD 1.1 part 2 has: `nan`, `P1YT`, no time zone."""
+"""Lexical forms of XSD 1.1 part 2, for types of which the store accepts more: `nan`, `P1YT`, no time zone."""
 
 ALTERED: Final = frozenset((*_RANGES, *_FORMS, *UNTAGGED))
-"""Datatypes of which some literals are refused."""
+"""Datatypes some of whose literals are refused."""
 
 
 class IllFormedLiteral(ValueError):
-    """A literal that would be stored as another term, or is none."""
+    """A literal that would be stored as another term, or that does not exist in RDF."""
 
 
 def is_valid(value: str, datatype: str) -> bool:
-    """Whether it is a value of a datatype that is `ALTERED`; of all others it is taken for one.
+    """Return whether a lexical form is valid for a datatype in `ALTERED`; True for all other datatypes.
 
     >>> [is_valid(value, f"{_XSD}byte") for value in ("+03", "300", "x")], is_valid("x", f"{_XSD}integer")
     ([True, False, False], True)
@@ -71,7 +71,7 @@ def is_valid(value: str, datatype: str) -> bool:
         low, high = bounds
         if not _INTEGER.fullmatch(value):
             return False
-        digits = value.lstrip("+-").lstrip("0") or "0"  # Python reads 4,300 digits, zeros with them
+        digits = value.lstrip("+-").lstrip("0") or "0"  # Python parses at most 4,300 digits, including zeros
         number = -int(digits) if value.startswith("-") else int(digits)
         return (low is None or low <= number) and (high is None or number <= high)
     form = _FORMS.get(datatype)
@@ -88,7 +88,7 @@ def refuse_untagged(value: str, datatype: str) -> None:
 
 
 def refuse_ill_typed(literal: Literal, stored: Literal) -> None:
-    """Raise `IllFormedLiteral` where the store has another value in the place of a literal."""
+    """Raise `IllFormedLiteral` if a literal is invalid, and the store therefore holds the other term `stored`."""
     name, value = literal.datatype.value, literal.value
     if not is_valid(value, name):
         raise IllFormedLiteral(

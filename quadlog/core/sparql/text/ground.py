@@ -1,7 +1,7 @@
-"""Triple patterns without variables, taken out of a pattern that has too many of them.
+"""Removal of ground triples, patterns without variables, from a pattern that has too many of them.
 
-They need no place in the order of joins: a group has solutions only if the state has all of them.  So a group
-asks whether any is missing, once, however many they are.
+Their order among the joins does not matter: a group has solutions only if the state contains all of them.  So a
+single filter in the group checks that none is missing, however many there are.
 
 >>> print(without_ground_triples("{ ?s a <urn:c> . <urn:a> a <urn:b> , 1 }"))  # doctest: +NORMALIZE_WHITESPACE
 {{ FILTER NOT EXISTS { VALUES (?quadlog_s ?quadlog_p ?quadlog_o) {
@@ -27,7 +27,7 @@ _RESERVED: Final = "quadlog_"
 
 
 def without_ground_triples(text: str) -> str:
-    """The same pattern, or SELECT or ASK query, with the ground triples of each group in one filter."""
+    """Return the same pattern, or SELECT or ASK query, with the ground triples of each group in one filter."""
     if _RESERVED in text:
         return text
     pieces, done = list[str](), 0
@@ -39,22 +39,22 @@ def without_ground_triples(text: str) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """A ``{`` and what stands in it; other brackets hold no triples that are looked at."""
+    """An open bracket and its contents; only triples in ``{`` are considered."""
 
     holds_triples: bool
     start: int = 0
     block: _Block | None = None
-    """Of triples that is being read."""
+    """The block of triples that is being read."""
     reads: bool = True
-    """Whether a block may begin here."""
+    """True if a block may begin at the next token."""
     after_word: bool = False
-    """A keyword and what belongs to it."""
+    """True after a keyword, within the construct that it begins."""
     blocks: list[_Block] = field(default_factory=list["_Block"])
 
 
 @dataclass(slots=True)
 class _Block:
-    """``subject verb object , object ; verb object``, all of them ground."""
+    """Ground triples of one subject: ``subject verb object , object ; verb object``."""
 
     start: int
     end: int
@@ -65,7 +65,7 @@ class _Block:
     triples: list[str] = field(default_factory=list[str])
 
     def take(self, kind: str, value: str, end: int) -> bool:
-        """Take one more token; False if the block does not go on with it."""
+        """Add a token; return False if the block cannot continue with it."""
         match self.expects:
             case "verb" if kind in _IRIS or value == "a":
                 self.verb, self.expects = value if value != "a" else str(RDF_TYPE), "object"
@@ -88,7 +88,7 @@ class _Block:
         return True
 
     def finish(self) -> bool:
-        """Whether it may end here."""
+        """Complete the last triple; return whether the block may end here."""
         if self.expects == "more":
             self._finish_triple()
         return self.expects == "more" or (self.expects == "verb" and bool(self.triples))
@@ -101,14 +101,14 @@ def _edits(text: str) -> Iterator[tuple[int, int, str]]:
     for group in _groups(text):
         rows = "\n".join(triple for block in group.blocks for triple in block.triples)
         missing = f"VALUES ({_VARIABLES}) {{\n{rows}\n}} FILTER NOT EXISTS {{ {_VARIABLES} }}"
-        # First of all, where it divides no triples that share a blank node.
+        # At the beginning of the group, where it does not separate triples that share a blank node.
         yield group.start, group.start, f"{{ FILTER NOT EXISTS {{ {missing} }} }}"
         for block in group.blocks:
             yield block.start, block.end, ""
 
 
 def _groups(text: str) -> Iterator[_Group]:
-    """Those that have ground triples."""
+    """Yield the groups that have ground triples."""
     opened = [_Group(holds_triples=False)]
     values = False
     for token in tokens(text):
@@ -124,7 +124,7 @@ def _groups(text: str) -> Iterator[_Group]:
             if group.blocks:
                 yield group
             opened.pop()
-            # After a group, or the brackets of a FILTER or BIND, triples may begin.
+            # Triples may begin after a group, or after the brackets of a FILTER or BIND.
             opened[-1].reads = value == "}" or (value == ")" and opened[-1].after_word)
             opened[-1].after_word = opened[-1].after_word and not opened[-1].reads
         else:
@@ -133,7 +133,7 @@ def _groups(text: str) -> Iterator[_Group]:
 
 
 def _pass(group: _Group, kind: str, value: str, start: int, end: int) -> None:
-    """A token that is no bracket."""
+    """Process a token that is no bracket."""
     if not group.holds_triples:
         return
     if group.block is not None:
@@ -156,12 +156,12 @@ def _pass(group: _Group, kind: str, value: str, start: int, end: int) -> None:
 
 
 def _stop(group: _Group) -> None:
-    """What was read so far goes on with something else."""
+    """Discard the current block, because it continues with something that is not ground."""
     group.block = None
 
 
 def _end(group: _Group, end: int) -> None:
-    """A block of triples ends."""
+    """End the current block, and add it to the group if it may end here."""
     if group.block is not None and group.block.finish():
         group.block.end = end
         group.blocks.append(group.block)

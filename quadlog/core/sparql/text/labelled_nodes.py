@@ -1,12 +1,12 @@
 """``BNODE(label)``: one new node for each label and solution (SPARQL 1.1, 17.4.2.9).
 
-pyoxigraph makes it the node of that label, which may be stored, and the same for all solutions.  So the calls
-become calls of a function of ours.
+pyoxigraph returns the node with that label, which may be stored, and which is the same for all solutions.  The
+calls are therefore replaced by calls of a custom function.
 
-The function has to know where the next solution begins.  Expressions that follow each other, those of a SELECT
-clause or of BINDs with nothing but FILTERs in between, are a *scope*: pyoxigraph evaluates all of them for one
-solution before it goes to the next.  The first expression of a scope with two or more calls says that a
-solution begins, whichever of its calls are evaluated.  A call that is alone makes a new node each time.
+The function must know when the next solution begins.  Consecutive expressions, those of a SELECT clause or of
+BINDs with only FILTERs between them, are a *scope*: pyoxigraph evaluates all of them for one solution before it
+continues with the next one.  The first expression of a scope with two or more calls reports that a solution
+begins, whichever of its calls are evaluated.  A call that is alone in its scope creates a new node each time.
 
 >>> labelled_nodes('SELECT * { BIND(BNODE("k") AS ?a) }', BlankNode)[0]
 'SELECT * { BIND(<urn:quadlog:function:node>("k") AS ?a) }'
@@ -36,14 +36,17 @@ _CALLED: Final = re.compile(r"(?i)BNODE(?:[ \t\r\n]++|#[^\r\n]*+)*+\((?![ \t\r\n
 _NAMES: Final = {name: NamedNode(f"urn:quadlog:function:{name}") for name in ("node", "solution", "within")}
 _AGGREGATES: Final = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 _IN_FRONT: Final = ("BIND", "FILTER", "HAVING", "SELECT", "DISTINCT", "REDUCED", "BY", "ASC", "DESC")
-"""Words before a bracket that is no function's.  pyoxigraph needs no space between words."""
+"""Words before a bracket that does not belong to a function.  pyoxigraph needs no space between words."""
 _GLUED: Final = re.compile(r"(?i)(?:TRUE|FALSE)?(?:FILTER|HAVING|BY)")
 
 
 def labelled_nodes(
     text: str, new: Callable[[], BlankNode]
 ) -> tuple[str, Mapping[NamedNode, Callable[..., Term]]]:
-    """The query with calls of BNODE with an argument replaced, and the custom functions that it calls instead."""
+    """Replace the calls of BNODE with an argument; return the query and the custom functions that it calls instead.
+
+    `new` returns a new blank node.
+    """
     if _CALLED.search(text) is None:
         return text, {}
     calls = list(_Calls(text).found())
@@ -55,7 +58,7 @@ def labelled_nodes(
 
 
 class _Nodes:
-    """What the calls of one evaluation have made."""
+    """Nodes that the calls of one evaluation have created, by scope and label."""
 
     def __init__(self, new: Callable[[], BlankNode]) -> None:
         self._new = new
@@ -80,7 +83,7 @@ class _Nodes:
     def _node(self, *arguments: Term) -> BlankNode:
         *scope, label = arguments
         if not isinstance(label, Literal) or label.datatype.value != XSD_STRING:
-            raise ValueError("BNODE takes a simple literal")  # an error of the expression, as any other
+            raise ValueError("BNODE takes a simple literal")  # an ordinary error of the expression
         if not scope:
             return self._new()
         assert isinstance(scope[0], Literal), "the number of a scope"
@@ -96,22 +99,23 @@ class _Scope:
 
     calls: int = 0
     first: _Frame | None = None
-    """The expression of its first call."""
+    """The expression that contains its first call."""
 
 
 @dataclass(slots=True, eq=False)
 class _Frame:
-    """An open bracket; ``{``, and the whole text, with what stands in it so far."""
+    """An open bracket, or the whole text, and the state of the reading in it."""
 
     scope: _Scope | None
-    """That a call belongs to; None: each one is alone."""
+    """Scope of the calls in it; None if each call has a scope of its own."""
     outer: _Frame | None = None
-    """The outermost bracket of an expression."""
+    """Outermost bracket of the expression that it belongs to; None outside expressions."""
     begins: int = 0
+    """Start of the expression, if this is its outermost bracket."""
     ends: int = 0
-    """Of the expression, if this is the outermost bracket of one."""
+    """End of the expression, if this is its outermost bracket."""
     is_function: bool = False
-    """A function's name is part of the expression."""
+    """True if the name of a function is a part of the expression."""
     in_select: bool = False
     in_binds: bool = False
     in_filter: bool = False
@@ -125,7 +129,7 @@ class _Call:
 
 
 class _Calls:
-    """Finds all calls of a text."""
+    """Search for the calls of BNODE with an argument in a text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -134,7 +138,7 @@ class _Calls:
         """Kind, value and start of the last token."""
 
     def found(self) -> Iterator[_Call]:
-        """In their order; what is known of their scopes is complete at the end."""
+        """Yield the calls in their order; their scopes are complete only after the last one."""
         for token in tokens(self._text):
             kind = token.lastgroup or ""
             value, start = token[kind], token.start(kind)
@@ -153,7 +157,7 @@ class _Calls:
             self._before = kind, value, start
 
     def _call(self, frame: _Frame, end: int) -> _Call:
-        """Of the function that this bracket belongs to."""
+        """Return the call to which the bracket `frame` belongs; `end`: offset after the bracket."""
         _, word, start = self._before
         inside = frame if frame.outer is frame else self._open[-1]
         scope = inside.scope or _Scope()
@@ -176,7 +180,7 @@ class _Calls:
         return self._expression(inside, end, is_function=is_function)
 
     def _expression(self, inside: _Frame, end: int, *, is_function: bool) -> _Frame:
-        """The bracket of an expression, or of a path or collection, which has no calls."""
+        """Return the bracket of an expression, or of a path or collection, which contains no calls."""
         kind, word, start = self._before
         begins = end
         if is_function:
@@ -198,7 +202,7 @@ class _Calls:
             frame.ends = start + 1 if frame.is_function else start
 
     def _pass_in_group(self, kind: str, value: str) -> None:
-        """A token that stands in no bracket of an expression."""
+        """Process a token outside expressions."""
         group = self._open[-1]
         if kind == "word" and "SELECT" in value:
             group.in_select, group.scope = True, _Scope()
@@ -214,7 +218,7 @@ class _Calls:
 
 
 def _edits(calls: list[_Call]) -> Iterator[tuple[int, int, str]]:
-    """Where the text is replaced by what."""
+    """Yield start, end and text of each replacement."""
     numbers: dict[_Scope, int] = {}
     for call in calls:
         shared = call.scope.calls > 1

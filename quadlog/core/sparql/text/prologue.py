@@ -1,4 +1,4 @@
-"""PREFIX, BASE and VERSION: what names mean from here on, and the text that says so again."""
+"""PREFIX, BASE and VERSION: resolution of names, and the declarations as text."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 
 class Prologue:
-    """The declarations so far; an operation sees those of all operations before it too."""
+    """The declarations so far; those before one operation also apply to all later operations."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without any declaration."""
         self.names = Names()
         self._texts: list[str] = []
 
     @property
     def text(self) -> str:
-        """All of them in their order, for a query that is to mean the same."""
+        """Text of all declarations in their order, for a query in which names must have the same meaning."""
         return "".join(f"{text}\n" for text in self._texts)
 
     def read(self, reader: Reader) -> None:
-        """Any number of declarations in any order."""
+        """Parse any number of declarations in any order."""
         while (keyword := reader.word()) in {"PREFIX", "BASE", "VERSION"}:
             reader.advance()
             prefix = ""

@@ -1,4 +1,4 @@
-"""SPARQL text, read token by token, and refused where it cannot be followed."""
+"""Reader of the tokens of a SPARQL text, which refuses a text that it does not understand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from quadlog.errors import SyntaxRefused, Unsupported
 
 
 class Reader:
-    """The token under the eye, and the way to the next."""
+    """The current token of a text, with methods to advance."""
 
     def __init__(self, text: str) -> None:
-        """Starts on the first token."""
+        """Start at the first token."""
         self.text = text
         self._tokens = tokens(text)
         self.kind = self.value = ""
@@ -20,36 +20,36 @@ class Reader:
         self.advance()
 
     def advance(self) -> None:
-        """On to the next token."""
+        """Advance to the next token."""
         token = next(self._tokens)
         self.kind = kind = token.lastgroup or ""
         self.value = token[kind]
         self.start = token.end() - len(self.value)
 
     def word(self) -> str:
-        """The word under the eye in capitals, or nothing."""
+        """Return the current token in capitals if it is a word, and an empty string otherwise."""
         return self.value.upper() if self.kind == "word" else ""
 
     def take(self, value: str) -> bool:
-        """Pass over a mark if it is the one named."""
+        """Skip the current token if it is the mark `value`; return whether it was."""
         if self.value != value or self.kind != "mark":
             return False
         self.advance()
         return True
 
     def expect(self, value: str) -> None:
-        """Pass over a mark that must be there."""
+        """Skip a required mark."""
         if not self.take(value):
             self.lost(f"where {value} was expected")
 
     def lost(self, why: str) -> NoReturn:
-        """Refuse what is not understood: nothing is ever guessed."""
+        """Raise ``Unsupported`` at the current token, which is not understood: nothing is ever guessed."""
         raise Unsupported(f"not understood: {self.value[:40]!r} at {self.place()}, {why}")
 
     def wrong(self, why: str) -> NoReturn:
-        """Refuse what no SPARQL text may say."""
+        """Raise ``SyntaxRefused`` at the current token, at which the text is not SPARQL."""
         raise SyntaxRefused(f"not SPARQL: {self.place()}: {why}")
 
     def place(self) -> str:
-        """Where the eye is."""
+        """Return line and column of the current token."""
         return place(self.text, self.start)

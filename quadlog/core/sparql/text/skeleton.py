@@ -1,7 +1,7 @@
-"""An update's text, taken apart: its skeleton, and the constants that stand in it.
+"""Division of an update's text into its skeleton and its constants.
 
-Clients send the same few texts over and over with other IRIs, strings and numbers in them.  What is cut
-out here is cut out for sure: a skeleton in which anything might be read otherwise makes no plan.
+Clients send the same few texts repeatedly, with different IRIs, strings and numbers.  A skeleton in which
+any constant might have another meaning is marked as not sure, and gets no plan.
 
 >>> skeleton, constants = taken_apart('INSERT DATA { <urn:s> <urn:p> "o", 1 }')
 >>> skeleton.gaps, skeleton.kinds, constants
@@ -24,7 +24,7 @@ _IRI = r'<[^<>"{}|^`\\\x00-\x20]++>'
 _DECLARED: Final = re.compile(
     rf"{_SPACE}*+(?:(?i:PREFIX){_SPACE}++[A-Za-z0-9_.\-]*+:{_SPACE}*+{_IRI}{_SPACE}*+)*+"
 )
-"""Prefixes at the beginning: what names mean is part of the skeleton."""
+"""Matches the prefixes at the beginning: the meaning of names is a part of the skeleton."""
 
 _CONSTANT: Final = re.compile(
     rf"""
@@ -35,37 +35,38 @@ _CONSTANT: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""Integers are those of 64 bits that are stored as they are written."""
+"""Matches a constant.  Integers are those of 64 bits whose lexical form the store does not change."""
 
 _UNSURE: Final = re.compile(r"""['"\\]|<(?!=?\ )|(?i:base|prefix|version)""", re.VERBOSE)
-"""Beside constants: a quote, for what looks like a constant may be in a string; a `<` that may be the start of an
-IRI; and words that may change what is meant by all that follows.  Constants in a comment stay in it."""
+"""Matches text outside constants that may change their meaning: a quote or a backslash, because an apparent constant
+may be inside a string; a `<` that may begin an IRI; and words that may change the meaning of all later text.
+Constants in a comment stay in it."""
 
 _KINDS: Final = str.maketrans("0123456789'", '1111111111"')
-"""By the first character."""
+"""Kind of a constant by its first character."""
 
 
 class Skeleton(NamedTuple):
-    """All of a text but its constants."""
+    """A text without its constants."""
 
     declared: str
     gaps: tuple[str, ...]
-    """What stands between the constants: one more than there are of those."""
+    """Text before, between and after the constants: one part more than there are constants."""
     kinds: str
-    """Of the constants: `<` an IRI, `"` a string, `1` an integer."""
+    """One character per constant: `<` for an IRI, `"` for a string, `1` for an integer."""
 
     @property
     def is_sure(self) -> bool:
-        """Whether every text of it has its constants where this one has them."""
+        """True if every text of this skeleton has its constants at the same places."""
         return _UNSURE.search("\n".join(self.gaps)) is None
 
     def text(self, constants: Sequence[str]) -> str:
-        """The text with these constants."""
+        """Return the text with these constants."""
         return self.declared + filled_in(self.gaps, constants)
 
 
 def taken_apart(text: str) -> tuple[Skeleton, Sequence[str]]:
-    """The skeleton of a text, and its constants."""
+    """Return the skeleton of a text, and its constants."""
     declared = _DECLARED.match(text)
     start = 0 if declared is None else declared.end()
     parts = _CONSTANT.split(text[start:])
@@ -75,7 +76,7 @@ def taken_apart(text: str) -> tuple[Skeleton, Sequence[str]]:
 
 
 def filled_in(gaps: Sequence[str], constants: Sequence[str]) -> str:
-    """Gaps, with the constants between them."""
+    """Return the gaps with the constants between them, as one text."""
     parts = [""] * (len(gaps) + len(constants))
     parts[::2], parts[1::2] = gaps, constants
     return "".join(parts)

@@ -1,8 +1,8 @@
-"""The authority on SPARQL syntax: pyoxigraph's own parser, executing nothing.
+"""Syntax check by pyoxigraph's own parser, the authority on SPARQL syntax, without execution.
 
-A store opened read-only parses an update first and then finds that it cannot start a
-transaction; on an empty one that takes some 12 µs.  Its parser wrongly refuses declarations
-between operations (``… ; PREFIX …``), so these are moved to the front for the check.
+A read-only store parses an update before it fails to start a transaction; with an empty store,
+this takes about 12 µs.  Its parser wrongly refuses declarations between operations
+(``… ; PREFIX …``), so these are moved to the front for the check.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyoxigraph import Store
 from quadlog.core.sparql.text.tokens import place, tokens
 from quadlog.errors import SyntaxRefused, UserError
 
-# Named graphs of a worker's own book-keeping: no client may name one.
+# Prefix of the named graphs in which a worker stores its own state: no client may name one.
 RESERVED_PREFIX = "urn:quadlog:state:"
 
 _AT = re.compile(r"error at (\d+):(\d+): (.*)", re.DOTALL)
@@ -50,7 +50,7 @@ def check_query(text: str, *, base_iri: str | None = None) -> None:
     """Raise ``SyntaxRefused`` with line and column unless ``text`` is a SPARQL query.
 
     Raises:
-        UserError: it can be evaluated nowhere: it calls a function that there is not.
+        UserError: the query can never be evaluated, because it calls an unknown function.
 
     """
     try:
@@ -62,7 +62,7 @@ def check_query(text: str, *, base_iri: str | None = None) -> None:
 
 
 def explain(text: str, error: str, *, first_line: int = 1) -> str:
-    """The message of pyoxigraph with line and column in front, without character classes."""
+    """Return pyoxigraph's message with line and column at its beginning, and without character classes."""
     at = _AT.match(error)
     if at is not None:
         expected = at[3] if len(at[3]) < 200 and "\\u{" not in at[3] else "expected …"  # noqa: PLR2004
@@ -79,7 +79,7 @@ def _refusal(text: str) -> str | None:
     try:
         _empty_store().update(text)
     except RuntimeError:
-        return None  # parsed; no transaction on a read-only store
+        return None  # parsed; a read-only store starts no transaction
     except (SyntaxError, ValueError) as error:  # ValueError: a lone surrogate
         return str(error)
     raise AssertionError("a read-only store took an update")
@@ -87,17 +87,17 @@ def _refusal(text: str) -> str | None:
 
 @cache
 def _empty_store() -> Store:
-    # RocksDB keeps the files that it needs open: the directory may go at once.
+    # RocksDB keeps the files that it needs open, so the directory can be removed immediately.
     with tempfile.TemporaryDirectory(prefix="quadlog-syntax-") as directory:
         Store(directory).flush()
         return Store.read_only(directory)
 
 
 def _declarations_moved(text: str) -> tuple[str, str] | None:
-    """Stand-ins for declarations that follow a ``;``, and the text with blanks there.
+    """Return stand-ins for the declarations after a ``;``, and the text with blanks instead of these declarations.
 
-    The blanks keep lines and columns.  The stand-ins keep the text parseable; what the names
-    mean, and whether they were declared in time, is for whoever builds the quads.
+    The blanks preserve lines and columns.  The stand-ins keep the text parseable; the parser that builds
+    the quads resolves the names, and checks that they were declared before their use.
     """
     spans: list[tuple[int, int]] = []
     prefixes: dict[str, None] = {}

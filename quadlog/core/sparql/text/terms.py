@@ -1,4 +1,4 @@
-"""From SPARQL's ways of writing a term to the term as oxigraph stores it."""
+"""Conversion of SPARQL's notations of terms to the terms that oxigraph stores."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CHARACTERS = {
     "t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\",
 }  # fmt: skip
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-"""Integers that are stored as they are written: of 64 bits."""
+"""Integers of 64 bits whose lexical form the store does not change."""
 _BOOLEAN = NamedNode(f"{_XSD}boolean")
 TRUE: Final = Literal("true", datatype=_BOOLEAN)
 FALSE: Final = Literal("false", datatype=_BOOLEAN)
 
 
 def unescape(text: str) -> str:
-    r"""Undo ``\n``, ``\uXXXX`` and their like; ValueError where there is nothing to undo.
+    r"""Replace escapes such as ``\n`` and ``\uXXXX``; ValueError for an unknown escape.
 
     >>> unescape(r"a\tb\u0041\\n")
     'a\tbA\\n'
@@ -52,31 +52,31 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def string_value(token: str) -> str:
-    """The value of a string in one of SPARQL's four quotings."""
+    """Return the value of a string in any of SPARQL's four forms of quotes."""
     return unescape(token[3:-3] if token[:3] in {'"""', "'''"} else token[1:-1])
 
 
 class Names:
-    """A prologue as it grows: what prefixes, base and IRIs mean from here on."""
+    """Resolver of IRIs and prefixed names, with the prefixes and the base declared so far."""
 
     def __init__(self) -> None:
-        """No prefix and no base."""
+        """Start without any prefix and without a base."""
         self._prefixes: dict[str, str] = {}
         self._base: str | None = None
         self._known: dict[str, NamedNode] = {}
 
     def set_base(self, token: str) -> None:
-        """``BASE <token>``, itself relative to the base before."""
+        """Process ``BASE <token>``, which is relative to the previous base."""
         self._base = self.iri(token).value
         self._known.clear()
 
     def set_prefix(self, prefix: str, token: str) -> None:
-        """``PREFIX prefix <token>``."""
+        """Process ``PREFIX prefix <token>``."""
         self._prefixes[prefix] = self.iri(token).value
         self._known.clear()
 
     def iri(self, token: str) -> NamedNode:
-        """``<token>`` resolved against the base; ValueError if that gives no IRI.
+        """Resolve ``<token>`` against the base; ValueError if the result is no IRI.
 
         >>> names = Names()
         >>> names.set_base("<http://a/b/c/d;p?q>")
@@ -89,7 +89,7 @@ class Names:
         return node
 
     def prefixed(self, token: str) -> NamedNode:
-        """``prefix:local``; ValueError if the prefix is not declared."""
+        """Resolve ``prefix:local``; ValueError if the prefix is not declared."""
         node = self._known.get(token)
         if node is None:
             prefix, _, local = token.partition(":")
@@ -103,39 +103,39 @@ class Names:
     def _resolve(self, iri: str) -> NamedNode:
         if self._base is None:
             return NamedNode(iri)
-        # oxigraph's own resolver, so that `..` in absolute IRIs goes the same way too.
+        # oxigraph's own resolver, so that `..` in absolute IRIs is resolved in the same way.
         triple = next(ox.parse(f"<{iri}> <urn:p> 0", ox.RdfFormat.TURTLE, base_iri=self._base))
         assert isinstance(triple.subject, NamedNode)
         return triple.subject
 
 
 def unescape_iri(text: str) -> str:
-    """Codepoint escapes only."""
+    """Replace codepoint escapes, the only ones in an IRI."""
     if "\\" not in text:
         return text
     return _ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), text)
 
 
 _KNOWN: Final = 10_000
-"""Literals that are remembered: an update may have a million."""
+"""Maximum number of cached literals: an update may contain a million."""
 
 
 class Literals:
-    """Literals as oxigraph stores them: ``01`` becomes ``1``, an xsd:int an xsd:integer."""
+    """Literals as oxigraph stores them: ``01`` becomes ``1``, an xsd:int becomes an xsd:integer."""
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
+        """Start with an empty cache."""
         self._known: dict[tuple[str, str], Literal] = {}
         self._store: Store | None = None
 
     def typed(self, value: str, datatype: NamedNode) -> Literal:
-        """A literal with a datatype and without a language.
+        """Return the stored form of a literal with a datatype and without a language.
 
         >>> Literals().typed("01", NamedNode(f"{_XSD}int"))
         <Literal value=1 datatype=<NamedNode value=http://www.w3.org/2001/XMLSchema#integer>>
 
         Raises:
-            IllFormedLiteral: it would be stored as another term, or is none.
+            IllFormedLiteral: it would be stored as another term, or does not exist in RDF.
 
         """
         name = datatype.value
@@ -152,7 +152,7 @@ class Literals:
         return known
 
     def refuse_ill_formed(self, term: NamedNode | BlankNode | Literal | Triple) -> None:
-        """Raise IllFormedLiteral for a literal, or a triple term with one, that cannot be stored as what it is."""
+        """Raise IllFormedLiteral for a literal, or a triple term with a literal, that the store would alter."""
         while isinstance(term, Triple):
             term = term.object
         if (
@@ -160,16 +160,16 @@ class Literals:
             and term.language is None
             and not is_valid(term.value, term.datatype.value)
         ):
-            self.typed(term.value, term.datatype)  # the store may keep it as it is
+            self.typed(term.value, term.datatype)  # raises nothing if the store keeps it unchanged
 
     def number(self, token: str) -> Literal:
-        """A bare number."""
+        """Return the literal of a bare number."""
         if "e" in token or "E" in token:
             return self.typed(token, NamedNode(f"{_XSD}double"))
         return self.typed(token, NamedNode(_XSD + ("decimal" if "." in token else "integer")))
 
     def _stored(self, literal: Literal) -> Literal:
-        # Ask oxigraph rather than write its rules down: 3 µs, once for each new literal.
+        # Use oxigraph instead of a copy of its rules: 3 µs, once for each new literal.
         if self._store is None:
             self._store = Store()
         quad = Quad(RDF_NIL, RDF_FIRST, literal)
@@ -183,7 +183,7 @@ class Literals:
 
 
 class BlankNodes:
-    """The blank nodes of one operation: a function of transaction, operation and label.
+    """The blank nodes of one operation, which depend only on transaction, operation and label.
 
     >>> a, b = BlankNodes(b"tx1", 0), BlankNodes(b"tx2", 0)
     >>> a.labelled("_:x") == a.labelled("_:x") == BlankNodes(b"tx1", 0).labelled("_:x")
@@ -193,28 +193,28 @@ class BlankNodes:
     """
 
     def __init__(self, tx_id: bytes, operation: int) -> None:
-        """Labels of another transaction or operation give other nodes."""
+        """Start without any node; `operation` is the number of the operation in its transaction."""
         self._hash = blake2b(b"%d,%d," % (len(tx_id), operation) + tx_id, digest_size=16)
         self._labels: dict[str, BlankNode] = {}
         self._count = 0
 
     def labelled(self, token: str) -> BlankNode:
-        """The node of ``_:label``."""
+        """Return the node of the token ``_:label``."""
         node = self._labels.get(token)
         if node is None:
             node = self._labels[token] = self.named(token)
         return node
 
     def fresh(self) -> BlankNode:
-        """The node of the next ``[]`` or its like."""
+        """Return the node of the next unlabelled notation, such as ``[]``."""
         self._count += 1
-        return self.named(str(self._count))  # never a token: those begin with _:
+        return self.named(str(self._count))  # never equal to a token, which begins with _:
 
     def named(self, name: str) -> BlankNode:
-        """The node of a name that is neither a token nor a number."""
+        """Return the node of a name: a token, a count of `fresh`, or a string that differs from all of these."""
         derived = self._hash.copy()
         derived.update(name.encode())
         digest = derived.hexdigest()
-        # 32 hex digits without a leading zero: oxigraph keeps such a label inside the quad's
-        # key instead of in its dictionary.  A letter in front suits RDF/XML.
+        # 32 hex digits without a leading zero: oxigraph stores such a label in the quad's key
+        # instead of in its dictionary.  A leading letter makes it valid in RDF/XML.
         return BlankNode("abcdef"[int(digest[0], 16) % 6] + digest[1:])

@@ -1,6 +1,6 @@
-r"""SPARQL text as tokens: enough to find its parts, whatever they say.
+r"""Tokens of a SPARQL text, for finding its parts whatever they contain.
 
-pyoxigraph judges the syntax; these tokens only *locate* things in a text.  A text on which
+pyoxigraph checks the syntax; these tokens only *locate* parts of a text.  A text on which
 the two disagree ends in an unexpected token, which callers refuse.
 
 >>> [(t.lastgroup, t[t.lastgroup]) for t in tokens("GRAPH ?g { <urn:s> a 'it\\'s' } # end")]
@@ -8,7 +8,7 @@ the two disagree ends in an unexpected token, which callers refuse.
 [('word', 'GRAPH'), ('var', '?g'), ('mark', '{'), ('iri', '<urn:s>'), ('word', 'a'),
  ('string', "'it\\'s'"), ('mark', '}'), ('end', '')]
 
-Why not tree-sitter-sparql: see `docs/decisions/0001`.
+`docs/decisions/0001` explains why tree-sitter-sparql is not used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _pattern(iri: str, marks: str) -> re.Pattern[str]:
 
 @cache
 def token_pattern() -> re.Pattern[str]:
-    """What fits a token, wherever it stands.  Made when it is wanted: that takes 15 ms, and few read texts."""
+    """Return the pattern of a token.  It is compiled on first use: that takes 15 ms, and few processes parse texts."""
     return _pattern(
         r"""<(?:[^<>"{}|^`\\\x00-\x20]++|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*+>""",
         r"""\^\^|<<\(|\)>>|<<|>>|\{\||\|\}|&&|\|\||""",
@@ -67,12 +67,12 @@ def token_pattern() -> re.Pattern[str]:
 
 @cache
 def _operator_pattern() -> re.Pattern[str]:
-    """As `token_pattern`, where ``<`` starts neither an IRI nor a triple."""
+    """Return `token_pattern` for positions at which ``<`` begins neither an IRI nor a triple."""
     return _pattern("(?!)", "")
 
 
 _WITH_EXPRESSIONS: Final = re.compile("(?i)FILTER|BIND|SELECT|HAVING|BY")
-"""Without one of these words a text has no expression: data have not, and are long."""
+"""A text without any of these words has no expression; data, which may be long, have none."""
 
 TERMS: Final = frozenset(("iri", "string", "bnode", "pname", "var", "number", "lang", "nil", "anon"))
 OPENING: Final = frozenset(("{", "(", "[", "<<", "<<(", "{|"))
@@ -80,7 +80,7 @@ CLOSING: Final = frozenset(("}", ")", "]", ">>", ")>>", "|}"))
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """The tokens of a text; the last one is ``end``.
+    """Yield the tokens of a text; the last one is ``end``.
 
     In an expression, ``<`` after an operand is an operator, whatever follows it.
 
@@ -107,26 +107,26 @@ def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
 
 
 class _Frames:
-    """The open brackets, and whether an operand of an expression has just ended.
+    """The open brackets, and whether the last token ended an operand of an expression.
 
-    A bracket holds an expression if it opens in one, after FILTER or BIND, or where a SELECT clause and the
-    modifiers of solutions stand.  All others hold terms: paths, collections, rows, triples.
+    A bracket contains an expression if it opens in an expression, after FILTER or BIND, or in a SELECT clause or
+    solution modifiers.  All other brackets contain terms: paths, collections, rows, triples.
     """
 
     def __init__(self) -> None:
         self.after_operand = False
         self._open: list[str] = ["modifiers"]
         self._expects = False
-        """An expression, in a group: after FILTER or BIND."""
+        """True in a group after FILTER or BIND, where an expression follows."""
 
     def take(self, kind: str, value: str) -> None:
-        """Pass over a token."""
+        """Update the state with the next token."""
         inside = self._open[-1]
         if kind == "word":
             word = value.upper()
             self.after_operand = inside == "expression" and word.endswith(("TRUE", "FALSE"))
             if inside == "group":
-                # pyoxigraph needs no space between words: `trueFILTERSTR` is three of them.
+                # pyoxigraph needs no space between words: `trueFILTERSTR` consists of three words.
                 self._expects = self._expects or "FILTER" in word or "BIND" in word
                 if "SELECT" in word:
                     self._open[-1] = "modifiers"
@@ -152,7 +152,7 @@ class _Frames:
 
 
 def place(text: str, offset: int) -> str:
-    r"""Where an offset is, for people.
+    r"""Return line and column of an offset, for error messages.
 
     >>> place("ab\ncd", 4)
     'line 2, column 2'

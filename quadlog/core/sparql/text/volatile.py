@@ -1,7 +1,7 @@
-"""NOW() and the functions of chance: in an update they are functions of the transaction.
+"""NOW() and the random functions: in an update, their values are derived from the transaction.
 
-So a successor that evaluates the same entry on the same state computes the same effect, as far as
-its store calls them in the same order.
+A successor that evaluates the same entry on the same state therefore computes the same effect, provided
+that its store calls the functions in the same order.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     Function = Callable[..., Term]
 
 _CALLED = re.compile(r"(?:NOW|RAND|STRUUID|UUID|BNODE)$")
-"""At the end of a word: pyoxigraph needs no space between words."""
+"""Matches the end of a word, because pyoxigraph needs no space between words."""
 _HINTS = ("NOW", "RAND", "UUID", "BNODE")
-"""One of them is in every text that calls any."""
+"""Every text that calls one of the functions contains one of these."""
 _PREFIX = "urn:quadlog:function:"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 
 
 def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[NamedNode, Function]]:
-    """The query with calls of these replaced, and the custom functions that it calls instead.
+    """Return the query with the calls of these functions replaced, and the custom functions that it calls instead.
+
+    `created` is the value of NOW(), in milliseconds since 1970; random values are derived from `seed`.
 
     >>> settled("SELECT * { BIND(now() AS ?n) }", seed=b"", created=0)[0]
     'SELECT * { BIND(("1970-01-01T00:00:00.000Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>) AS ?n) }'
@@ -58,23 +60,22 @@ def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[Named
 
 
 def _replaced(name: str, created: int) -> str:
-    """What stands instead of a call."""
+    """Return the replacement of a call."""
     if name != "NOW":
         return f"{NamedNode(_PREFIX + name.lower())}()"
     moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
-    # In brackets: FILTER, HAVING, GROUP BY and ORDER BY take no literal without.
+    # In brackets, because FILTER, HAVING, GROUP BY and ORDER BY accept no bare literal.
     return f'("{moment.replace("+00:00", "Z")}"^^<{_XSD}dateTime>)'
 
 
 class _Chance:
-    """Numbers that follow from a seed."""
+    """Pseudo-random values that depend only on a seed and the number of earlier calls."""
 
     def __init__(self, seed: bytes) -> None:
-        """Equal seeds, equal numbers."""
         self._seed, self._calls = seed, 0
 
     def functions(self) -> dict[NamedNode, Function]:
-        """By the names that they are called by."""
+        """Return the custom functions by their names."""
         by_name: dict[str, Function] = {
             "rand": lambda: Literal(int.from_bytes(self._bytes()[:6], "big") / (1 << 48)),
             "uuid": lambda: NamedNode(f"urn:uuid:{self._uuid()}"),
@@ -84,7 +85,7 @@ class _Chance:
         return {NamedNode(_PREFIX + name): function for name, function in by_name.items()}
 
     def node(self) -> BlankNode:
-        """A new one."""
+        """Return a new blank node."""
         return BlankNode("b" + self._bytes().hex()[1:])
 
     def _uuid(self) -> UUID:
