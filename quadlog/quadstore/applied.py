@@ -1,4 +1,4 @@
-"""Up to where a store has applied the log, as one line of text."""
+"""The point up to which a store has applied the log, encoded as one line of text."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class InAgreed(NamedTuple):
-    """A place in the agreed topic, and what has to be known of all before it to hear on from there."""
+    """A position in the agreed topic, with the facts about earlier records that reading on from there requires."""
 
     offset: int = 0
     last: Point = START
-    """The newest entry before it."""
+    """The newest entry before the position."""
     epoch: int = 1
-    """Of the newest cut before it, or of that entry."""
+    """Epoch of the newest cut before the position, or of `last`."""
 
 
 class InEffects(NamedTuple):
-    """A place in the effects topic, and what has to be known of all before it to hear on from there."""
+    """A position in the effects topic, with the facts about earlier records that reading on from there requires."""
 
     offset: int = 0
     order: tuple[int, int] = (1, 0)
-    """Of the newest handover before it."""
+    """Epoch and index of the newest handover before the position."""
     rewound: int = 1
-    """Epoch of the newest rewind before it; 1: there was none."""
+    """Epoch of the newest rewind before the position; 1: there was none."""
     cut: int = 1
     """Epoch of the cut that belongs to that rewind."""
 
@@ -40,7 +40,7 @@ _BEGINNING: Final = InEffects()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """Up to where a store has applied the log, and what it holds then."""
+    """The point up to which a store has applied the log, and the signature and number of its quads there."""
 
     index: int = 0
     chain: bytes = GENESIS
@@ -52,37 +52,37 @@ class Applied:
     term: bytes = GENESIS
     attempt: int = 0
     handover: int = 0
-    """Index of the entry that gave the term; 0: the view did."""
+    """Index of the entry that began the term; 0: the view did."""
     handover_epoch: int = 1
-    """Of the view that the term is of."""
+    """Epoch of the view that the term belongs to."""
     rewound: int = 1
     """Epoch of the newest rewind before `effects_offset`; 1: there was none."""
     cut: int = 1
-    """Epoch of the cut that belongs to that rewind: it may be before `agreed_offset`, or is to come."""
+    """Epoch of the cut that belongs to that rewind: the cut is before `agreed_offset`, or will be read later."""
     epoch: int = 1
-    """Of the newest cut before `agreed_offset`, or of the entry there."""
+    """Epoch of the newest cut before `agreed_offset`, or of the entry there."""
     heard: Point | None = None
-    """The newest entry before `agreed_offset`, where that is not the one applied: the store has gone back."""
+    """The newest entry before `agreed_offset`, if that is not the applied one: the store has gone back."""
 
     @property
     def point(self) -> Point:
-        """Of the entry applied last."""
+        """Point of the entry applied last."""
         return Point(self.index, self.chain)
 
     @property
     def in_agreed(self) -> InAgreed:
-        """From where on the agreed topic is to be heard."""
+        """Position from which the agreed topic must be read."""
         return InAgreed(self.agreed_offset, self.heard or self.point, self.epoch)
 
     @property
     def in_effects(self) -> InEffects:
-        """From where on the effects topic is to be heard."""
+        """Position from which the effects topic must be read."""
         order = self.handover_epoch, self.handover
         return InEffects(self.effects_offset, order, self.rewound, self.cut)
 
     @staticmethod
     def after(effect: Effect, agreed: InAgreed | None = None, effects: InEffects = _BEGINNING) -> Applied:
-        """What a store has applied with this effect, and where it hears on."""
+        """Return the applied state after this effect, with the positions from which the store reads on."""
         point = Point(effect.index, effect.entry_chain)
         agreed = agreed or InAgreed(last=point)
         return Applied(
@@ -104,7 +104,7 @@ class Applied:
         )
 
     def encode(self) -> str:
-        """One line of text, short: oxigraph's dictionary keeps every string for ever.
+        """Return one line of text; it is short, because oxigraph's dictionary keeps every string for ever.
 
         >>> applied = Applied(index=7, chain=b"x", heard=Point(9, b"y"))
         >>> Applied.decode(applied.encode()) == applied
@@ -122,7 +122,7 @@ class Applied:
 
     @staticmethod
     def decode(text: str) -> Applied:
-        """The inverse of ``encode``; stores of earlier versions know less."""
+        """Decode the text of ``encode``; stores of earlier versions have fewer fields."""
         words = text.split(",")
         has_gone_back = len(words) > _WORDS
         texts = 5 if has_gone_back else 4
@@ -150,6 +150,6 @@ class Applied:
 
 
 _WORDS: Final = 14
-"""At the most, in the text of a store that has not gone back."""
+"""Maximum number of words in the text of a store that has not gone back."""
 _FIRST_VIEW: Final = (0, 1, 1, 1)
-"""Handover, its epoch, the newest rewind and the newest cut, where nothing is said of them."""
+"""Handover, its epoch, the newest rewind and the newest cut, for texts that lack them."""

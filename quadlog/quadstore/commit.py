@@ -1,7 +1,7 @@
-"""The net of a batch of changes as one SPARQL update: the store's only atomic unit.
+"""The net of a batch of changes as one SPARQL update, the only atomic unit of the store.
 
-Quads without blank nodes go as DELETE DATA and INSERT DATA, made of their lines.  INSERT DATA would
-rename blank nodes and DELETE DATA refuses them, so those quads come out of a custom function, by index:
+Quads without blank nodes become DELETE DATA and INSERT DATA, built from their lines.  INSERT DATA would
+rename blank nodes and DELETE DATA refuses them, so a custom function returns those quads by index:
 
     DELETE { ?ds ?p ?o } INSERT { … } WHERE { … VALUES ?k { 0 1 } BIND(<triple>(?k) AS ?t) … }
 
@@ -38,35 +38,35 @@ _PLAIN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""An N-Quads line that says in SPARQL what it says here: its triple, and its graph if that has a name.
+"""An N-Quads line that means the same in SPARQL: its triple, and its graph if that has a name.
 
-Whatever else a line holds goes as a term: nothing that is written in it can be read as SPARQL.
+Any other line is passed as terms: nothing that is written in it can be read as SPARQL.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """The last word of a batch on every quad and every named graph, by their lines."""
+    """The final state of every quad and every named graph that a batch changes, by their lines."""
 
     quads: Mapping[str, bool]
-    """Is it there?"""
+    """True if the quad exists."""
     graphs: Mapping[str, bool]
-    """Is it there though it may be empty?"""
+    """True if the graph exists even if it is empty."""
 
     @property
     def is_one_update(self) -> bool:
-        """Whether one update can make it: not where it is large, or drops a graph that no text names."""
+        """True if one update can make this change: it is not large, and drops no graph that text cannot name."""
         return len(self.quads) <= WHOLE and not any(map(_is_unnamed, self.graphs.items()))
 
 
 def _is_unnamed(word: tuple[str, bool]) -> bool:
-    """Whether a graph is to be gone that is named by a blank node; only seeds bring such."""
+    """Return whether a graph named by a blank node is dropped; only seeds contain such graphs."""
     graph, there = word
     return not there and not graph.startswith("<")
 
 
 def net_of(changes: Iterable[Lines]) -> Net:
-    """Consecutive changes as one: a quad that came and went is only deleted."""
+    """Combine consecutive changes into one: a quad that was inserted and deleted is only deleted."""
     quads: dict[str, bool] = {}
     graphs: dict[str, bool] = {}
     for change in changes:
@@ -80,15 +80,15 @@ def net_of(changes: Iterable[Lines]) -> Net:
 
 
 WHOLE: Final = 50_000
-"""Quads that one update changes at most: it takes some 1.5 KB of memory for each."""
+"""Maximum quads that one update changes: each of them takes some 1.5 KB of memory."""
 PIECE: Final = 20_000
-"""Quads in one of the updates that a larger change is made by."""
+"""Quads in each of the updates that make a larger change."""
 
 
 def in_pieces(net: Net) -> Iterator[UpdateText]:
-    """Updates that together make one change; all of them may be made again, from the first one on.
+    """Yield updates that together make one change; all of them can be repeated, starting with the first one.
 
-    Graphs come first: what is dropped here and has new quads is made again by those.
+    Graphs come first: a graph that is dropped here and has new quads is created again by those.
     """
     yield UpdateText.of(Net({}, net.graphs))
     words = iter(net.quads.items())
@@ -97,18 +97,18 @@ def in_pieces(net: Net) -> Iterator[UpdateText]:
 
 
 class Updates(NamedTuple):
-    """What makes a change."""
+    """The updates that make a change."""
 
     whole: UpdateText
-    """Makes all of it, or none of one that is made in pieces; more may be taken in."""
+    """The whole change, or nothing of it if it is made in pieces; more operations may be added."""
     pieces: Iterator[UpdateText] | None
-    """Of a large one."""
+    """The pieces of a large change."""
     lines: int
-    """That come or go."""
+    """Number of lines that are inserted or deleted."""
 
     @staticmethod
     def of(net: Net) -> Updates:
-        """One update, or pieces where that would be too large."""
+        """Return one update, or pieces if one update cannot make the change."""
         if net.is_one_update:
             return Updates(UpdateText.of(net), None, len(net.quads))
         return Updates(UpdateText(), in_pieces(net), len(net.quads))
@@ -116,26 +116,26 @@ class Updates(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class UpdateText:
-    """Collects one update: first quads go, then others come, then graphs."""
+    """Builder of one update, which first deletes quads, then inserts quads, then changes graphs."""
 
-    # Triples as text, by the graphs that they are in; "" is the default graph.
+    # Triples as text, by their graphs; "" is the default graph.
     deleted: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     inserted: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     operations: list[str] = field(default_factory=list[str])
-    # Quads that text cannot name, by what happens to them.
+    # Quads that text cannot name; True: the quad is inserted, False: deleted.
     exact: list[tuple[Quad, bool]] = field(default_factory=list[tuple[Quad, bool]])
     unnamed: list[BlankNode] = field(default_factory=list[BlankNode])
-    """Graphs that are to be gone, and that no text can drop: whoever carries it out does."""
+    """Graphs to drop that no text can name: the code that executes the update drops them."""
 
     @classmethod
     def of(cls, net: Net) -> UpdateText:
-        """What makes this net, and nothing else."""
+        """Return the update that makes exactly this net."""
         update = cls()
         update.add(net)
         return update
 
     def add(self, net: Net) -> None:
-        """Take in the net of a batch."""
+        """Add the net of a batch."""
         deleted, inserted = self.deleted, self.inserted
         other: list[str] = []
         for line, there in net.quads.items():
@@ -146,7 +146,7 @@ class UpdateText:
                 other.append(line)
         exact = [(quad, net.quads[line]) for line, quad in zip(other, quads_of(other), strict=True)]
         self.exact += exact
-        # An insertion creates its graph by itself; a graph that is not to be there otherwise is gone.
+        # An insertion creates its graph; any other graph that must not exist while empty is dropped.
         if net.graphs:
             filled = inserted.keys() | {str(quad.graph_name) for quad, there in exact if there}
             self._graphs(net.graphs, filled)
@@ -156,8 +156,8 @@ class UpdateText:
             if graph.startswith("<"):
                 self.operations.append(f"CREATE SILENT GRAPH {graph}")
             else:
-                # No text names it.  One that lost its last quad stays by itself; one that came
-                # and went within the batch is made by a quad that is deleted again.
+                # No text names this graph.  If it lost its last quad, it remains in the store; if its quads were
+                # inserted and deleted within the batch, a quad that is deleted again creates it.
                 marker = f"{_GRAPH} {_GRAPH} {_GRAPH}"
                 named = f"BIND({_GRAPH}({len(self.exact)}) AS ?n)"
                 self.exact.append((Quad(_GRAPH, _GRAPH, _GRAPH, graph_of(graph)), True))
@@ -169,7 +169,7 @@ class UpdateText:
                 self.unnamed.append(BlankNode(graph.removeprefix("_:")))
 
     def text(self) -> str:
-        """The whole update."""
+        """Return the text of the whole update."""
         exact = [_exact_operation(self.exact)] if self.exact else []
         data = [
             f"{verb} DATA {{ {' '.join(map(_block, graphs, graphs.values()))} }}"
@@ -179,7 +179,7 @@ class UpdateText:
         return " ;\n".join((*exact, *data, *self.operations))
 
     def functions(self) -> dict[NamedNode, Callable[..., Term | None]]:
-        """The custom functions that the text calls."""
+        """Return the custom functions that the text calls."""
         triples = [quad.triple for quad, _ in self.exact]
         graphs = [quad.graph_name for quad, _ in self.exact]
 
@@ -194,14 +194,14 @@ class UpdateText:
 
 
 def _block(graph: str, triples: Sequence[str]) -> str:
-    """Triples of a graph; of the default graph if that has no name."""
+    """Return the block of a graph's triples; `graph` is empty for the default graph."""
     block = " . ".join(triples)
     return f"GRAPH {graph} {{ {block} }}" if graph else f"{block} ."
 
 
 def _exact_operation(quads: Sequence[tuple[Quad, bool]]) -> str:
-    # One subject variable for each of the four things that can happen: a template whose
-    # subject is unbound does nothing.
+    # One subject variable for each of the four kinds of change: a template with an unbound
+    # subject has no effect.
     indexes: dict[str, list[str]] = {}
     for index, (quad, there) in enumerate(quads):
         kind = ("i" if there else "d") + ("" if isinstance(quad.graph_name, DefaultGraph) else "g")

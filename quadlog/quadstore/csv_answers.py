@@ -1,6 +1,6 @@
-"""Solutions as CSV (SPARQL 1.1 Query Results CSV), each cell quoted where RFC 4180 asks for it.
+"""Solutions as CSV (SPARQL 1.1 Query Results CSV), each cell quoted where RFC 4180 requires it.
 
-pyoxigraph 0.5 quotes literals alone: an IRI with a comma, or a triple term, became two columns.
+pyoxigraph 0.5 quotes only literals: an IRI with a comma, or a triple term, became two columns.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from quadlog.quadstore.quadquery import Output
 
 ROWS: Final = 100
-"""Written at once: some kilobytes, and no wait for more where a query finds few."""
+"""Rows written at once: some kilobytes, without a wait for more where a query finds few."""
 
 
 def write_csv(solutions: QuerySolutions, output: Output) -> None:
-    """Write all solutions, a hundred at a time, without what types and languages say."""
+    """Write all solutions, `ROWS` at a time, without datatypes and language tags."""
     text = StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow([variable.value for variable in solutions.variables])

@@ -1,9 +1,9 @@
-"""Flushing: what pyoxigraph keeps in memory is written out beside what goes on, and the memory given back.
+"""Flushing: a thread writes pyoxigraph's tables in memory to disk, and returns the memory to the system.
 
-RocksDB fills tables of 128 MB, six of them for the quads, before it writes them out by itself.  A lookup and an
-insertion in a full one take twice as long as in a small one, and glibc keeps what they took: 1.3 GB in a worker of
-100,000 quads.  Written out after each tenth of the quads that there are, they stay small, and no more is merged on disk
-than pays (``docs/performance.md``).
+RocksDB fills tables of 128 MB, six of them for the quads, before it writes them out on its own.  A lookup and an
+insertion in a full table take twice as long as in a small one, and glibc keeps the memory of the tables: 1.3 GB in a
+worker of 100,000 quads.  If tables are written out whenever a tenth of the quads has changed, they stay small, and no
+more is merged on disk than is worthwhile (``docs/performance.md``).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LEAST: Final = 100_000
-"""Lines, however few quads there are."""
+"""Minimum changed lines before a flush, however few quads there are."""
 SHARE: Final = 10
-"""Of the quads that there are: what is written out is merged with them."""
+"""A flush is due when one in `SHARE` of the quads has changed: what is written out is merged with the quads."""
 
 
 class Flushing:
-    """Of one store; by a thread of its own, one at a time."""
+    """Flushes of one store in a separate thread, one at a time."""
 
     def __init__(
         self, flush: Callable[[], None], note: Callable[[BaseException], object] = lambda _: None
     ) -> None:
-        """Nothing is in memory.
+        """Start with nothing in memory.
 
         Args:
-            flush: writes out all that is; raises what keeps it from that.
-            note: is told of that.
+            flush: function that writes out all data in memory, or raises OSError or RuntimeError.
+            note: callback for that error.
 
         """
         self._flush, self._note = flush, note
@@ -42,7 +42,7 @@ class Flushing:
         self._thread: threading.Thread | None = None
 
     def changed(self, lines: int, quads: int) -> None:
-        """So many lines came or went by a commit, and so many quads are there: begin, if it is time."""
+        """Count the lines that a commit changed, and start a flush if it is due; `quads`: number of all quads."""
         self._lines += lines
         if self._lines < max(LEAST, quads // SHARE) or (self._thread and self._thread.is_alive()):
             return
@@ -53,19 +53,19 @@ class Flushing:
     def _run(self) -> None:
         try:
             self._flush()
-        except (OSError, RuntimeError) as error:  # who commits next is told the same, and ends the process
+        except (OSError, RuntimeError) as error:  # the next commit fails with it, and ends the process
             logger().warning("flush_failed", reason=str(error))
             self._note(error)
             return
         give_back()
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the flush in progress."""
         if self._thread is not None:
             self._thread.join()
 
 
 def give_back() -> None:
-    """Memory that was let go of goes back to the system, where glibc keeps it."""
+    """Return freed memory to the system if the C library is glibc, which keeps it otherwise."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,12 +1,12 @@
-"""Between reads and what is not to be read yet.
+"""The gate that separates reads from effects that must not be read yet.
 
-The evaluating worker's store may hold effects that are not published.  While it does, the gate is
+The evaluating worker's store may contain effects that are not published.  While it does, the gate is
 closed: reads wait until all of them were read back from Kafka, or undone.  A read holds the gate
 only until its query has started, because pyoxigraph takes its snapshot then.
 
-Neither side starves the other.  Reads that wait keep the evaluator from closing the gate again, and
-from going on while it is closed.  An evaluator that found the gate in use goes before all reads that
-come later.
+Neither side starves the other.  Waiting reads prevent the evaluator from closing the gate again, and
+from continuing while it is closed.  An evaluator that found the gate in use has priority over all
+reads that arrive later.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 PATIENCE_S: Final = 5.0
-"""Seconds that a read waits: a round trip through Kafka takes some milliseconds, a new evaluator a second or two."""
+"""Seconds that a read waits: a round trip through Kafka takes some milliseconds, a new evaluator one or two seconds."""
 
 
 class _Reading:
-    """A read's way through: each read has it, so it is no generator."""
+    """Context manager of all reads; a class and no generator, because every read uses it."""
 
     def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
         self._enter, self._leave = enter, leave
@@ -38,27 +38,27 @@ class _Reading:
 
 
 class Gate:
-    """One evaluator closes and opens; any number of threads read."""
+    """Gate that one evaluator closes and opens, while any number of threads read."""
 
     def __init__(self) -> None:
-        """Open."""
+        """Create an open gate."""
         self.patience_s = PATIENCE_S
-        """How long a read waits."""
+        """Seconds that a read waits."""
         self._condition = threading.Condition()
         self._reading = _Reading(self._enter, self._leave)
         self._closed = False
         self._tickets = self._admitted = 0
-        """Reads that ever came; those up to this one go before the evaluator that waits."""
+        """`_tickets`: number of reads so far; `_admitted`: the last one that goes before the waiting evaluator."""
         self._waiting: set[int] = set()
         self._starting = 0
         self._wanted = False
-        """Whether an evaluator waits."""
+        """True while an evaluator waits."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Start a read inside of it; what started goes on outside.
+        """Return the context in which a read must start; a started read may continue outside of it.
 
         Raises:
-            Unavailable: what is not to be read stays for too long.
+            Unavailable: the gate stays closed for longer than `patience_s`.
 
         """
         return self._reading
@@ -91,7 +91,7 @@ class Gate:
         return not self._closed and (not self._wanted or ticket <= self._admitted)
 
     def close(self, patience_s: float = 0.0) -> bool:
-        """Keep reads out from now on, if none is in the way; else ask again later."""
+        """Close the gate, or keep it closed; False: reads come first, and the caller must try again later."""
         with self._condition:
             if self._closed:
                 return not self._waiting
@@ -103,7 +103,7 @@ class Gate:
             return True
 
     def shut(self) -> None:
-        """Keep reads out as soon as those have started that came before; closed it stays closed."""
+        """Close the gate as soon as the reads that arrived before have started; a closed gate stays closed."""
         with self._condition:
             if not self._closed:
                 self._wanted, self._admitted = True, self._tickets
@@ -115,11 +115,11 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Neither closed nor about to be; for the evaluator, which alone closes it."""
+        """True if the gate is neither closed nor about to be; for the evaluator, which alone closes it."""
         return not self._closed and not self._wanted
 
     def open(self) -> None:
-        """Let reads in: nothing is in the store that they must not see."""
+        """Open the gate: the store contains nothing that reads must not see."""
         with self._condition:
             self._closed = self._wanted = False
             self._condition.notify_all()

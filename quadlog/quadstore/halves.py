@@ -1,6 +1,6 @@
-"""What is made, or undone, in pieces: a quad of the reserved graph says so until all of them are there.
+"""Marks of changes that are made, or undone, in pieces: quads of the reserved graph until all pieces are made.
 
-It names the entry with which that is whole, or undone: after a crash the log may come in other batches.
+A mark names the entry with which its change is whole, or undone: after a crash the log may arrive in other batches.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ _UNDONE: Final = NamedNode("urn:quadlog:undone")
 
 
 class Begun:
-    """The marks that stand in a store, each with the index that it names."""
+    """The marks in a store, each with the index that it names."""
 
     def __init__(self, reserved: NamedNode) -> None:
-        """None stands there."""
         self._reserved = reserved
         self._marks: dict[Quad, int] = {}
 
     def __bool__(self) -> bool:
-        """Whether any does."""
+        """Return whether there is a mark."""
         return bool(self._marks)
 
     def find(self, store: Store) -> bool:
-        """Look which ones a store has; whether there are any."""
+        """Read the marks of a store; return whether there are any."""
         for which in (_MADE, _UNDONE):
             for mark in store.quads_for_pattern(which, APPLIED, None, self._reserved):
                 self.note(mark)
@@ -42,29 +41,29 @@ class Begun:
 
     @property
     def half_made(self) -> int:
-        """Up to which index there may be parts of what is not applied yet; 0: of nothing."""
+        """Index up to which the store may contain parts of entries that are not applied yet; 0: it contains none."""
         return max((index for mark, index in self._marks.items() if mark.subject == _MADE), default=0)
 
     @property
     def half_undone(self) -> bool:
-        """Whether parts are gone of what is applied: the way back has to be gone to its end."""
+        """True if parts of what is applied are undone: the way back must be completed."""
         return any(mark.subject == _UNDONE for mark in self._marks)
 
     def mark(self, index: int, *, back: bool) -> Quad:
-        """Says that what is whole, or undone, with this index begins."""
+        """Return the mark for the beginning of a change that is whole, or undone, with this index."""
         return Quad(_UNDONE if back else _MADE, APPLIED, Literal(str(index)), self._reserved)
 
     def note(self, mark: Quad) -> None:
-        """It stands in the store."""
+        """Add a mark that is in the store."""
         if not isinstance(mark.object, Literal):
             raise StateError(f"not the beginning of a change: {mark}")
         self._marks[mark] = int(mark.object.value)
 
     def whole_at(self, index: int, *, back: bool) -> list[Quad]:
-        """Those that end where this index is applied, or come back to."""
+        """Return the marks of changes that end when this index is applied, or reached on the way back."""
         return [mark for mark, last in self._marks.items() if (last >= index if back else last <= index)]
 
     def forget(self, marks: Iterable[Quad]) -> None:
-        """They stand there no more."""
+        """Remove marks that are no longer in the store."""
         for mark in marks:
             del self._marks[mark]

@@ -1,8 +1,8 @@
 """Queries on a store that has one graph which clients must not see.
 
-``GRAPH ?g {…}`` is the only pattern that reaches a graph nobody named, so exactly these get a
-filter beside them.  That costs 5 µs, where handing pyoxigraph the list of the other graphs costs
-8 ms at 10,000 graphs.  The list is the fallback where a filter would not do.
+``GRAPH ?g {…}`` is the only pattern that reaches a graph that the query does not name, so exactly
+these patterns get a filter.  A filter costs 5 µs, whereas passing the list of the other graphs to
+pyoxigraph costs 8 ms at 10,000 graphs.  The list is the fallback where a filter is not sufficient.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Graph: TypeAlias = NamedNode | BlankNode | DefaultGraph
 Named: TypeAlias = list[NamedNode | BlankNode] | None
 
 _GRAPH_VARIABLE = re.compile(r"(?i)graph(?=(?:[ \t\r\n]++|#[^\r\n]*+)*+[?$])")
-_BLINDING = ("SELECT", "AS", "VALUES")  # pyoxigraph needs no blank before them
+_BLINDING = ("SELECT", "AS", "VALUES")  # pyoxigraph requires no space before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """``default-graph-uri`` and ``named-graph-uri``: if any is given, only these are seen."""
+    """``default-graph-uri`` and ``named-graph-uri``: if any is given, only these graphs are visible."""
 
     default: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
@@ -35,14 +35,14 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a query may see."""
+    """Graphs that a query may see."""
 
     dataset: Dataset | None
     reserved: NamedNode
 
 
 def hidden(store: Store, text: str, view: View) -> tuple[str, list[Graph] | None, Named]:
-    """The query to run, and the default and named graphs to run it on if the text does not say."""
+    """Return the query to run, and the default and named graphs to run it on if the text does not define them."""
     dataset, reserved = view.dataset, view.reserved
     if dataset is not None and (dataset.default or dataset.named):
         named = [NamedNode(iri) for iri in dataset.named if iri != reserved.value]
@@ -54,31 +54,31 @@ def hidden(store: Store, text: str, view: View) -> tuple[str, list[Graph] | None
     if filtered is not None:
         return filtered, None, None
     if any((token["word"] or "").upper() == "FROM" for token in tokens(text)):
-        return text, None, None  # only graphs that the text names can be seen
+        return text, None, None  # only graphs that the text names are visible
     return text, None, [graph for graph in store.named_graphs() if graph != reserved]
 
 
 def seen_by(store: Store, text: str, *, reserved: NamedNode) -> tuple[str, Named]:
-    """A query that does not see ``reserved``, and the named graphs to run it on; None: all.
+    """Return a query that does not see ``reserved``, and the named graphs to run it on; None: all.
 
-    For the thread that alone writes: the list is of one state.
+    Only for the writing thread: the list and the query then refer to the same state.
     """
     seen, _, named = hidden(store, text, View(None, reserved))
     return seen, named
 
 
 def hide(text: str, reserved: NamedNode) -> str | None:
-    """The same query with a filter beside each ``GRAPH ?variable {…}``; None if that will not do.
+    """Return the query with a filter for each ``GRAPH ?variable {…}``; None if that is not sufficient.
 
-    It will not where a sub-select inside may count what is in the reserved graph before a
-    filter sees it (pyoxigraph evaluates it over all graphs at once), nor where AS or VALUES may
+    It is not sufficient if a sub-select inside may count quads of the reserved graph before a
+    filter sees them (pyoxigraph evaluates it over all graphs at once), or if AS or VALUES may
     bind the variable to something else.
 
     >>> hide("SELECT * { GRAPH ?g { ?s ?p ?o } }", NamedNode("urn:r"))
     'SELECT * { { GRAPH ?g { ?s ?p ?o } FILTER(COALESCE(?g != <urn:r>, true)) } }'
     """
     pieces: list[str] = []
-    # The variable of each open bracket that belongs to a GRAPH ?variable, "" for others.
+    # For each open bracket the variable of its GRAPH ?variable, or "" if it has none.
     opened: list[str] = []
     done = start = seen = 0
     before = variable = ""
@@ -94,7 +94,7 @@ def hide(text: str, reserved: NamedNode) -> str | None:
             opened.append(variable)
             variable = ""
         elif kind == "mark" and value == "}" and opened and (closed := opened.pop()):
-            # COALESCE: pyoxigraph leaves ?g unbound where the block reads no quad.
+            # COALESCE: pyoxigraph leaves ?g unbound if the block reads no quad.
             visible = f" FILTER(COALESCE({closed} != {reserved}, true)) }}"
             pieces += (text[done : token.end()], visible)
             done = token.end()

@@ -1,9 +1,9 @@
-"""What stands in a store ahead of its time, and how to take it back.
+"""Records of anticipated changes, and how to take the changes back.
 
-A record is one quad of the reserved graph.  It comes in the same atomic update as the change that it
-takes back, and its literal says: a number that rises, then one line for each thing that was so before.
+A record is one quad of the reserved graph.  It is inserted in the same atomic update as its change, or
+before the pieces of a large one.  Its literal is an increasing number, then lines on the state before:
 
-    +<quad>   this quad was there        -<quad>   it was not
+    +<quad>   this quad existed          -<quad>   it did not
     +<graph>  this graph existed         -<graph>  it did not
 """
 
@@ -29,7 +29,7 @@ JOURNAL: Final = NamedNode("urn:quadlog:journal")
 def records_of(
     changes: Sequence[Change], texts: Sequence[Lines], before: State, *, first: int, reserved: NamedNode
 ) -> list[Quad]:
-    """One record for each of consecutive changes, ``texts`` in text, to the state ``before``."""
+    """Return one record for each of consecutive changes, with texts ``texts``, to the state ``before``."""
     exists: dict[NamedGraph, bool] = {}
     records: list[Quad] = []
     for number, (change, said) in enumerate(zip(changes, texts, strict=True), first):
@@ -45,14 +45,14 @@ def records_of(
 
 
 def _touched(change: Change) -> Iterator[NamedGraph]:
-    """Graphs that may exist on one side of the change only, or have been empty."""
+    """Yield the graphs that may exist only before or only after the change, or have been empty."""
     yield from sorted(
         named_graphs(change.inserted) | {*change.emptied, *change.filled, *change.dropped}, key=str
     )
 
 
 def undoing(records: Iterable[Quad]) -> Net:
-    """What takes all of these back: of every quad and graph the oldest record knows what was so."""
+    """Return the change that takes all records back: for every quad and graph the oldest record has the state."""
     quads: dict[str, bool] = {}
     graphs: dict[str, bool] = {}
     for record in sorted(records, key=number_of, reverse=True):
@@ -62,7 +62,7 @@ def undoing(records: Iterable[Quad]) -> Net:
 
 
 def number_of(record: Quad) -> int:
-    """A record's place among the others."""
+    """Return the number of a record, which gives its place among the others."""
     return int(_text_of(record).partition("\n")[0])
 
 

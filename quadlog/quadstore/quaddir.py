@@ -1,4 +1,4 @@
-"""The directory of a store of quads: who holds it, and the name of its reserved graph."""
+"""The directory of a quad store: its lock, its name, and the name of its reserved graph."""
 
 from __future__ import annotations
 
@@ -20,17 +20,24 @@ if TYPE_CHECKING:
 
 
 FILES: Final = "quads"
-"""pyoxigraph's own directory in that of a store."""
+"""pyoxigraph's subdirectory in the directory of a store."""
 
 STORE_HERE: Final = "oxigraph " + ".".join(pyoxigraph.__version__.split(".")[:2])
-"""Which stores can be read here: another version's might open, and be written as that one could not read it."""
+"""Version of the stores that can be used here: another version's store might open, and become unreadable to that
+version once it is written."""
 
 _NAME: Final = "reserved-graph"
 _COPY_ID: Final = "copy-id"
 
 
 def open_locked(path: Path) -> Store:
-    """Open pyoxigraph's files; SetupError if somebody else holds them, StoreDamaged if they are damaged."""
+    """Open pyoxigraph's files.
+
+    Raises:
+        SetupError: another process holds them, or they cannot be opened.
+        StoreDamaged: they are damaged.
+
+    """
     owner = path / "owner"
     try:
         store = Store(path / FILES)
@@ -49,7 +56,7 @@ def open_locked(path: Path) -> Store:
 
 
 def reserved_graph(path: Path, store: Store) -> NamedNode:
-    """The graph's name, made up when the store is: nobody can guess it."""
+    """Return the name of the reserved graph, which is generated with the store and cannot be guessed."""
     file = path / _NAME
     if file.exists():
         try:
@@ -62,7 +69,7 @@ def reserved_graph(path: Path, store: Store) -> NamedNode:
 
 
 def new_reserved_graph(path: Path, value: str | None = None) -> NamedNode:
-    """Make up the graph's name of the store in this directory, or write down what it is."""
+    """Write the name of the reserved graph of the store in this directory: `value`, or a generated name."""
     file = path / _NAME
     name = NamedNode(value or f"{RESERVED_PREFIX}{secrets.token_hex(16)}")
     draft = file.with_suffix(".new")
@@ -74,27 +81,30 @@ def new_reserved_graph(path: Path, value: str | None = None) -> NamedNode:
 
 
 def copy_name(path: Path, copy: Path) -> None:
-    """Give the copy of a store the name of its reserved graph."""
+    """Copy the name of the reserved graph into the copy of a store."""
     (copy / _NAME).write_bytes((path / _NAME).read_bytes())
 
 
 def new_copy_id(path: Path) -> None:
-    """Have the copy in this directory be another store than the one that it was made of, or than an earlier copy."""
+    """Give the copy in this directory another name than its original and all earlier copies have (see `name_of`)."""
     (path / _COPY_ID).write_text(f"{secrets.token_hex(16)}\n")
 
 
 def name_of(path: Path, reserved: NamedNode) -> str:
-    """Tells the store in this directory from one that was there before; nothing of the reserved graph's name shows."""
-    copy_id = b""  # of a store that was made here
+    """Return a name that distinguishes the store in this directory from earlier ones there.
+
+    It is a hash, which does not reveal the name of the reserved graph.
+    """
+    copy_id = b""  # a store that was created here has none
     with suppress(FileNotFoundError):
         copy_id = (path / _COPY_ID).read_bytes()
     return blake2b(reserved.value.encode() + copy_id, digest_size=8).hexdigest()
 
 
 def bytes_of(path: Path) -> int:
-    """Of pyoxigraph's files in the directory of a store, but for what is written ahead of them.
+    """Return the bytes of pyoxigraph's files in the directory of a store, without the write-ahead log.
 
-    Some may be gone while they are counted.
+    Files may disappear while they are counted.
     """
     size = 0
     with os.scandir(path / FILES) as entries:

@@ -1,4 +1,4 @@
-"""Queries on a store, and their answers: what is refused, and in which format the rest is written."""
+"""Queries on a store: which ones are refused, and in which format the answers are written."""
 
 from __future__ import annotations
 
@@ -73,47 +73,47 @@ _UPDATES = frozenset(
 )
 _QUERIES = frozenset(("SELECT", "CONSTRUCT", "DESCRIBE", "ASK"))
 SHORT: Final = 4096
-"""Characters of a query that is remembered with what its checks found: clients ask the same ones again and again, and
-the checks take half of the time of a small one."""
+"""Maximum characters of a query whose checks are cached: clients repeat the same queries, and the checks take half of
+the time of a small one."""
 REMEMBERED: Final = 256
-"""Of each: such queries, and Accept headers of that length."""
-# No graph is listed more often, to find that it was listed as the query sees it.
+"""Entries of each cache: of such queries, and of Accept headers of at most that length."""
+# Attempts to list the graphs in the state that the query sees, before commits are locked out.
 _LISTINGS = 3
 
 
 class Output(Protocol):
-    """Where an answer is written to: as much of a file as it needs."""
+    """Destination of an answer: the methods of a file that writing it needs."""
 
     def write(self, piece: bytes, /) -> int:
-        """Take some bytes; may wait."""
+        """Write some bytes; may block."""
         ...
 
     def flush(self) -> None:
-        """All of it was written."""
+        """Flush, after all of the answer was written."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a query, as of the moment when it was asked."""
+    """The result of a query, as of the moment when the query was started."""
 
     media_type: str
     serialise: Callable[[IO[bytes]], object]
 
     def write_to(self, output: Output) -> None:
-        """Evaluate and write, a few kilobytes at a time; in the thread that asked.
+        """Evaluate and write, a few kilobytes at a time, in the thread that started the query.
 
-        What `output` raises ends it.
+        An exception of `output` ends it.
 
         Raises:
-            UserError: the query fails on what it met, maybe after some of it was written.
+            UserError: the query fails during evaluation, possibly after a part of the answer was written.
             NotAcceptable: the format cannot express the answer.
 
         """
         if self.media_type.endswith("xml"):
             output = XmlOutput(output)
         try:
-            self.serialise(cast("IO[bytes]", output))  # no more of a file is asked for
+            self.serialise(cast("IO[bytes]", output))  # no other methods of a file are called
         except RuntimeError as error:
             refuse_damage(error)
             raise UserError(f"the query failed: {error}") from None
@@ -134,9 +134,10 @@ def run_query(
     commits: AbstractContextManager[object],
     triples: int | None = None,
 ) -> Answer:
-    """Begin to answer a query, as if ``reserved`` were not there; it starts inside the gate.
+    """Begin to answer a query, as if the graph ``reserved`` did not exist; the query starts inside the gate.
 
-    Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` is QueryStopped.
+    Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` triples raises QueryStopped when
+    it is written.
     """
     try:
         tamed = _checked_again(text, base_iri) if len(text) <= SHORT else _checked(text, base_iri)
@@ -161,9 +162,9 @@ def solutions_of(
     reserved: NamedNode,
     functions: Mapping[NamedNode, Callable[..., Term]],
 ) -> Iterator[Row]:
-    """The solutions of an update's WHERE, as if ``reserved`` were not there.
+    """Yield the solutions of an update's WHERE, as if the graph ``reserved`` did not exist.
 
-    Without ``where.named`` every other named graph is seen, whatever the default graph is.
+    Without ``where.named`` every other named graph is visible, whatever the default graph is.
     """
     try:
         text, named = where.text, None if where.named is None else list[NamedNode | BlankNode](where.named)
@@ -180,7 +181,7 @@ def solutions_of(
         for solution in result:
             yield tuple(solution)
     except (SyntaxError, ValueError, RuntimeError) as error:
-        refuse_damage(error)  # of this store: the same update succeeds at another one
+        refuse_damage(error)  # of this store only: the same update succeeds at another one
         raise UserError(f"the update failed: {error}") from None
 
 
@@ -191,7 +192,7 @@ def _begun(
     commits: AbstractContextManager[object],
     query: Callable[..., QuerySolutions | QueryBoolean | QueryTriples],
 ) -> QuerySolutions | QueryBoolean | QueryTriples:
-    """The query, started on graphs that were listed in the state that it sees."""
+    """Start the query on graphs that were listed in the state that the query sees."""
 
     def begin(
         text: str, default: list[Graph] | None, named: Named
@@ -210,7 +211,7 @@ def _begun(
 
 
 def _checked(text: str, base_iri: str | None) -> str:
-    """The query as pyoxigraph is asked it; it is legal, and asks for nothing that is kept for the project."""
+    """Check a query, also for names that are reserved for the project; return the text to pass to pyoxigraph."""
     tamed = _tamed(text, _form(text))
     check_query(text, base_iri=base_iri)
     names = names_of_query(text, base_iri)
@@ -223,14 +224,14 @@ _checked_again = lru_cache(maxsize=REMEMBERED)(_checked)
 
 
 def _tamed(text: str, form: str) -> str:
-    """The query in a form that pyoxigraph survives; Unsupported if there is none."""
+    """Return the query in a form that pyoxigraph survives; raise Unsupported if there is none."""
     weight = weigh(text)
     if weight.service:
         raise Unsupported("SERVICE is not supported yet")
     if weight.is_light:
         return text
     if form in {"SELECT", "ASK"} and weight.is_tame and weight.joins <= MAX_GROUND:
-        # No more of them: pyoxigraph, which is asked whether the text is legal, sees them all.
+        # The joins are limited because the check of the syntax passes all of them to pyoxigraph.
         tamed = without_ground_triples(text)
         if weigh(tamed).is_light:
             return tamed
@@ -238,7 +239,7 @@ def _tamed(text: str, form: str) -> str:
 
 
 def _form(text: str) -> str:
-    """The first word of a query that says what it is."""
+    """Return the first keyword of a query that determines its form; raise Forbidden if it is an update."""
     for token in tokens(text):
         word = (token["word"] or "").upper()
         if word in _UPDATES:
@@ -279,12 +280,12 @@ def _counted(triples: QueryTriples, most: int) -> Iterator[Triple]:
 
 
 def too_many_rows(most: int) -> str:
-    """What a client is told whose answer is longer."""
+    """Return the error message for an answer with more than `most` rows."""
     return f"the answer has more rows than query-rows allows ({most}): ask for less with LIMIT or a filter"
 
 
 def negotiate(accept: str, offers: tuple[str, ...]) -> str:
-    """The offer that an Accept header likes best; the first if it likes none.
+    """Return the offer that an Accept header prefers; the first one if it accepts none.
 
     >>> negotiate("text/*;q=0.5, application/xml;q=0.9", ("text/csv", "application/xml"))
     'application/xml'
@@ -294,7 +295,7 @@ def negotiate(accept: str, offers: tuple[str, ...]) -> str:
 
 def _negotiated(accept: str, offers: tuple[str, ...]) -> str:
     def liking(offer: str) -> tuple[float, int]:
-        best = (-1, 0.0)  # how exactly a range names it, and its weight
+        best = (-1, 0.0)  # how exactly a media range matches the offer, and its weight
         for part in accept.split(","):
             wanted, *parameters = (p.strip().lower() for p in part.split(";"))
             exactness = ("*/*", offer.partition("/")[0] + "/*", offer)

@@ -1,12 +1,12 @@
-"""The one door to a worker's quads on disk.
+"""A worker's store of quads on disk, through which all changes to them are made.
 
-A directory holds pyoxigraph's files and one small file with the name of a reserved graph.  That
-graph has one quad, whose literal says up to where the log has been applied; it is replaced in the
+A directory contains pyoxigraph's files and one small file with the name of a reserved graph.  That
+graph has one quad whose literal states up to where the log has been applied; it is replaced in the
 same atomic update as the quads, so that after any crash the two agree.  pyoxigraph does not
 fsync: after a power loss both may be older, but still agree.
 
-The evaluating worker's store may be ahead of that: what was anticipated has records in the reserved
-graph (``journal.py``), reads are kept out by a gate (``gate.py``), and ``open`` takes it back.
+The evaluating worker's store may be ahead of that: anticipated changes have records in the reserved
+graph (``journal.py``), a gate keeps reads out (``gate.py``), and ``open`` takes the changes back.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ __all__ = ["Applied", "QuadStore"]
 class QuadStore(Stored):
     """A worker's quads with the applied state.
 
-    One thread applies and anticipates at a time; any number may query.
+    Only one thread at a time may apply and anticipate; any number of threads may query.
     """
 
     def __init__(self, store: Store, reserved: NamedNode, applied: Applied, path: Path) -> None:
-        """Use ``open``."""
+        """Use ``open`` instead."""
         super().__init__(store, reserved)
         self.controls: Mapping[str, Control] = {}
-        """Those of the applied state, by name and in the order of names.  Replaced as a whole: any thread may look."""
+        """Controls of the applied state, in the order of names.  Replaced as a whole, so any thread may read them."""
         self._path = path
         self.name: Final = name_of(path, reserved)
-        """Tells this store from one that was made anew in its place, or copied to it."""
+        """Distinguishes this store from one that was re-created in its place, or copied to it."""
         self._applied = applied
         self._ahead: dict[Quad, int] = {}
-        """Records of what was anticipated, with their numbers."""
+        """Records of the anticipated changes, with their numbers."""
         self._number = 0
         self._begun = Begun(reserved)
         self.damage = Damage(path / FILES)
-        """What was found damaged of it."""
+        """Damage that was found in the store."""
         self._flushing = Flushing(store.flush, self.damage.note)
 
     @classmethod
@@ -74,7 +74,7 @@ class QuadStore(Stored):
         """Open or create the store in this directory.
 
         Raises:
-            SetupError: somebody else holds it, or its files cannot be read.
+            SetupError: another process holds it, or its files cannot be read.
             StoreDamaged: its files are damaged, or contradict each other.
 
         """
@@ -109,36 +109,36 @@ class QuadStore(Stored):
 
     @property
     def applied(self) -> Applied:
-        """Up to where the log is applied; read from disk once, at ``open``."""
+        """The point up to which the log is applied; read from disk once, by ``open``."""
         return self._applied
 
     @property
     def is_ahead(self) -> bool:
-        """Whether anything stands in the store that is not applied."""
+        """True if the store contains changes that are not applied."""
         return bool(self._ahead) or bool(self._begun)
 
     @property
     def half_made(self) -> int:
-        """Up to which index there may be parts of what is not applied yet; 0: of nothing."""
+        """Index up to which the store may contain parts of entries that are not applied yet; 0: it contains none."""
         return self._begun.half_made
 
     @property
     def half_undone(self) -> bool:
-        """Whether parts are gone of what is applied: the way back has to be gone to its end."""
+        """True if parts of what is applied are undone: the way back must be completed."""
         return self._begun.half_undone
 
     @property
     def reserved(self) -> str:
-        """The name of the reserved graph: for who has all quads anyway."""
+        """The name of the reserved graph; only for code that has access to all quads anyway."""
         return self._reserved.value
 
     def copy_to(self, path: Path) -> None:
-        """A store of its own in a new directory, as of this moment; ``open`` takes back what was anticipated.
+        """Create an independent store in a new directory, as of this moment; ``open`` takes back what was anticipated.
 
-        Hard links where the file system has them: 8 ms for a million quads, and no other thread waits.
+        Uses hard links where the file system has them: 8 ms for a million quads, and no other thread waits.
 
         Raises:
-            OSError: it could not be made; no space, or the directory is there already.
+            OSError: the copy cannot be made: no space, the directory exists, or a change in pieces is half made.
 
         """
         with self._commits:
@@ -154,18 +154,16 @@ class QuadStore(Stored):
         self._store.backup(str(path / FILES))
 
     def size(self) -> int:
-        """Bytes of a copy of it: what is in memory is written, for nobody knows how small that becomes."""
+        """Return the bytes of a copy.  Flushes first, since the size on disk of data in memory is unknown."""
         self._store.flush()
         return bytes_of(self._path)
 
     def copy(self, path: Path) -> Applied:
-        """Copy the store as it is at a moment when nothing is anticipated.
-
-        Returns what is applied in the copy.
+        """Copy the store at a moment when nothing is anticipated; return what is applied in the copy.
 
         Raises:
-            OSError: as `copy_to`.
-            Unavailable: there was no such moment for long.
+            OSError: as for `copy_to`.
+            Unavailable: no such moment occurred while the gate was waited for.
 
         """
         with self.gate.reading(), self._commits:
@@ -174,7 +172,7 @@ class QuadStore(Stored):
 
     @classmethod
     def adopt(cls, path: Path, applied: Applied) -> None:
-        """Make pyoxigraph's files in this directory, which know of no log, a store that says what is applied."""
+        """Turn pyoxigraph's files in this directory, which have no applied state, into a store with this one."""
         store = open_locked(path)
         reserved = new_reserved_graph(path)
         store.add(_applied_quad(reserved, applied))
@@ -188,11 +186,11 @@ class QuadStore(Stored):
         anticipated: Sequence[Quad] = (),
         controls: Sequence[ControlChange] = (),
     ) -> None:
-        """Make consecutive changes, of quads and of controls, and say so, in one atomic update; a large one in several.
+        """Make consecutive changes of quads and controls, and record ``applied``, in one atomic update.
 
-        Trusts its caller that the changes are exact and that ``applied`` tells their result,
-        together with what the records ``anticipated`` stand for: that stays.  Where that is no later state, they
-        undo what was applied since, and all that is half made.
+        A large change takes several.  The caller must ensure that the changes are exact, and that ``applied`` is their
+        result, together with the changes of the records ``anticipated``, which stay in the store.  If ``applied`` is
+        not a later state, the changes must undo what was applied since, and all that is half made.
         """
         self.apply_updates(Updates.of(net_of(changes)), applied, anticipated=anticipated, controls=controls)
 
@@ -204,7 +202,7 @@ class QuadStore(Stored):
         anticipated: Sequence[Quad] = (),
         controls: Sequence[ControlChange] = (),
     ) -> None:
-        """As `apply`, of changes that are updates already."""
+        """Apply changes as `apply` does, given as updates."""
         back = applied.index <= self._applied.index
         assert back or not self.half_undone, "what is half undone is undone before anything else is applied"
         update, pieces, lines = updates
@@ -219,10 +217,10 @@ class QuadStore(Stored):
         applied: Applied,
         controls: Sequence[ControlChange] = (),
     ) -> None:
-        """As `apply`, of a change of any size, which all of these come to, one after the other, also when made again.
+        """Apply a change of any size as `apply` does, given as pieces that have the same result if they are repeated.
 
-        Quads by themselves are inserted in bulk.  After a death on the way the log is heard again from what was
-        applied before, and comes to the same.
+        A piece that consists of quads is inserted in bulk.  If the process dies in between, the log is read again from
+        the state applied before, with the same result.
         """
         assert not self._ahead, "nothing is anticipated"
         assert self.half_made <= applied.index, "what is half made is whole with this"
@@ -238,7 +236,7 @@ class QuadStore(Stored):
         anticipated: Sequence[Quad],
         controls: Sequence[ControlChange],
     ) -> None:
-        """Make the rest of a change, and say what is applied with it."""
+        """Make the rest of a change, and record what is applied with it."""
         held = after(self.controls, controls) if controls else self.controls
         made = self._begun.whole_at(applied.index, back=back)
         self._replace(
@@ -261,10 +259,11 @@ class QuadStore(Stored):
             self._forget(anticipated)
 
     def _make_in_pieces(self, pieces: Iterable[UpdateText | Iterable[Quad]], mark: Quad) -> None:
-        """Make what is no single update, behind a quad that says so: what a crash leaves is made again, and not read.
+        """Make a change that needs several updates, after a mark: what a crash leaves is made again, and not read.
 
-        1. No read begins.  2. Say that it begins, and with which entry it is whole, or undone: after a crash the
-        log may come in other batches.  3. All pieces, each an atomic update.  4. The caller says the end.
+        1. Close the gate.  2. Add the mark with the entry with which the change is whole, or undone: after a crash the
+        log may arrive in other batches.  3. Make all pieces, each an atomic update or a bulk insertion.  4. The caller
+        deletes the mark.
         """
         self.gate.shut()
         with self._commits:
@@ -277,22 +276,22 @@ class QuadStore(Stored):
                     self._store.bulk_extend(piece)
 
     def _carry_out(self, update: UpdateText) -> None:
-        """In one atomic update, but for graphs that no text can drop: again and again it comes to the same."""
+        """Execute an update atomically, except for graphs that no text can drop; repeating it has the same result."""
         self._store.update(update.text(), custom_functions=update.functions())
         for graph in update.unnamed:
             self._store.remove_graph(graph)
 
     def _control_quads(self, those: Mapping[str, Control], others: Mapping[str, Control]) -> list[Quad]:
-        """Of the controls that only the first ones have."""
+        """Return the quads of the controls that are in `those` but not in `others`."""
         if those is others:
             return []
         found = (control for name, control in those.items() if others.get(name) != control)
         return [Quad(self._reserved, CONTROL, Literal(control.encode()), self._reserved) for control in found]
 
     def anticipate(self, changes: Sequence[Change], lines: Sequence[Lines]) -> list[Quad]:
-        """Make consecutive changes, `lines` in text, with records that can take them back.
+        """Make consecutive changes, with text `lines`, and return records that can take them back.
 
-        In one update; of large ones the records first.  The caller has closed the gate.
+        One update makes both; for large changes the records come first.  The caller must have closed the gate.
         """
         records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
         update, pieces, changed = Updates.of(net_of(lines))
@@ -305,7 +304,7 @@ class QuadStore(Stored):
         return records
 
     def take_back(self, records: Sequence[Quad] | None = None) -> None:
-        """Undo what the newest records stand for, or all; the records go last, if not all in one update."""
+        """Undo the changes of the newest records, or of all; if that takes several updates, the records go last."""
         records = list(self._ahead) if records is None else records
         if records:
             update, pieces, _ = Updates.of(undoing(records))
@@ -322,14 +321,14 @@ class QuadStore(Stored):
             self.gate.open()
 
     def _replace(self, update: UpdateText, old: Iterable[Quad], new: Iterable[Quad]) -> None:
-        """Quads of the reserved graph."""
+        """Add to an update the replacement of quads of the reserved graph."""
         for texts, quads in ((update.deleted, old), (update.inserted, new)):
             triples = [str(quad.triple) for quad in quads]
             if triples:
                 texts[str(self._reserved)] = triples
 
     def close(self) -> None:
-        """Flush, and let go of the directory."""
+        """Flush, and release the directory."""
         self._flushing.close()
         self._store.flush()
         del self._store, self._flushing

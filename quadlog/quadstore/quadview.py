@@ -1,6 +1,6 @@
-"""What controls see of a store: all of its quads but the reserved graph's, to be read only.
+"""The view of a store for controls: all of its quads except the reserved graph's, read-only.
 
-It answers as a pyoxigraph store does, so that ``oxrdflib`` and with it SHACL can stand on it.
+It has the interface of a pyoxigraph store, so that ``oxrdflib``, and with it SHACL, can use it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
     Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
     Settle: TypeAlias = Callable[[str], tuple[str, Mapping[NamedNode, Callable[..., Term]]]]
-    """Makes NOW() and the functions of chance in a query functions of the transaction."""
+    """Replaces NOW() and the random functions in a query by functions of the transaction."""
 
 
 class Visible:
-    """A view of one moment, for the thread that writes."""
+    """A view of the state at one moment, for the writing thread."""
 
     def __init__(self, store: Store, reserved: NamedNode, settle: Settle) -> None:
-        """Of `store`, without its graph `reserved`."""
+        """Create a view of `store` without its graph `reserved`."""
         self._store, self._reserved, self._settle = store, reserved, settle
 
     def holds(self, ask: str) -> bool:
-        """Whether an ASK is true.
+        """Return whether an ASK is true.
 
         Raises:
-            UserError: it fails.
+            UserError: the query fails.
 
         """
         result = self.query(ask)
@@ -63,10 +63,10 @@ class Visible:
         substitutions: Mapping[Variable, Term] | None = None,
         **dataset: object,
     ) -> QuerySolutions | QueryBoolean | QueryTriples:
-        """The result of a query.  Its dataset is the store's own, whatever `dataset` says of graphs and prefixes.
+        """Return the result of a query on the store's own dataset; graphs and prefixes in `dataset` are ignored.
 
         Raises:
-            UserError: it is not SPARQL, is not supported, names a reserved graph, or fails.
+            UserError: the query is not SPARQL, is not supported, names a reserved graph, or fails.
 
         """
         del dataset
@@ -94,10 +94,10 @@ class Visible:
         value: Term | None,
         graph_name: NamedNode | BlankNode | DefaultGraph | None = None,
     ) -> Iterator[Quad]:
-        """As a store's."""
+        """Return the matching quads, as the store's method does."""
         found = self._store.quads_for_pattern(subject, predicate, value, graph_name)
         return found if graph_name is not None else (q for q in found if q.graph_name != self._reserved)
 
     def named_graphs(self) -> Iterator[NamedNode | BlankNode]:
-        """As a store's."""
+        """Return the named graphs, as the store's method does."""
         return (graph for graph in self._store.named_graphs() if graph != self._reserved)

@@ -1,4 +1,4 @@
-"""What a worker's store holds, to be read: by queries, quad by quad, and as a whole."""
+"""Read access to a worker's store: by queries, quad by quad, and as a whole."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 APPLIED = NamedNode("urn:quadlog:applied")
 CONTROL = NamedNode("urn:quadlog:control")
 _OWN = frozenset((APPLIED, CONTROL))
-"""Predicates of what the reserved graph says of the store itself."""
-# Lines handed over at once; iterating over quads holds the GIL, for some 5 ms a chunk.
+"""Predicates of the quads in the reserved graph that describe the store itself."""
+# Lines in a chunk; iterating over quads holds the GIL, for some 5 ms per chunk.
 _CHUNK = 5_000
 
 
 def applied_in(store: Store, reserved: NamedNode) -> Applied | None:
-    """What a store says that is applied in it; None: nothing yet.
+    """Return the applied state that is recorded in a store; None: nothing is recorded yet.
 
     Raises:
-        StateError: it says several things.
+        StateError: several states are recorded, or one that is no literal.
 
     """
     found = list(store.quads_for_pattern(reserved, APPLIED, None, reserved))
@@ -56,42 +56,42 @@ def applied_in(store: Store, reserved: NamedNode) -> Applied | None:
 
 
 class _Nowhere:
-    """Takes what nobody reads."""
+    """Output that discards all bytes."""
 
     def write(self, piece: bytes, /) -> int:
         return len(piece)
 
     def flush(self) -> None:
-        """Part of what a file can do."""
+        """Do nothing."""
 
 
 class Stored:
-    """Quads; a ``State`` of ``quadlog.core.effects.effect``.  Any number of threads may query."""
+    """Quads that can be read; a ``State`` of ``quadlog.core.effects.effect``.  Any number of threads may query."""
 
     def __init__(self, store: Store, reserved: NamedNode) -> None:
-        """Read `store`, but for what is in the reserved graph."""
+        """Read `store`, except for its reserved graph."""
         self._store = store
         self._reserved = reserved
         self._commits = threading.Lock()
         self.gate = Gate()
-        """Every read passes it: closed while there is anything that was anticipated."""
+        """Gate that every read passes: closed while the store contains anticipated changes."""
 
     @classmethod
     def read_copy(cls, path: Path) -> Stored:
-        """What `QuadStore.copy` made."""
+        """Open a copy that `QuadStore.copy` made, read-only."""
         store = Store.read_only(str(path / FILES))
         return Stored(store, reserved_graph(path, store))
 
     def said(self) -> Applied | None:
-        """What it says itself that is applied in it."""
+        """Return the applied state that is recorded in the store."""
         return applied_in(self._store, self._reserved)
 
     def solutions(self, where: Where, functions: Mapping[NamedNode, Callable[..., Term]]) -> Iterator[Row]:
-        """The solutions of an update's WHERE, with what was anticipated; UserError if it fails."""
+        """Yield the solutions of an update's WHERE on the anticipated state; raise UserError if it fails."""
         return solutions_of(self._store, where, reserved=self._reserved, functions=functions)
 
     def visible(self, settle: Settle) -> Visible:
-        """What an entry's controls see: with what was anticipated, without what is reserved."""
+        """Return the view for an entry's controls: with anticipated changes, without the reserved graph."""
         return Visible(self._store, self._reserved, settle)
 
     def query(
@@ -103,10 +103,10 @@ class Stored:
         dataset: Dataset | None = None,
         triples: int | None = None,
     ) -> Answer:
-        """Begin to answer a SPARQL query; updates are Forbidden, wrong syntax is SyntaxRefused.
+        """Begin to answer a SPARQL query; updates raise Forbidden, syntax errors raise SyntaxRefused.
 
-        The answer is of this moment, however much later it is written out.  One of more than ``triples``
-        is QueryStopped.
+        The answer shows the state of this moment, however much later it is written.  One of more than ``triples``
+        triples raises QueryStopped when it is written.
         """
         return run_query(
             self._store,
@@ -121,30 +121,30 @@ class Stored:
         )
 
     def contains(self, quad: Quad) -> bool:
-        """Whether the quad is there."""
+        """Return whether the quad is in the store."""
         return quad in self._store
 
     def has_graph(self, graph: NamedGraph) -> bool:
-        """Whether the named graph exists, with quads or empty."""
+        """Return whether the named graph exists, with quads or empty."""
         return self._store.contains_named_graph(graph)
 
     def quads_in(self, graph: NamedGraph | DefaultGraph) -> Iterator[Quad]:
-        """The quads of a graph."""
+        """Yield the quads of a graph."""
         return self._store.quads_for_pattern(None, None, None, graph)
 
     def fitting(self, pattern: DeletePattern) -> Iterator[Quad]:
-        """The quads that fit, but for those of the reserved graph."""
+        """Yield the quads that match a pattern, except those of the reserved graph."""
         quads = self._store.quads_for_pattern(
             pattern.subject, pattern.predicate, pattern.object, pattern.graph
         )
         return (quad for quad in quads if quad.graph_name != self._reserved)
 
     def graphs(self) -> Iterator[NamedGraph]:
-        """All named graphs but the reserved one."""
+        """Yield all named graphs except the reserved one."""
         return (graph for graph in self._store.named_graphs() if graph != self._reserved)
 
     def lines(self) -> Iterator[str]:
-        """The line of every quad and every empty graph, as the signature has them, as of this moment."""
+        """Return the canonical line of every quad and every empty graph, as in the signature, as of this moment."""
         with self.gate.reading(), self._commits:
             quads = self._store.quads_for_pattern(None, None, None, None)
             empty = [graph for graph in self.graphs() if next(self.quads_in(graph), None) is None]
@@ -157,16 +157,17 @@ class Stored:
         yield from map(signature.empty_graph_line, empty)
 
     def dump(self) -> Generator[bytes]:
-        """N-Quads in chunks, with comments that name the empty graphs, as of this moment; for one thread."""
+        """Return N-Quads in chunks, with comments that name the empty graphs, as of this moment; for one thread."""
         return _chunks(self.lines())
 
     def examine(self) -> None:
         """Read the quads in the two orders that queries use most, without their terms: seconds for a million.
 
-        Where pyoxigraph counts, sorts or filters it meets a damaged block for ever: what takes too long may be that.
+        pyoxigraph loops forever if it meets a damaged block while it counts, sorts or filters: an examination that
+        takes too long may have met one.
 
         Raises:
-            StoreDamaged: some files are.
+            StoreDamaged: some files are damaged.
 
         """
         with told_of():
@@ -177,12 +178,12 @@ class Stored:
                 self._read(f"VALUES ?p {{ {names} }} {pattern}")
 
     def _read(self, pattern: str) -> None:
-        """To its end, or to the first error: nothing is asked of a row."""
+        """Read all matches of a pattern, or up to the first error; the rows have no values."""
         rows = cast("QuerySolutions", self._store.query(f"SELECT ?none {{ {pattern} }}"))
         rows.serialize(cast("IO[bytes]", _Nowhere()), QueryResultsFormat.TSV)
 
     def recount(self) -> tuple[int, int]:
-        """Signature and number of quads, from what is stored."""
+        """Compute the signature and the number of quads from the stored quads."""
         total = quads = 0
         for number, line in enumerate(self.lines()):
             total += signature.digest(line)

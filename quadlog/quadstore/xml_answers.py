@@ -1,7 +1,7 @@
-"""Answers in XML: what XML 1.0 cannot express is an error, and a carriage return is read back as one.
+"""Answers in XML: content that XML 1.0 cannot express is an error, and carriage returns are escaped.
 
-pyoxigraph 0.5 writes control characters and carriage returns as they are, and RDF/XML names of elements that are none
-(oxigraph/oxigraph#1785 and #1859, mended after that version).  See decision 45.
+pyoxigraph 0.5 writes control characters and carriage returns as they are, and invalid element names in RDF/XML
+(oxigraph/oxigraph#1785 and #1859, fixed after that version).  See decision 45.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
 _FORBIDDEN: Final = bytes(code for code in range(32) if code not in b"\t\n\r")
 _NONCHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")
-"""U+FFFE and U+FFFF in UTF-8; surrogates are in no string of pyoxigraph's."""
+"""U+FFFE and U+FFFF in UTF-8; pyoxigraph's strings contain no surrogates."""
 _FIRST_BYTES: Final = b"\xef\xbf"
 
 _NODE_ID: Final = re.compile(r"(?!_x)[A-Za-z_][A-Za-z0-9_.-]*")
-"""Labels that are written as they are; all others are encoded, behind a prefix that none of these has."""
+"""Labels that are written as they are; all others are encoded, after a prefix that none of these has."""
 
 _NAMES: Final = 10_000
-"""IRIs of which is remembered whether they can name an element."""
+"""Number of IRIs for which a cache stores whether they can name an element."""
 
 
 class XmlOutput:
-    """Passes on the bytes of an XML document."""
+    """Output for XML documents that refuses or escapes characters, and passes the rest on."""
 
     def __init__(self, output: Output) -> None:
-        """The document goes to `output`."""
+        """Pass the document on to `output`."""
         self._output = output
         self._last = b""
-        """The first bytes of a character that the next piece may end."""
+        """First bytes of a character that the next piece may complete."""
 
     def write(self, piece: bytes, /) -> int:
-        """Pass on some bytes.
+        """Check and pass on some bytes.
 
         Raises:
-            NotAcceptable: they hold a character that no XML document can hold.
+            NotAcceptable: they contain a character that no XML document can contain.
 
         """
         if len(piece.translate(None, _FORBIDDEN)) != len(piece):
@@ -59,7 +59,7 @@ class XmlOutput:
         return len(piece)
 
     def flush(self) -> None:
-        """Part of what a file can do."""
+        """Flush the output, as a file does."""
         self._output.flush()
 
     def _check_noncharacters(self, text: bytes) -> None:
@@ -75,12 +75,12 @@ def _no_character(code: int) -> str:
 
 
 def for_rdf_xml(triples: Iterable[Triple]) -> Iterator[Triple]:
-    """The triples, as they can be written as RDF/XML.
+    """Yield the triples in a form that can be written as RDF/XML.
 
-    Labels of blank nodes that are no XML names are replaced, the same label by the same name.
+    Labels of blank nodes that are not XML names are replaced, equal labels by equal names.
 
     Raises:
-        NotAcceptable: a predicate, or a class whose name pyoxigraph makes the name of an element, cannot be one.
+        NotAcceptable: a predicate, or a class that pyoxigraph writes as an element, cannot name an element.
 
     """
     known: set[NamedNode] = set()
@@ -123,12 +123,12 @@ def _check_name(iri: NamedNode, what: str) -> None:
 
 @lru_cache(maxsize=_NAMES)
 def _can_be_element(iri: str) -> bool:
-    """Whether the serialiser makes a name of it that XML and RDF/XML parsers read again: tried, not known."""
+    """Return whether the serialiser writes a name for this IRI that XML and RDF/XML parsers accept, by trying it."""
     triple = Triple(NamedNode("urn:s"), NamedNode(iri), Literal(""))
     try:
         text = serialize([triple], format=RdfFormat.RDF_XML)
         assert text is not None, "without an output the text is returned"
-        expat.ParserCreate(namespace_separator=" ").Parse(text, True)  # noqa: FBT003 - it has no name
+        expat.ParserCreate(namespace_separator=" ").Parse(text, True)  # noqa: FBT003 - positional only
         return [quad.triple for quad in parse(text, RdfFormat.RDF_XML) if isinstance(quad, Quad)] == [triple]
     except (OSError, SyntaxError, expat.ExpatError):
         return False

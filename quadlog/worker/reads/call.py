@@ -16,44 +16,44 @@ if TYPE_CHECKING:
     from quadlog.worker.reads.reader import Reader
 
 AHEAD: Final = 64 * 1024
-"""Bytes that wait for a slow client, from which on its process has to wait.  As much as one read of the socket gives
-may come on top (256 KiB)."""
+"""Bytes waiting for a slow client above which its process must wait.  As many as one read of the socket returns (256
+KiB) may be added to them."""
 
 
 class Call:
-    """Is told what its process says; gives the pieces of the answer to one consumer."""
+    """Receives the frames of its process, and gives the pieces of the answer to one consumer."""
 
     def __init__(self, question: Question, asked_at: float) -> None:
-        """`asked_at`: steady milliseconds, as all times here."""
+        """`asked_at` is in steady milliseconds, like all times here."""
         self.question, self.asked_at = question, asked_at
         self.is_long = False
-        """Whether it is known to run long."""
+        """True if the question is known to run long."""
         self.reader: Reader | None = None
-        """The process that it was asked at."""
+        """The process to which the question was sent."""
         self.number = 0
-        """Of its ticket there."""
+        """Number of the question's ticket at that process."""
         self.began = inf
-        """Since when its process has nothing else to do."""
+        """Time from which the process had no earlier question to answer."""
         self.headers: Headers = []
         self.is_ended = False
-        """Whether nothing more comes."""
+        """True once no more of the answer will arrive."""
         self.is_given_up = False
-        """Whether nobody waits for it, while its process works on it."""
+        """True if nobody waits for the answer any more, while the process works on it."""
         self._pieces: deque[bytes] = deque()
         self.waiting = 0
-        """Bytes that came and were not taken."""
+        """Bytes that have arrived and were not consumed."""
         self._error: QuadlogError | None = None
         self._news: asyncio.Future[None] | None = None
 
-    # --- of the process ---------------------------------------------------------------------------------
+    # --- for the process --------------------------------------------------------------------------------
 
     @property
     def is_answered(self) -> bool:
-        """Whether any of the answer came: it cannot be asked again then."""
+        """True if a part of the answer has arrived: the question cannot be asked again then."""
         return bool(self.headers)
 
     def hear(self, kind: Kind, body: bytes) -> None:
-        """Take the next frame of the answer."""
+        """Process the next frame of the answer."""
         if kind is Kind.HEADERS:
             self.headers = headers_of(body)
             return
@@ -63,32 +63,32 @@ class Call:
             if self.waiting > AHEAD and self.reader is not None:
                 self.reader.pause()
             if len(body) < GATHERED:
-                return  # the end, or an error, comes with it
+                return  # the end, or an error, follows immediately
         else:
             self.is_ended = True
         self._wake()
 
     def fail(self, error: QuadlogError) -> None:
-        """There is no answer, or not the rest of it."""
+        """End the call with an error: there is no answer, or the rest of it is missing."""
         if not self.is_ended:
             self._error, self.is_ended = error, True
             self._wake()
 
     def take_back(self) -> None:
-        """Its process did not begin it, or was ended before it answered: it will be asked again."""
+        """Detach the call from its process, which did not begin it or ended before it answered; it is asked again."""
         self.reader, self.began = None, inf
 
     def _wake(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
-    # --- of the consumer --------------------------------------------------------------------------------
+    # --- for the consumer -------------------------------------------------------------------------------
 
     async def whole(self) -> bytes | None:
-        """All of the answer where it is small; None: it comes in pieces.
+        """Return the whole answer if it is small; None: it arrives in pieces.
 
         Raises:
-            QuadlogError: there is none.
+            QuadlogError: there is no answer.
 
         """
         await self._some()
@@ -97,10 +97,10 @@ class Call:
         return self._take()
 
     async def next(self) -> bytes:
-        """The next piece; empty at the end.
+        """Return the next piece; empty at the end.
 
         Raises:
-            QuadlogError: the rest does not come.
+            QuadlogError: the rest of the answer will not arrive.
 
         """
         if not self._pieces or self._error is not None:

@@ -1,4 +1,4 @@
-"""The pipe to a reading process."""
+"""The worker's side of the pipe to a reading process."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 
 class Channel(asyncio.Protocol):
-    """Calls back for each frame, in the turn of the loop that received its end: there is no task in between."""
+    """Protocol that calls back for each frame in the loop iteration that received its end, without a task between."""
 
     def __init__(self, on_frame: Callable[[Kind, bytes], None], on_lost: Callable[[], None]) -> None:
-        """`on_lost`: after the last frame; also where this side closed it."""
+        """`on_lost` is called after the last frame, even if this side closed the channel."""
         self._on_frame, self._on_lost = on_frame, on_lost
         self._transport: asyncio.Transport
         self._buffer = bytearray()
-        """The beginning of a frame whose end was not received."""
+        """Beginning of a frame whose end was not received."""
         self._needed = 0
-        """As many bytes of it make a difference."""
+        """Bytes of that frame without which it cannot be parsed further."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Part of the protocol."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Part of the protocol."""
+        """Report the end of the channel."""
         del exc
         self._on_lost()
 
     def data_received(self, data: bytes) -> None:
-        """Part of the protocol."""
+        """Parse the frames that are complete, and keep the rest."""
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
@@ -61,17 +61,17 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the process, or the socket to it, took all that was written."""
+        """True if the process, or the socket to it, has accepted all that was written."""
         return self._transport.get_write_buffer_size() == 0
 
     def pause(self) -> None:
-        """Receive no more, so that the process waits; frames that were received already still come."""
+        """Stop receiving, so that the process waits; frames that were already received are still delivered."""
         self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Receive again."""
+        """Continue to receive."""
         self._transport.resume_reading()
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._transport.abort()

@@ -1,4 +1,4 @@
-"""What it means to a query that its process ended."""
+"""The consequences for a query if its process has ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def bury(reader: Reader, calls: Iterable[Call]) -> None:
-    """Clear up behind a process that ended by itself; `calls` are those that it had begun."""
+    """Clean up after a process that ended on its own, and fail `calls`, those that it had begun."""
     fate = await reader.fate()
     for call in calls:
         call.fail(_died(fate))
@@ -23,10 +23,10 @@ async def bury(reader: Reader, calls: Iterable[Call]) -> None:
 
 
 def _died(fate: int | None) -> QuadlogError:
-    """What it means that a process ended which nobody here ended.
+    """Return the error for a query whose process was not ended by this worker.
 
-    A signal came because of the query: no more memory, or a fault of the machine's code.  An exit status means
-    that the process failed by itself, at its copy for instance, and another worker may answer.
+    A signal was caused by the query: memory was exhausted, or native code failed.  An exit status means that the
+    process itself failed, for instance at its copy, and that another worker may answer.
     """
     if fate is not None and fate < 0:
         return QueryStopped(

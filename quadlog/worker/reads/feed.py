@@ -1,4 +1,4 @@
-"""Effects on their way to reading processes: what each of them lacks, however late it asks."""
+"""The newest effects, kept for the reading processes: each process receives those that it lacks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from quadlog.quadstore.applied import Applied
 
 KEPT: Final = 4 * 1024 * 1024
-"""Bytes of effects that are kept, 0.3 s of work for a process.  One that lacks more is replaced by one with a
-new copy, which takes no longer: so reads do not wait for seconds after a large update."""
+"""Bytes of effects that are kept: 0.3 s of work for a process.  A process that lacks more is replaced by one with a new
+copy, which takes no longer, so that reads do not wait for seconds after a large update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the worker commits at once."""
+    """The effects that the worker commits together."""
 
     first: int
     last: int
@@ -31,30 +31,30 @@ class Batch:
 
 
 class Feed:
-    """The newest batches.  The replica's thread adds, the loop that serves takes."""
+    """The newest batches.  The replica's thread adds them, the server's event loop reads them."""
 
     def __init__(self, index: int, *, kept: int = KEPT) -> None:
-        """A worker that has applied the log up to `index`."""
+        """Start for a worker that has applied the log up to `index`."""
         self._lock = threading.Lock()
         self._batches: deque[Batch] = deque()
         self._size, self._kept = 0, kept
         self._index = index
         self._is_followed = True
         self.history = 0
-        """Of what is told: another one each time that the worker went back."""
+        """Number of the history that the effects belong to: it increases each time the worker has gone back."""
         self.is_going_back = False
 
     @property
     def index(self) -> int:
-        """Up to where effects were added."""
+        """Index up to which effects were added."""
         return self._index
 
     def add(self, effects: Sequence[Effect], applied: Applied) -> None:
-        """The next batch, *before* it is committed: what a worker says that it has, its reads show."""
+        """Add the next batch *before* it is committed, so that reads show all that the worker reports as applied."""
         if not self._is_followed:
             self._index = applied.index
             return
-        # As bare tuples, in the order of `ChangeLines`: pickled in a fifth of the time of whole effects.
+        # Bare tuples in the order of `ChangeLines` are pickled in a fifth of the time of whole effects.
         changes = [(e.deleted, e.inserted, e.emptied, e.filled, e.dropped) for e in effects]
         frame = framed(Kind.EFFECTS, pickle.dumps((effects[0].index, changes, applied)))
         with self._lock:
@@ -65,12 +65,12 @@ class Feed:
             self._index = applied.index
 
     def begin_back(self) -> None:
-        """What was told is being undone: nobody is to be asked before that is done."""
+        """Note that effects are being undone: no process may be asked before `end_back`."""
         with self._lock:
             self.is_going_back = True
 
     def end_back(self, index: int) -> None:
-        """It was undone down to this index: whoever was told of it is of another history."""
+        """Note that effects were undone down to this index: present processes belong to another history from now on."""
         with self._lock:
             self._batches.clear()
             self._size, self._index = 0, index
@@ -78,7 +78,7 @@ class Feed:
             self.is_going_back = False
 
     def follow(self, *, anybody: bool) -> None:
-        """Whether there is any process to be told; else nothing is kept."""
+        """Set whether there is any process that needs effects; if not, nothing is kept."""
         with self._lock:
             self._is_followed = anybody
             if not anybody:
@@ -86,11 +86,11 @@ class Feed:
                 self._size = 0
 
     def is_of(self, history: int) -> bool:
-        """Whether what was told in a history still is what the worker has."""
+        """Return whether the effects of a history are those that the worker has."""
         return history == self.history and not self.is_going_back
 
     def behind(self, index: int, history: int = 0) -> list[Batch] | None:
-        """The batches behind `index`, in order; None if they are no longer kept, or it is of another history."""
+        """Return the batches after `index`, in order; None if they are no longer kept, or of another history."""
         with self._lock:
             if not self.is_of(history):
                 return None

@@ -1,7 +1,7 @@
-"""What a worker and its reading processes say to each other: frames of a kind and some bytes.
+"""Frames between a worker and its reading processes: a kind and some bytes.
 
-Effects and questions go down as pickles: the worker made them.  What comes up is bytes and JSON: the process
-that says it evaluates what strangers wrote.
+The worker sends effects and questions as pickles.  A process sends only bytes and JSON, because it evaluates
+untrusted queries.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from typing import Final
 HEAD: Final = struct.Struct("!BI")
 
 Headers = list[tuple[bytes, bytes]]
-"""Of an answer, with names in lower case."""
+"""Headers of an answer, with names in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a process is asked."""
+    """A question to a reading process."""
 
     text: str | None
-    """A query; None: all quads."""
+    """Text of a query; None: all quads."""
     accept: str = "*/*"
     default: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     rows: int | None = None
-    """An answer with more of them is QueryStopped."""
+    """Maximum rows of the answer; one with more rows is stopped by QueryStopped."""
 
 
 class Kind(IntEnum):
-    """Of a frame."""
+    """Kind of a frame."""
 
     EFFECTS = 1
-    """Down: a pickle of effects and of the applied state after them."""
+    """To the process: a pickle of effects and of the applied state after them."""
     QUESTION = 2
-    """Down: a pickle of the number of its ticket and of a `Question`."""
+    """To the process: a pickle of the number of the ticket and of a `Question`."""
     READY = 3
-    """Up: JSON with the index that the store has."""
+    """To the worker: JSON with the index that the store has."""
     HEADERS = 4
-    """Up: of the answer that begins, see `headers_of`."""
+    """To the worker: headers, which begin an answer, see `headers_of`."""
     PIECE = 5
-    """Up: bytes of the answer."""
+    """To the worker: bytes of the answer."""
     END = 6
-    """Up: it was all of it."""
+    """To the worker: the answer is complete."""
     ERROR = 7
-    """Up: JSON with the error's name and message; and what was said is not all."""
+    """To the worker: JSON with the error's name, message and `retry_after`; the answer is incomplete."""
 
 
 KINDS: Final = {kind.value: kind for kind in Kind}
-"""By number, in a tenth of the time of `Kind(number)`."""
+"""Kinds by number: a lookup takes a tenth of the time of `Kind(number)`."""
 
 
 def framed(kind: Kind, body: bytes) -> bytes:
-    """One frame.
+    """Return one frame.
 
     >>> HEAD.unpack(framed(Kind.PIECE, b"ok")[: HEAD.size])
     (5, 2)
@@ -64,7 +64,7 @@ def framed(kind: Kind, body: bytes) -> bytes:
 
 
 def question_frame(number: int, question: Question) -> bytes:
-    """Ask a question whose ticket has this number.
+    """Return the frame of a question whose ticket has this number.
 
     >>> question_of(question_frame(3, Question(text="ASK {}"))[HEAD.size :])
     (3, Question(text='ASK {}', accept='*/*', default=(), named=(), rows=None))
@@ -74,13 +74,13 @@ def question_frame(number: int, question: Question) -> bytes:
 
 
 def question_of(body: bytes) -> tuple[int, Question]:
-    """The number of its ticket, and the question."""
+    """Return the number of the ticket, and the question."""
     number, text, accept, default, named, rows = pickle.loads(body)  # noqa: S301  of our own worker
     return number, Question(text=text, accept=accept, default=default, named=named, rows=rows)
 
 
 def headers_frame(headers: dict[str, str]) -> bytes:
-    r"""Begin an answer.
+    r"""Return the frame of an answer's headers.
 
     >>> headers_frame({"Content-Type": "text/csv", "Quadlog-Index": "3:ab"})[HEAD.size :]
     b'content-type\ntext/csv\nquadlog-index\n3:ab'
@@ -90,7 +90,7 @@ def headers_frame(headers: dict[str, str]) -> bytes:
 
 
 def headers_of(body: bytes) -> Headers:
-    r"""The headers of an answer.
+    r"""Return the headers of an answer.
 
     >>> headers_of(b'content-type\ntext/csv\nquadlog-index\n3:ab')
     [(b'content-type', b'text/csv'), (b'quadlog-index', b'3:ab')]

@@ -1,4 +1,4 @@
-"""Questions that wait for a reading process: short ones and long ones, in the order in which they came."""
+"""Questions that wait for a reading process: short ones and long ones, in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -12,64 +12,63 @@ if TYPE_CHECKING:
     from quadlog.worker.reads.call import Call
 
 LONG_MS: Final = 250.0
-"""CPU time from which on a question is a long one.  Not time on a clock: on a busy machine all take long."""
+"""CPU milliseconds from which a question is long.  Elapsed time is no measure: on a busy machine all take long."""
 
 HELD_MS: Final = 2000.0
-"""Time on a clock from which on a question is a long one all the same: it waits for a disk, or for its client."""
+"""Elapsed milliseconds from which a question is long in any case: it waits for a disk, or for its client."""
 
 KNOWN: Final = 1000
-"""Texts that are remembered as long ones, by their hashes."""
+"""Maximum texts that are remembered as long, by their hashes."""
 
 
 class Lanes:
-    """What waits, and which texts are known to run long."""
+    """Waiting questions, and the texts that are known to run long."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
         self.short: deque[Call] = deque()
         self.long: deque[Call] = deque()
         self._known: OrderedDict[int, None] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting questions."""
         return len(self.short) + len(self.long)
 
     def __iter__(self) -> Iterator[Call]:
-        """All that wait."""
+        """Iterate over all waiting questions."""
         return chain(self.short, self.long)
 
     def _of(self, call: Call) -> deque[Call]:
         return self.long if call.is_long else self.short
 
     def add(self, call: Call) -> None:
-        """It came just now."""
+        """Add a question that has just arrived."""
         text = call.question.text
         call.is_long = text is None or self.is_known(text)
         self._of(call).append(call)
 
     def is_known(self, text: str) -> bool:
-        """Whether it ran long when it was asked last."""
+        """Return whether a text ran long when it was asked last."""
         return bool(self._known) and hash(text) in self._known
 
     def put_back(self, calls: Iterable[Call]) -> None:
-        """They came earlier than whatever waits, in this order."""
+        """Add questions in this order before all others, because they arrived earlier."""
         for call in reversed(list(calls)):
             self._of(call).appendleft(call)
 
     def remove(self, call: Call) -> None:
-        """Nobody waits for its answer."""
+        """Remove a question if it is there."""
         if call in (lane := self._of(call)):
             lane.remove(call)
 
     def take_all(self) -> list[Call]:
-        """Nothing waits any more."""
+        """Remove all questions, and return them."""
         calls = list(self)
         self.short.clear()
         self.long.clear()
         return calls
 
     def learn(self, text: str | None, *, is_long: bool) -> None:
-        """How long it ran."""
+        """Remember whether a text ran long."""
         key = hash(text)
         if not is_long:
             self._known.pop(key, None)

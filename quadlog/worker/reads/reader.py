@@ -1,4 +1,4 @@
-"""One reading process, as its worker sees it."""
+"""One reading process, as an object of its worker."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from quadlog.worker.reads.feed import Feed
 
 WORN_BYTES: Final = 64 * 1024 * 1024
-"""Effects after which a copy is replaced by a new one: of the worker's files it shares fewer and fewer."""
+"""Bytes of effects after which a copy is replaced by a new one: it shares fewer and fewer of the worker's files."""
 
 WORN_MS: Final = 600_000.0
-"""The same for slow changes: files that the worker has let go of stay on disk as long as a copy has them."""
+"""Age after which a copy with effects is replaced: files deleted by the worker stay on disk while a copy has them."""
 
 WORN_MEMORY: Final = 128 * 1024 * 1024
-"""Resident bytes beyond those of its beginning after which a process is replaced: each MiB of effects leaves some 7
-behind (RocksDB's tables in memory), and a large query what the allocator keeps."""
+"""Resident bytes in addition to those at the start after which a process is replaced: each MiB of effects leaves some
+7 MiB in use (RocksDB's tables in memory), and a large query leaves what the allocator keeps."""
 
 WORN_AFTER_MS: Final = 10_000.0
-"""But not a younger one: where queries need so much each time, not every one is to wait for a process."""
+"""Minimum age for that: if queries need so much memory each time, not each of them must wait for a new process."""
 
 READY_S: Final = 60.0
-"""How long a start may take: 0.3 s on a machine that is not busy."""
+"""Maximum seconds of a start, which takes 0.3 s on a machine that is not busy."""
 
 DYING_S: Final = 2.0
-"""From when a process has nothing more to say until it has ended, and with what."""
+"""Maximum seconds from the end of a process's channel until its exit status is known."""
 
 
 class Died(Exception):
@@ -55,32 +55,32 @@ class Died(Exception):
 
 
 class Owner(Protocol):
-    """Is told what becomes of a process."""
+    """Receives the events of a process."""
 
     def on_answered(self, reader: Reader, call: Call) -> None:
-        """It is done with a question, and may be asked another one."""
+        """Handle the end of an answer: the process may receive another question."""
         ...
 
     def on_slow_client(self, calls: Iterable[Call]) -> None:
-        """It waits for a client: what it was asked behind that was not begun, and is to be asked elsewhere."""
+        """Handle a process that waits for a client: it has not begun `calls`, which must be asked elsewhere."""
         ...
 
     def on_damaged(self, reader: Reader, message: str) -> None:
-        """Its copy is damaged."""
+        """Handle a process whose copy is damaged."""
         ...
 
     def on_lost(self, reader: Reader) -> None:
-        """It says nothing more."""
+        """Handle the end of a process's channel."""
         ...
 
 
 class Reader:
-    """A process with a copy of the store.  It answers questions in the order in which they are asked."""
+    """A process with a copy of the store.  It answers questions in the order in which they are sent."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], directory: Path, owner: Owner, tickets: Tickets
     ) -> None:
-        """Use `start`."""
+        """Use `start` instead."""
         self._process, self._directory, self._owner = process, directory, owner
         self._vitals = Vitals(process.pid)
         self.tickets = tickets
@@ -88,37 +88,37 @@ class Reader:
         self._channel = Channel(self._hear, self._lose)
         self._ready: asyncio.Future[tuple[Kind, bytes]] = asyncio.get_running_loop().create_future()
         self.calls: deque[Call] = deque()
-        """What it was asked and has not answered; it works on the first one."""
+        """Questions that were sent and not answered; the process works on the first one."""
         self.is_long = False
-        """Whether it works on what runs long."""
+        """True if the process works on a long question."""
         self.is_slow = False
-        """Whether nothing should wait for it."""
+        """True if no question should wait for this process."""
         self.is_retiring = False
-        """Whether it is asked nothing more."""
+        """True if the process receives no more questions."""
         self.is_lost = False
-        """Whether it has ended."""
+        """True once the process has ended."""
         self._is_paused = False
         self.born = self.used_at = now().steady
         self._eaten = 0
         self.index = 0
-        """Up to where it was told of effects."""
+        """Index up to which effects were sent."""
         self.history = 0
-        """Of which history these are; see `Feed`."""
+        """History of these effects; see `Feed`."""
         self.resident = self._light = 0
-        """Resident bytes, when it was last weighed; and at its beginning."""
+        """Resident bytes at the last call of `weigh`, and at the start."""
         self._counted: tuple[Call | None, float] = None, 0.0
-        """What its CPU time is counted for, and how much of it there was before."""
+        """The call whose CPU time is counted, and the CPU time of the process before it."""
 
     @classmethod
     async def start(cls, store: QuadStore, directory: Path, owner: Owner, unready: set[Reader]) -> Reader:
-        """Copy the store, start a process on the copy; returns when it can be asked.
+        """Copy the store, and start a process on the copy; return when the process is ready for questions.
 
-        Meanwhile it is one of `unready`, and may be killed.
+        Until then it is in `unready`, and may be killed.
 
         Raises:
-            Died: it did not get as far.
-            OSError: no copy could be made, or no process.
-            RuntimeError: what is stored cannot be copied.
+            Died: the process ended before it was ready, or was not ready in time.
+            OSError: the copy or the process cannot be created.
+            RuntimeError: the stored data cannot be copied.
 
         """
         tickets = Tickets()
@@ -135,7 +135,7 @@ class Reader:
                     str(directory),
                     str(inlet),
                 ]
-                # In this thread, whose end is the process's own end, too.
+                # Started from this thread, because the process ends when the thread that started it ends.
                 process = subprocess.Popen(leashed(command), stdin=theirs.fileno(), pass_fds=[inlet])  # noqa: S603, ASYNC220
         except (OSError, RuntimeError):
             tickets.close()
@@ -156,7 +156,7 @@ class Reader:
         return reader
 
     async def _get_ready(self, store: QuadStore) -> int:
-        """Up to where its copy is applied."""
+        """Wait until the process is ready; return the index up to which its copy is applied."""
         try:
             async with asyncio.timeout(READY_S):
                 kind, body = await self._ready
@@ -170,17 +170,17 @@ class Reader:
         return index
 
     def note_damage(self, store: QuadStore, message: str) -> None:
-        """It says that its copy is damaged: then the store may be."""
+        """Note reported damage of the copy: the store may be damaged, too."""
         store.damage.note(message, self._directory / FILES)
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Id of the process."""
         return self._process.pid
 
     @property
     def is_worn(self) -> bool:
-        """Whether its copy should be replaced."""
+        """True if the process and its copy should be replaced."""
         age = now().steady - self.born
         return (
             self._eaten > WORN_BYTES
@@ -188,12 +188,12 @@ class Reader:
             or (self.resident - self._light > WORN_MEMORY and age > WORN_AFTER_MS)
         )
 
-    # --- what it is told --------------------------------------------------------------------------------
+    # --- frames to the process --------------------------------------------------------------------------
 
     def follow(self, feed: Feed, committed: int) -> bool:
-        """Tell it of all effects that it lacks; whether it then shows what is `committed`.
+        """Send all effects that the process lacks; return whether it then shows what is `committed`.
 
-        It does not where it lacks more than is kept, has seen what was undone since, or has ended.
+        It does not if it lacks more than is kept, has seen what was undone since, or has ended.
         """
         if self.index < feed.index:
             for batch in feed.behind(self.index, self.history) or ():
@@ -204,11 +204,11 @@ class Reader:
 
     @property
     def is_taking(self) -> bool:
-        """Whether it took all that it was told."""
+        """True if the process, or the socket to it, has accepted all frames."""
         return self._channel.is_taken
 
     def ask(self, call: Call, moment: float) -> None:
-        """The call is told of the answer.  What was asked before it is answered first."""
+        """Send a question, whose answer goes to `call`.  Earlier questions are answered first."""
         self._number += 1
         call.reader, call.number = self, self._number
         if not self.calls:
@@ -220,7 +220,7 @@ class Reader:
         self._channel.write(question_frame(self._number, call.question))
 
     def take_back(self) -> list[Call]:
-        """Have back what it did not begin, in order; it never will."""
+        """Take back, in order, the questions that the process has not begun; it never will begin them."""
         numbers = self.tickets.withdraw()
         taken = [call for call in self.calls if call.number in numbers]
         for call in taken:
@@ -229,9 +229,9 @@ class Reader:
         return taken
 
     def pause(self) -> None:
-        """Have it wait with its answer, as its client does not take it.
+        """Make the process wait with its answer, because the client does not accept it.
 
-        But not where it has begun the next question: then it wrote all of this answer, and the socket holds the rest.
+        Not if it has begun the next question: then it wrote all of this answer, and the socket holds the rest.
         """
         if not self._is_paused:
             self.is_slow = True
@@ -241,18 +241,18 @@ class Reader:
                 self._is_paused = True
 
     def resume(self) -> None:
-        """Have it go on."""
+        """Let the process continue."""
         if self._is_paused:
             self._channel.resume()
             self._is_paused = False
 
-    # --- what it says -----------------------------------------------------------------------------------
+    # --- frames from the process ------------------------------------------------------------------------
 
     def _hear(self, kind: Kind, body: bytes) -> None:
         if not self._ready.done():
             self._ready.set_result((kind, body))
             return
-        if not self.calls:  # it is being ended
+        if not self.calls:  # the process is being ended
             return
         call = self.calls[0]
         if kind is Kind.HEADERS or kind is Kind.PIECE:
@@ -268,7 +268,7 @@ class Reader:
         else:
             call.fail(error)
         call.reader = None
-        self.resume()  # what waits for that client is not to hold up the next one
+        self.resume()  # data that wait for that client must not delay the next one
         self.used_at = now().steady
         self.is_long = self.is_slow = False
         self.weigh()
@@ -283,39 +283,39 @@ class Reader:
         self._owner.on_lost(self)
 
     def memory(self) -> int:
-        """Resident bytes; 0 where nobody can tell."""
+        """Return the resident bytes; 0 if unknown."""
         return self._vitals.memory()
 
     def weigh(self) -> None:
-        """Between two questions: what the next one takes is beyond that."""
+        """Measure the memory between two questions, as the base for that of the next one."""
         self.resident = self.memory()
 
     def cpu_ms_for(self, call: Call) -> float:
-        """CPU time that it took since this was first called for that; 0 where nobody can tell.
+        """Return the CPU milliseconds since the first call of this method for `call`; 0 if unknown.
 
-        For one that is known to run long, that is when it was asked.
+        For a call that is known to run long, the first call is made when the question is sent.
         """
         cpu_ms = self._vitals.cpu_ms()
         if self._counted[0] is not call:
             self._counted = call, cpu_ms
         return cpu_ms - self._counted[1]
 
-    # --- its end ----------------------------------------------------------------------------------------
+    # --- end of the process -----------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """End it now, whatever it does."""
+        """Kill the process at once."""
         self._process.kill()
 
     async def fate(self) -> int | None:
-        """The exit status of a process that says no more, below 0 for a signal; None: it does not even end."""
+        """Return the exit status of a process whose channel has ended, negative for a signal; None: it still runs."""
         with suppress(subprocess.TimeoutExpired):
             return await asyncio.to_thread(self._process.wait, DYING_S)
         return None
 
     async def end(self) -> None:
-        """Kill it, and let go of its copy."""
+        """Kill the process, and delete its copy."""
         self.kill()
-        with suppress(AttributeError):  # it never was connected
+        with suppress(AttributeError):  # the channel was never connected
             self._channel.close()
         self._vitals.close()
         self.tickets.close()

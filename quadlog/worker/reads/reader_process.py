@@ -1,6 +1,6 @@
-"""The process that reads: opens its copy of the store, follows the effects, answers one query at a time.
+"""The reading process: opens its copy of the store, follows the effects, answers one query at a time.
 
-It is killed where a query has to end, and nothing is lost with it: the copy is its own.  Run as
+It is killed if a query must end, and nothing is lost with it: no other process uses the copy.  Run as
 
     python -m quadlog.worker.reads.reader_process DIRECTORY INLET
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from quadlog.worker.reads.frames import Question
 
 GATHERED: Final = 16 * 1024
-"""Bytes that go up as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
+"""Bytes that are sent as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
 
 
 N_QUADS: Final = "application/n-quads"
@@ -46,20 +46,20 @@ _END: Final = framed(Kind.END, b"")
 
 
 class Output:
-    """Where the answer is written to: pieces for the worker."""
+    """Destination of an answer, which sends it to the worker in pieces."""
 
     def __init__(self, channel: socket.socket, headers: bytes, media_type: str, rows: int | None) -> None:
-        """`headers`: their frame.  An answer with more than `rows` is stopped."""
+        """`headers` is the frame of the headers; an answer with more than `rows` rows is stopped."""
         self._channel, self._most = channel, rows
         self._rows = RowCounter(media_type) if rows is not None and media_type in FORMATS else None
         self._gathered = bytearray()
         self._begin = headers
 
     def write(self, piece: bytes, /) -> int:
-        """Take some bytes; waits while the worker's client is slow.
+        """Write some bytes; blocks while the worker's client is slow.
 
         Raises:
-            QueryStopped: too many rows.
+            QueryStopped: the answer has too many rows.
 
         """
         self._gathered += piece
@@ -68,13 +68,13 @@ class Output:
         return len(piece)
 
     def flush(self) -> None:
-        """Part of what a file can do; the end follows."""
+        """Do nothing: `end` sends the rest."""
 
     def end(self) -> None:
-        """It was all.
+        """Send the rest, and the end of the answer.
 
         Raises:
-            QueryStopped: too many rows.
+            QueryStopped: the answer has too many rows.
 
         """
         self._send(_END)
@@ -87,7 +87,7 @@ class Output:
         self._gathered.clear()
 
     def _count(self, piece: bytes) -> None:
-        """But where it is all, and has fewer bytes than rows are allowed."""
+        """Count the rows, unless the piece is the whole answer and has fewer bytes than rows are allowed."""
         most = self._most
         if self._rows is None or most is None or (self._begin and len(piece) < min(GATHERED, most)):
             return
@@ -96,12 +96,12 @@ class Output:
 
 
 class Reading:
-    """Follows and answers."""
+    """Follows the effects and answers questions."""
 
     def __init__(
         self, store: QuadStore, channel: socket.socket, tickets: TicketReader, giving_way: GivingWay
     ) -> None:
-        """`channel` leads to the worker."""
+        """`channel` is the pipe to the worker."""
         self._store, self._channel, self._tickets, self._giving_way = store, channel, tickets, giving_way
         self._incoming = channel.makefile("rb")
         self._changes: list[ChangeLines] = []
@@ -110,13 +110,13 @@ class Reading:
         """Frames of answers' headers at `_applied`, by media type."""
 
     def run(self) -> None:
-        """Until the worker is gone."""
+        """Follow and answer until the worker is gone."""
         _say(self._channel, Kind.READY, {"index": self._applied.index})
         with self._incoming:
             self._giving_way.run(self._go_on)
 
     def _go_on(self) -> bool:
-        """Do what the worker says next; False: it is gone."""
+        """Process the next frame of the worker; return False if the worker is gone."""
         head = self._incoming.read(HEAD.size)
         if not head:
             return False
@@ -132,11 +132,11 @@ class Reading:
                 with self._giving_way:
                     self._answer(question)
         if self._changes and not select.select([self._channel], [], [], 0)[0]:
-            self._follow()  # nobody asks: done before somebody does
+            self._follow()  # no question waits: apply before the next one arrives
         return True
 
     def _take(self, first: int, changes: Iterable[tuple[tuple[str, ...], ...]], applied: Applied) -> None:
-        """One batch, as the worker commits it; the copy may hold the first ones."""
+        """Add a batch, as the worker commits it; the copy may already contain the first ones."""
         if applied.index > self._applied.index:
             assert first == self._applied.index + 1, "a batch is missing"
             self._changes += map(ChangeLines._make, changes)
@@ -170,7 +170,7 @@ class Reading:
             _say(self._channel, Kind.ERROR, _error(error))
 
     def _headers_of(self, media_type: str) -> bytes:
-        """The frame of those of an answer."""
+        """Return the frame of an answer's headers."""
         if (found := self._headers.get(media_type)) is None:
             charset = "; charset=utf-8" * media_type.startswith("text/")
             headers = {"Content-Type": media_type + charset, **_index_header(self._applied)}
@@ -187,12 +187,12 @@ def _error(error: QuadlogError) -> dict[str, object]:
 
 
 def _index_header(applied: Applied) -> dict[str, str]:
-    """Which state of the log an answer shows."""
+    """Return the header with the state of the log that an answer shows."""
     return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 
 def _dump_headers(applied: Applied) -> dict[str, str]:
-    """Of which state a dump is, so that anybody can recount it."""
+    """Return the headers of a dump, with the signature and number of quads for a recount."""
     return {
         "Content-Type": N_QUADS,
         "Quadlog-Signature": render(applied.signature),
@@ -201,11 +201,11 @@ def _dump_headers(applied: Applied) -> dict[str, str]:
 
 
 def main() -> None:
-    """Begin to read."""
-    # What goes to the whole group (Ctrl-C, a service manager's stop) goes to the worker as well, which ends this.
+    """Run the reading process."""
+    # Signals to the process group (Ctrl-C, a service manager's stop) also reach the worker, which ends this process.
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, signal.SIG_IGN)
-    with suppress(OSError):  # no /proc here; or less memory is left than anything else
+    with suppress(OSError):  # without /proc; 1000: when memory is short, the kernel kills this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
     path, tickets, giving_way = Path(sys.argv[1]), TicketReader(int(sys.argv[2])), GivingWay()
     with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):

@@ -1,8 +1,8 @@
-"""The reading processes of a worker: how many there are, and that their copies are as new as its store.
+"""The reading processes of a worker: controls their number, and keeps their copies up to date with its store.
 
-pyoxigraph cannot stop a query, and two processes cannot share a store that is written.  So each process has a
-copy, made of hard links, is told of every effect that the worker commits, and is killed where a query has to
-end.  `Scheduler` says which of them is asked what.
+pyoxigraph cannot stop a query, and two processes cannot share a store that is written.  Therefore each process
+has a copy, made of hard links, receives every effect that the worker commits, and is killed if a query must
+end.  `Scheduler` assigns the questions to them.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 QUICK: Final = (os.cpu_count() or 1) + 1
-"""Processes that short questions share.  One may wait for the disk, or for its client, while the others compute; with
-more of them, each is woken up for fewer questions at once."""
+"""Processes that short questions share.  One may wait for the disk, or for its client, while the others compute; if
+there were more, each would be woken up for fewer questions at once."""
 
 AT_ONCE: Final = max(1, (os.cpu_count() or 1) // 2)
-"""Processes that are started at once: each takes a core for 0.3 s, and the first one answers most of what waits."""
+"""Maximum concurrent starts: each takes a core for 0.3 s, and the first process answers most waiting questions."""
 
 TELL_S: Final = 0.2
-"""Between two looks at the idle ones: told of effects so often, they have next to nothing to do when asked."""
+"""Seconds between two checks of the idle processes, which receive the new effects: little is left to do for a read."""
 
 IDLE_MS: Final = 30_000.0
-"""A process that nobody asked for so long ends, but for one that is ready for the next read.  That one is not
-told of effects any more: where there are writes and no reads it ends too, because to follow takes a twentieth
-of the CPU of all that a cluster does for an update, in each worker."""
+"""Milliseconds without a question after which a process ends, except for one that stays ready for the next read.
+That one receives no more effects: if there are writes and no reads it ends too, because following takes a twentieth
+of the CPU that a whole cluster uses for an update, in each worker."""
 
 AGAIN_S: Final = 2.0
-"""After a process that could not be started (a full disk, say) the next one is tried."""
+"""Seconds from a failed start of a process (because of a full disk, for instance) to the next attempt."""
 
 HURRY: Final = 500
-"""Effects between two looks (2,500 a second) from which on a worker is catching up.  Until the first read no process
-follows it then: to apply all once more would take a third of the time that the worker has for it."""
+"""Effects between two checks (2,500 a second) from which a worker is catching up.  Until the first read, no process
+follows it then: applying all effects again would take a third of the time that the worker has for it."""
 
 STOPPING: Final = "this worker stops: ask another one"
 ENDED: Final = "the process that read was replaced: ask another worker"
 
 
 class Readers:
-    """At most so many processes, one of them idle as long as there may be one more."""
+    """A limited number of processes, one of them idle as long as the limit permits."""
 
     def __init__(
         self,
@@ -69,37 +69,37 @@ class Readers:
         most: int,
         quick: int = QUICK,
     ) -> None:
-        """Copies lie in `directory`; what an earlier run left there goes.
+        """Delete what an earlier run left in `directory`, which will contain the copies.
 
-        At most so many processes; `quick` of them are shared by short questions.
+        There are at most `most` processes; `quick` of them are shared by short questions.
         """
         shutil.rmtree(directory, ignore_errors=True)
         self._store, self._feed, self._directory = store, feed, directory
         self.most, self._quick = most, quick
         self.most_long = most - min(quick, most // 4)
-        """Processes that long questions may hold."""
+        """Maximum number of processes that long questions may hold."""
         self.idle: list[Reader] = []
         self.busy: dict[Reader, None] = {}
-        """In the order in which they came to work."""
+        """Processes with questions, in the order in which they became busy."""
         self.starting = 0
         self.lanes: Final = Lanes()
-        """What waits for a process."""
+        """Questions that wait for a process."""
         self.on_free: Callable[[float], object] = float
-        """Called with the time when a process has become free, or what it was asked waits again."""
+        """Called with the time when a process has become free, or its questions wait again."""
         self.is_ending = False
-        """Whether all processes are ended because the worker stops, not because of what they were asked."""
+        """True while all processes are ended because the worker stops, and not because of their questions."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._unready: set[Reader] = set()
-        """Processes that were started and cannot be asked yet."""
+        """Processes that were started and are not ready for questions yet."""
         self._numbers = count(1)
         self._failed, self._again_at = "", float("-inf")
         self._asked_at = now().steady
         self._are_used = self._is_behind = False
-        """Whether anybody has ever asked; else, whether the worker is catching up."""
+        """`_are_used`: there was a read; `_is_behind`: there was none, and the worker is catching up."""
         self._seen = feed.index
 
     async def run(self) -> None:
-        """Keep the processes in order until this is cancelled; then none is left."""
+        """Maintain the processes until this is cancelled; then end all of them."""
         try:
             while True:
                 self._tend()
@@ -128,13 +128,13 @@ class Readers:
         self._is_behind = not self._are_used and index - self._seen > HURRY
         self._seen = index
         if self._is_behind:
-            self._asked_at = moment  # one is to be ready when the worker has caught up
+            self._asked_at = moment  # one process must be ready when the worker has caught up
 
     def _are_asked(self, moment: float) -> bool:
         return moment - self._asked_at <= IDLE_MS and not self._is_behind
 
     def is_up_to_date(self, reader: Reader) -> bool:
-        """Tell it of what it lacks; whether it then shows what the worker has."""
+        """Send a process the effects that it lacks; return whether it then shows what the worker has."""
         return reader.follow(self._feed, self._store.applied.index)
 
     async def _end_all(self) -> None:
@@ -147,16 +147,16 @@ class Readers:
                 reader.kill()
             await asyncio.wait(self._tasks, timeout=TELL_S)
 
-    # --- what becomes of one ----------------------------------------------------------------------------
+    # --- one process ------------------------------------------------------------------------------------
 
     def work(self, reader: Reader) -> None:
-        """It is asked something."""
+        """Note that a process receives a question."""
         if reader not in self.busy:
             self.idle.remove(reader)
             self.busy[reader] = None
 
     def rest(self, reader: Reader) -> None:
-        """It has answered all that it was asked."""
+        """Note that a process has answered all of its questions."""
         del self.busy[reader]
         reader.is_long = reader.is_slow = False
         self.idle.append(reader)
@@ -164,7 +164,7 @@ class Readers:
             self.discard(reader)
 
     def on_answered(self, reader: Reader, call: Call) -> None:
-        """It may be asked the next question."""
+        """Handle the end of an answer: the process is free, continues, or ends if its next question is given up."""
         if call.is_long and reader.used_at - call.began < HELD_MS and reader.cpu_ms_for(call) < LONG_MS:
             self.lanes.learn(call.question.text, is_long=False)
         if not reader.calls:
@@ -174,20 +174,20 @@ class Readers:
         self.on_free(reader.used_at)
 
     def on_slow_client(self, calls: Iterable[Call]) -> None:
-        """They stood behind an answer that is not taken."""
+        """Queue questions again that waited after an answer that its client does not accept."""
         self.lanes.put_back(calls)
         self.on_free(now().steady)
 
     def doubt(self) -> None:
-        """A read did not come to its end in time: pyoxigraph meets a damaged block for ever."""
+        """Request a count of the stored quads after a read was too slow: pyoxigraph may loop on a damaged block."""
         self._store.damage.doubt()
 
     def note_damage(self, reader: Reader, message: str) -> None:
-        """It says that its copy is damaged."""
+        """Note that a process reports damage of its copy."""
         reader.note_damage(self._store, message)
 
     def on_damaged(self, reader: Reader, message: str) -> None:
-        """What else it would say is as doubtful."""
+        """End a process whose copy is damaged: its other answers would be as doubtful."""
         self.note_damage(reader, message)
         call = reader.calls.popleft()
         call.take_back()
@@ -196,7 +196,10 @@ class Readers:
         self.on_free(now().steady)
 
     def on_lost(self, reader: Reader) -> None:
-        """It ended by itself, or somebody else ended it: what it had begun fails, the rest is asked at another one."""
+        """Handle a process that ended on its own or was ended from outside.
+
+        The questions that it had begun fail; the others are sent to another process.
+        """
         if not self._forget(reader):
             return
         self.lanes.put_back(reader.take_back())
@@ -207,13 +210,13 @@ class Readers:
         self.on_free(now().steady)
 
     def retire(self, reader: Reader) -> None:
-        """End it when it has answered what it was asked."""
+        """End a process as soon as it has answered its questions."""
         reader.is_retiring = True
         if not reader.calls:
             self.discard(reader)
 
     def discard(self, reader: Reader) -> None:
-        """End it, whatever it does; what it was asked is asked at another one, unless it has begun to answer."""
+        """End a process at once; its questions are sent to another one, unless their answers have begun."""
         if not self._forget(reader):
             return
         reader.kill()
@@ -228,32 +231,32 @@ class Readers:
         self._begin(reader.end())
 
     def _forget(self, reader: Reader) -> bool:
-        """Whether it still was one of them."""
+        """Remove a process; return False if it was removed before."""
         if reader in self.idle:
             self.idle.remove(reader)
             return True
         return self.busy.pop(reader, self) is None
 
-    # --- how many there are -----------------------------------------------------------------------------
+    # --- number of processes ----------------------------------------------------------------------------
 
     def note_use(self, moment: float) -> None:
-        """Somebody asks."""
+        """Note the time of a read."""
         self._asked_at, self._are_used = moment, True
 
     def described(self) -> str:
-        """What they do."""
+        """Return a description of what the processes do."""
         long = f"{self.longs} of {self.most_long} with long queries"
         return f"{len(self.busy)} of {self.most} are busy, {long}, {self.starting} are being started"
 
     @property
     def longs(self) -> int:
-        """Processes that work on long questions."""
+        """Number of processes that work on long questions."""
         return sum(reader.is_long for reader in self.busy)
 
     def fill(self, moment: float, *, more: int = 0) -> None:
-        """One is ready for whatever waits, and where anybody asks one for what comes next.
+        """Start processes for the waiting questions and, while there are reads, one for the next question.
 
-        `more` than those that short questions share usually.
+        `more`: processes in addition to those that short questions usually share.
         """
         if self._feed.is_going_back:
             return
@@ -270,7 +273,7 @@ class Readers:
         self._fail_hopeless()
 
     async def _start(self) -> None:
-        history = self._feed.history  # as of before the copy: it may be undone while that is made
+        history = self._feed.history  # read before the copy is made, since effects may be undone meanwhile
         try:
             reader = await Reader.start(
                 self._store, self._directory / f"{next(self._numbers)}", self, self._unready
@@ -298,7 +301,7 @@ class Readers:
         log.warning("reading_process_failed", reason=self._failed)
 
     def _fail_hopeless(self) -> None:
-        """Whatever waits for a process, with none that could get free, fails at once."""
+        """Fail all waiting questions if there is no process that could become free."""
         if self.is_ending or not (self.idle or self.busy or self.starting):
             for call in self.lanes.take_all():
                 call.fail(Unavailable(self._failed, retry_after=2))

@@ -1,4 +1,4 @@
-"""Reads under way at a worker: their limits, how they are listed, how they are ended."""
+"""Reads in progress at a worker: their limits, their list, and how they are ended."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOOK_S: Final = 0.05
-"""Between two looks at what reads take: memory grows by 80 MB meanwhile at most (an ORDER BY)."""
+"""Seconds between two checks of what reads use: meanwhile memory grows by 80 MB at most (an ORDER BY)."""
 
 STALL_MS: Final = 60_000.0
-"""A client that takes nothing for so long has left: it must not hold a process for ever."""
+"""Milliseconds after which a client that accepts nothing counts as gone: it must not hold a process forever."""
 
 SHOWN: Final = 500
-"""Characters of a query that are listed."""
+"""Maximum characters of a query in the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one read."""
+    """Limits of one read."""
 
     seconds: float
-    """While the client waits; what the client takes its time for is not counted."""
+    """Seconds for which the client waits for the process; delays by the client are not counted."""
     memory: int
-    """Resident bytes of the process, beyond those that it had before."""
+    """Resident bytes of the process, in addition to those that it had before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks."""
+    """The origin of a read."""
 
     client: str
     via: str | None
-    """The master that passed it on."""
+    """The master that passed the read on."""
     agent: str | None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Read:
-    """One read under way."""
+    """One read in progress."""
 
     id: str
     call: Call
@@ -68,42 +68,42 @@ class Read:
     caller: Caller
     limits: Limits
     wall: int
-    """When it was asked, in milliseconds since 1970."""
+    """Time of the request, in milliseconds since 1970."""
     sent: int = 0
     worked: float = 0.0
-    """Milliseconds that the client waited for the process."""
+    """Milliseconds for which the client waited for the process."""
     turned: float = 0.0
-    """When the wait began that goes on: for the client after a piece, for the process after that."""
+    """Start of the present wait: for the client after a piece, then for the process; 0 until the first piece."""
     is_awaited: bool = True
-    """Whether it is the process that is waited for."""
+    """True if the present wait is for the process, False if it is for the client."""
     leaving: asyncio.Task[None] | None = None
-    """Waits for the client to leave."""
+    """Task that waits until the client disconnects."""
 
     @property
     def since(self) -> float:
-        """Since when who is waited for is waited for; infinite where its process has not begun."""
+        """Start of the present wait; infinite if the process has not begun the read."""
         return self.turned or self.call.began
 
 
 class Reads:
-    """Starts, watches, lists and ends."""
+    """Starts, watches, lists and ends reads."""
 
     def __init__(self, scheduler: Scheduler, worker: str) -> None:
-        """`worker` begins the ids: whoever has one knows where to ask."""
+        """`worker` is the prefix of the ids of reads, which shows where to ask for them."""
         self._scheduler, self._worker = scheduler, worker
         self._under_way: dict[str, Read] = {}
         self._run, self._numbers = secrets.token_hex(3), count(1)
 
     async def answer(self, request: Request, question: Question, caller: Caller, limits: Limits) -> Response:
-        """The answer: whole if it is small, else piece by piece while it is written.
+        """Return the answer: whole if it is small, otherwise piece by piece while it is written.
 
-        An error before the first piece is raised here; after it, the transfer is broken off.
+        An error before the first piece is raised here; a later one breaks the transfer off.
 
         Raises:
-            Unavailable: too many reads are under way, or the worker stops.
-            QueryStopped: a limit, or somebody, ended it.
-            ClientLeft: nobody is there to be answered.
-            QuadlogError: what is wrong with the query.
+            Unavailable: too many reads are in progress, or the worker stops.
+            QueryStopped: a limit, or an operator, ended the read.
+            ClientLeft: the client has disconnected.
+            QuadlogError: the query has another error.
 
         """
         moment = now()
@@ -129,10 +129,10 @@ class Reads:
         return Streamed(first, pieces, headers=headers)
 
     async def _pieces(self, read: Read) -> AsyncGenerator[bytes]:
-        """The pieces of the answer.
+        """Yield the pieces of the answer.
 
         Raises:
-            QuadlogError: what the process said instead of the rest, or why it was ended.
+            QuadlogError: the error that the process sent instead of the rest, or the reason why the read was ended.
 
         """
         try:
@@ -148,7 +148,7 @@ class Reads:
             self._drop(read)
 
     def _drop(self, read: Read) -> None:
-        """It is over: what works on it, if anything does, ends."""
+        """Remove a read, and end the work on it if there is any."""
         if self._under_way.pop(read.id, None) and not read.call.is_ended:
             self._scheduler.give_up(read.call)
 
@@ -161,7 +161,7 @@ class Reads:
     # --- the watch --------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Watch what is under way until this is cancelled."""
+        """Watch the reads in progress until this is cancelled."""
         while True:
             moment = now().steady
             for read in list(self._under_way.values()):
@@ -171,7 +171,7 @@ class Reads:
 
     def _look_at(self, read: Read, moment: float) -> None:
         if why := _excess(read, moment):
-            is_at_work = read.is_awaited  # else its client is slow
+            is_at_work = read.is_awaited  # otherwise its client is slow
             self._stop(read, why)
             if is_at_work:
                 self._scheduler.doubt()
@@ -179,13 +179,16 @@ class Reads:
             read.leaving = asyncio.create_task(self._end_when_left(read))
 
     async def _end_when_left(self, read: Read) -> None:
-        """Watched only where the answer is not there at once: a task a question would cost more than the question."""
+        """End a read when its client disconnects.
+
+        Used only for answers that take more than `LOOK_S`: a task for each question would cost more than the question.
+        """
         while (await read.request.receive())["type"] != "http.disconnect":
             pass
         self._end(read, ClientLeft("the client left before its answer began"))
 
     def _stop(self, read: Read, why: str) -> None:
-        """Its process ends; whoever waits for it is told why."""
+        """End a read and the work on it; its client receives the reason."""
         log.warning("query_stopped", id=read.id, reason=why, client=read.caller.client)
         self._end(read, QueryStopped(why))
 
@@ -197,7 +200,7 @@ class Reads:
         """End a read.
 
         Raises:
-            NoSuchQuery: none of this id is under way.
+            NoSuchQuery: no read with this id is in progress.
 
         """
         read = self._under_way.get(read_id)
@@ -206,7 +209,7 @@ class Reads:
         self._stop(read, "the query was deleted (DELETE /queries): ask who did it before you ask again")
 
     def listed(self) -> list[dict[str, Any]]:
-        """All reads that a process works on or has in its pipe, the oldest first."""
+        """Return all reads that a process works on or has in its pipe, the oldest first."""
         moment = now().steady
         return [
             {

@@ -1,7 +1,7 @@
-"""How many solutions stand in an answer, told from its bytes while they pass.
+"""The number of solutions in an answer, counted in its bytes while they are sent.
 
-pyoxigraph writes solutions without a chance to count them: they are counted in what it wrote.  Each
-format has a mark that stands between rows, or in each of them, and nowhere else once quoted text is out.
+pyoxigraph offers no way to count the solutions that it writes, so they are counted in its output.  Each
+format has a mark that occurs between rows, or in each of them, and nowhere else outside of quoted text.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How rows are told apart."""
+    """How rows are recognised in a format."""
 
     marks: tuple[bytes, ...]
     quoted: re.Pattern[bytes] | None = None
-    """Text in which marks mean nothing."""
+    """Text in which marks have no meaning."""
     before: int = 0
-    """Marks that are no rows."""
+    """Number of marks that are not rows."""
 
 
 _JSON = _Format((b"[{", b"},{"), re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL))  # no other array has objects
@@ -41,13 +41,13 @@ class RowCounter:
     """Counts the rows of one answer."""
 
     def __init__(self, media_type: str) -> None:
-        """Of an answer in this format."""
+        """Create a counter for an answer in this format."""
         self._format = FORMATS[media_type]
         self._marks = -self._format.before
         self._carry = self._open = b""
 
     def take(self, piece: bytes) -> int:
-        """Take in the next bytes; returns the rows so far."""
+        """Process the next bytes; return the number of rows so far."""
         text = self._carry + self._unquoted(self._open + piece)
         self._marks += self._marks_in(text) - self._marks_in(self._carry)
         longest = max(map(len, self._format.marks))
@@ -58,7 +58,7 @@ class RowCounter:
         return sum(map(text.count, self._format.marks))
 
     def _unquoted(self, text: bytes) -> bytes:
-        """The text without what is quoted; of a quotation that goes on only what its end depends on is kept."""
+        """Return the text without quotations; of an unfinished one, keep only what its end depends on."""
         self._open = b""
         if self._format.quoted is None:
             return text

@@ -1,8 +1,8 @@
-"""Which reading process is asked what.
+"""The assignment of questions to reading processes.
 
 Short questions share a few processes: each has the next question in its pipe while it works on the one before.
-A question that turns out long keeps its process for itself, and another process takes its place among those of
-the short ones.  Long ones hold so many processes at the most; a text that ran long is known from then on.
+A question that turns out to be long keeps its process for itself, and another process replaces it among those
+of the short ones.  Long ones hold a limited number of processes; a text that ran long is remembered as long.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
     from quadlog.worker.reads.readers import Readers
 
 TURN_S: Final = 1.0
-"""How long a question waits for a process; then another worker may be less busy."""
+"""Seconds that a question waits for a process; another worker may be less busy then."""
 
 START_S: Final = 25.0
-"""How long it waits while one is being started, 0.3 s on a machine that is not busy: the next worker's would take
-no less time."""
+"""Seconds that a question waits while a process is being started, which takes 0.3 s on a machine that is not busy: a
+start at the next worker would take no less time."""
 
 DEPTH: Final = 2
-"""Short questions in the pipe of a process: it never waits for this worker between two of them."""
+"""Short questions in the pipe of a process, so that it never waits for this worker between two of them."""
 
 SLOW_MS: Final = 100.0
-"""A question that runs for so long has none behind it any more."""
+"""Milliseconds after which no other question waits after a running one."""
 
 FRESH_MS: Final = 10_000.0
-"""A copy that was just made: it shows what was changed behind the store's back before.  Not of this very moment,
-so that two workers can be asked for the same one."""
+"""Maximum age of a copy from which all quads are read: a new copy shows earlier changes of the files that bypassed the
+store.  It need not be made for the request, so that two workers can be asked for the same index."""
 
 
 class Scheduler:
-    """Asks what waits as processes get free."""
+    """Sends waiting questions to processes as these become free."""
 
     def __init__(self, readers: Readers, feed: Feed, *, turn_s: float = TURN_S) -> None:
-        """`turn_s`: how long a question waits for a process."""
+        """`turn_s`: seconds that a question waits for a process."""
         self._readers, self._feed, self.turn_s = readers, feed, turn_s
         self._lanes: Final = readers.lanes
         readers.on_free = self._serve
 
     def ask(self, call: Call) -> None:
-        """Have it answered by a process that shows what the worker has.
+        """Have a call answered by a process that shows what the worker has.
 
-        The call fails with Unavailable where no process is free in time, or none could be started.  All quads are
-        read from a copy that was just made, so that they are what is stored, and not what should be.
+        The call fails with Unavailable if no process is free in time, or none can be started.  All quads are read from
+        a copy that was just made, so that they are those that are stored, and not those that should be.
         """
         self._readers.note_use(call.asked_at)
         self._lanes.add(call)
         self._serve(call.asked_at)
 
     def give_up(self, call: Call) -> None:
-        """Nobody waits for its answer any more: what works on it ends."""
+        """End the work on a call whose answer nobody waits for any more."""
         reader, moment = call.reader, now().steady
         if reader is None:
             self._lanes.remove(call)
@@ -70,10 +70,10 @@ class Scheduler:
             back.remove(call)
         is_first = not is_begun and not reader.calls
         if is_begun and reader.calls[0] is not call:
-            # All of the answer before it was written, and is about to come: the process ends behind that.
+            # The answer before it was written completely, and is about to arrive: the process ends after that.
             call.is_given_up = True
             self._lanes.put_back(back)
-        elif is_begun or (is_first and reader.is_slow):  # it does not even begin
+        elif is_begun or (is_first and reader.is_slow):  # the process does not even begin
             call.is_given_up = True
             self._lanes.put_back(back)
             self._readers.discard(reader)
@@ -82,13 +82,13 @@ class Scheduler:
         self._serve(moment)
 
     def doubt(self) -> None:
-        """A question did not come to its end in time: pyoxigraph meets a damaged block for ever."""
+        """Request a count of the stored quads after a question was too slow; see `Readers.doubt`."""
         self._readers.doubt()
 
-    # --- what is under way ------------------------------------------------------------------------------
+    # --- questions in progress --------------------------------------------------------------------------
 
     def look(self) -> None:
-        """To be called some times a second: see what is slow, long or worn, and what has waited too long."""
+        """Find what is slow, long or worn, and what has waited too long.  Must be called several times a second."""
         moment = now().steady
         for reader in list(self._readers.busy):
             self._look_at(reader, moment)
@@ -102,7 +102,7 @@ class Scheduler:
             self._end_waiting(moment)
 
     def _is_starved(self, moment: float) -> bool:
-        """Whether a short question waits for processes none of which gets on, and that may take long to turn out."""
+        """Return whether a short question waits while all processes are slow: they may turn out long much later."""
         short = self._lanes.short
         has_waited = bool(short) and moment - short[0].asked_at > self.turn_s * 1000 / 2
         return has_waited and all(reader.is_slow for reader in self._readers.busy)
@@ -116,14 +116,14 @@ class Scheduler:
             self._put_back(reader, reader.take_back(), moment)
         if reader.is_long:
             return
-        if ran > HELD_MS and first in (back := reader.take_back()):  # it does not even begin
+        if ran > HELD_MS and first in (back := reader.take_back()):  # the process does not even begin
             self._lanes.put_back(back)
             self._readers.discard(reader)
         elif cpu_ms > LONG_MS or ran > HELD_MS:
             self._turn_long(reader, first, moment)
 
     def _turn_long(self, reader: Reader, call: Call, moment: float) -> None:
-        """It keeps its process if there may be one more long one, or its answer has begun; else it waits for that."""
+        """Make a call long: it keeps its process if the limit permits or its answer has begun, and waits otherwise."""
         self._lanes.learn(call.question.text, is_long=True)
         if self._readers.longs < self._readers.most_long or call.is_answered:
             reader.is_long = True
@@ -135,7 +135,7 @@ class Scheduler:
         self._readers.discard(reader)
 
     def _put_back(self, reader: Reader, calls: list[Call], moment: float) -> None:
-        """They were taken back from a process that goes on; it is to have something to do, if there is anything."""
+        """Queue calls that were taken back from a process again, except for one if the process would be idle."""
         if calls and not reader.calls:
             reader.ask(calls.pop(0), moment)
         self._lanes.put_back(calls)
@@ -155,10 +155,10 @@ class Scheduler:
                 why = "this worker goes back to another history: ask another one"
             call.fail(Unavailable(why, retry_after=2))
 
-    # --- what waits -------------------------------------------------------------------------------------
+    # --- waiting questions ------------------------------------------------------------------------------
 
     def _serve(self, moment: float) -> None:
-        """Ask what waits, as far as there are processes for it."""
+        """Send waiting questions, as far as there are processes for them."""
         lanes = self._lanes
         if not self._feed.is_going_back:
             while lanes.long and (reader := self._next_for_long()):
@@ -176,7 +176,7 @@ class Scheduler:
         if call.question.text is None:
             fresh = [reader for reader in readers.idle if call.asked_at - reader.born <= FRESH_MS]
             if not fresh and readers.idle and not readers.starting:
-                readers.discard(readers.idle[0])  # one that replaces it is fresh
+                readers.discard(readers.idle[0])  # its replacement is fresh
             return fresh[-1] if fresh else None
         return readers.idle[-1] if readers.idle else None
 
@@ -184,7 +184,7 @@ class Scheduler:
         readers = self._readers
         if readers.idle:
             return readers.idle[-1]
-        # A long one that may begin needs a process that has nothing to do.
+        # A long question that may begin needs a process without other questions.
         depth = 1 if self._lanes.long and readers.longs < readers.most_long else DEPTH
         for reader in readers.busy:
             if len(reader.calls) < depth and not (reader.is_slow or reader.is_long or reader.is_retiring):
@@ -192,7 +192,7 @@ class Scheduler:
         return None
 
     def _give(self, reader: Reader, lane: deque[Call], moment: float) -> None:
-        if not self._readers.is_up_to_date(reader):  # it lacks too much, or has seen what was undone since
+        if not self._readers.is_up_to_date(reader):  # it lacks too much, or has seen effects that were undone
             self._readers.retire(reader)
             return
         call = lane.popleft()

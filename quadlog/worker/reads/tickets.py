@@ -1,9 +1,9 @@
-"""Which questions a reading process may begin.
+"""Tickets, which determine the questions that a reading process may begin.
 
-A question waits in the pipe to its process until the process has done with the one before it.  Meanwhile the
-worker may want it back.  Each question has a ticket, a number in a second pipe, which both sides read: the
-process takes the ticket before it begins, the worker takes it to have the question back.  The kernel gives it
-to one of them.
+A question waits in the pipe to its process until the process has answered the one before it.  Meanwhile the
+worker may need it back.  Each question has a ticket, a number in a second pipe, which both sides read: the
+process takes the ticket before it begins, the worker takes it to get the question back.  The kernel gives it
+to only one of them.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Final
 _NUMBER: Final = struct.Struct("!I")
 
 _MANY: Final = 64 * _NUMBER.size
-"""More bytes than there are ever in the pipe."""
+"""More bytes than the pipe ever contains."""
 
 
 class Tickets:
-    """The worker's side."""
+    """The worker's side of the second pipe."""
 
     def __init__(self) -> None:
-        """`inlet` is for the process; it must not be inherited by any other."""
+        """Create the pipe.  Only the process may inherit its end `inlet`."""
         self.inlet, self._outlet = os.pipe()
         os.set_blocking(self.inlet, False)
 
     def issue(self, number: int) -> None:
-        """Before the question of this number is asked."""
+        """Issue the ticket of a question; must be called before the question is sent."""
         os.write(self._outlet, _NUMBER.pack(number))
 
     def withdraw(self) -> set[int]:
-        """The numbers of all questions that were not begun; they never will be.
+        """Return the numbers of all questions that were not begun; they never will be.
 
         >>> tickets = Tickets()
         >>> tickets.issue(7)
@@ -45,21 +45,21 @@ class Tickets:
         return set()
 
     def close(self) -> None:
-        """No question is asked any more."""
+        """Close the pipe; no question may be asked afterwards."""
         os.close(self.inlet)
         os.close(self._outlet)
 
 
 class TicketReader:
-    """The process's side."""
+    """The process's side of the second pipe."""
 
     def __init__(self, inlet: int) -> None:
-        """`inlet`: a file descriptor, see `Tickets`."""
+        """`inlet` is a file descriptor, see `Tickets`."""
         self._inlet = inlet
         self._taken = 0
 
     def take(self, number: int) -> bool:
-        """Whether the question of this number may begin; questions come in the order of their numbers.
+        """Return whether the question of this number may begin; questions must arrive in the order of their numbers.
 
         >>> tickets = Tickets()
         >>> reader = TicketReader(tickets.inlet)
@@ -72,6 +72,6 @@ class TicketReader:
         try:
             while self._taken < number:
                 (self._taken,) = _NUMBER.unpack(os.read(self._inlet, _NUMBER.size))
-        except BlockingIOError:  # the worker has it back
+        except BlockingIOError:  # the worker has taken the ticket
             return False
         return self._taken == number
