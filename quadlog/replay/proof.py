@@ -2,7 +2,8 @@
 
     python -m quadlog.replay.proof
 
-The process reads one line of JSON, a list with a path and a word for each file, and writes one: a list of `File`s.
+The process reads one line of JSON, a list with a path and a word for each file, and writes one:
+a list of `File`s.
 """
 
 from __future__ import annotations
