@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Cut, LoggedEntry, Place
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class AgreedConsumer:
     topic.  The leading master follows the topic by the same rules, and writes the missing entries again.
     """
 
-    def __init__(self, last: Point, *, cut: int = 1) -> None:
+    def __init__(self, last: LogPosition, *, cut: int = 1) -> None:
         """Continue after an entry.
 
         Args:
@@ -66,10 +66,10 @@ class AgreedConsumer:
         """The greatest epoch received."""
         self.void: Counter[str] = Counter()
         """Number of entries and cuts that did not count and were not received before, by reason."""
-        self._chunks = codec.Chunks()
+        self._chunks = codec.ChunkJoiner()
 
     @property
-    def last(self) -> Point:
+    def last(self) -> LogPosition:
         """The newest entry received, or the entry to which a later cut went back."""
         return self._last
 
@@ -100,7 +100,7 @@ class AgreedConsumer:
         if (run.first, run.previous) != (last.index + 1, last.chain):
             self.void["does not follow"] += run.last - run.first + 1
             return False
-        self._last = Point(run.last, run.chain)
+        self._last = LogPosition(run.last, run.chain)
         self.epoch = max(self.epoch, run.epoch)
         return True
 
@@ -111,14 +111,14 @@ class AgreedConsumer:
         if (entry.index, entry.previous) != (last.index + 1, last.chain):
             self.void["does not follow"] += 1
             return None
-        self._last = Point(entry.index, entry.chain)
+        self._last = LogPosition(entry.index, entry.chain)
         self.epoch = max(self.epoch, entry.epoch)
         return entry
 
     def _go_back(self, cut: Cut) -> Cut | None:
         if cut.epoch <= self._cut:
             return None  # two masters may write it, and either may write it twice
-        fork = Point(cut.index, cut.chain)
+        fork = LogPosition(cut.index, cut.chain)
         if fork.index > self._last.index or (fork.index == self._last.index and fork != self._last):
             self.void["cuts elsewhere"] += 1
             return None

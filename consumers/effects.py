@@ -79,7 +79,7 @@ class EffectsConsumer:
         order: tuple[int, int] = FIRST_VIEW,
         rewound: int = 1,
         cut: int = 1,
-        chunks: codec.Chunks | None = None,
+        chunks: codec.ChunkJoiner | None = None,
     ) -> None:
         """Continue after the effects that are applied.
 
@@ -113,7 +113,7 @@ class EffectsConsumer:
         self._is_seeded = False
         self.void: Counter[str] = Counter()
         """Number of values that did not count, by reason; for an old epoch, the number of records."""
-        self._chunks = chunks or codec.Chunks()
+        self._chunks = chunks or codec.ChunkJoiner()
 
     def hear(
         self, record: Record, part: codec.Part | None = None

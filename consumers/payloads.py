@@ -25,7 +25,7 @@ class PayloadsConsumer:
             origins: data centres whose clients' payloads are accepted; None: all.
 
         """
-        self._chunks = codec.Chunks()
+        self._chunks = codec.ChunkJoiner()
         self._told = told and (told[0].encode(), told[1])
         self._origins = None if origins is None else _encoded(origins)
 
@@ -36,7 +36,7 @@ class PayloadsConsumer:
 
     def forget(self) -> None:
         """Drop partly received payloads: another topic is read from now on."""
-        self._chunks = codec.Chunks()
+        self._chunks = codec.ChunkJoiner()
 
     def take_from(self, origins: Iterable[str]) -> None:
         """Accept from now on the payloads of these data centres' clients."""

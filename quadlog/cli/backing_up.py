@@ -20,18 +20,18 @@ from quadlog.damage import told_of
 from quadlog.errors import SetupError, StateError, StoreDamaged, Unavailable
 from quadlog.progress import Phases
 from quadlog.quadstore.quaddir import STORE_HERE
-from quadlog.quadstore.stored import Stored
-from quadlog.seed.export import Count
-from quadlog.snapshots.backups import STORE, Backup, FedFrom
-from quadlog.snapshots.packing import WINDOW, Compression
-from quadlog.worker.catchup.coming import sync, sync_store
+from quadlog.quadstore.store_reader import StoreReader
+from quadlog.seed.export import ExportCount
+from quadlog.snapshots.backups import STORE, Backup, SourceTopicIds
+from quadlog.snapshots.chunk_codec import WINDOW, Compression
+from quadlog.worker.catchup.partial_copy import sync, sync_store
 from quadlog.worker.catchup.stream import CopyStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from quadlog.worker.catchup.coming import Coming
+    from quadlog.worker.catchup.partial_copy import PartialCopy
 
 COMING: Final = "coming."
 """Prefix of the name of a directory with an incomplete backup."""
@@ -92,7 +92,7 @@ def _room(directory: Path, worker: str) -> Generator[Path]:
         os.close(opened)
 
 
-def _taken(stream: CopyStream, worker: str, phases: Phases) -> Coming:
+def _taken(stream: CopyStream, worker: str, phases: Phases) -> PartialCopy:
     try:
         with phases.phase("taking", 100, lambda: (stream.progress[0], 0)):
             return stream.take(worker)
@@ -102,18 +102,18 @@ def _taken(stream: CopyStream, worker: str, phases: Phases) -> Coming:
         ) from error
 
 
-def _proven(coming: Coming, path: Path, phases: Phases) -> Backup:
+def _proven(coming: PartialCopy, path: Path, phases: Phases) -> Backup:
     """Count the copy as stored on disk: a faulty store must not become a backup."""
     announced, store = coming.announced, coming.whole()
-    if (fed_from := FedFrom.decode(announced.fed_from)) is None:
+    if (fed_from := SourceTopicIds.decode(announced.fed_from)) is None:
         raise StateError(
             f"{announced.donor} does not say from which topics it is fed: it is of an earlier version, or was just"
             " started; there is no new backup, try again"
         )
-    count = Count()
+    count = ExportCount()
     try:
         with told_of(store):
-            stored = Stored.read_copy(store)
+            stored = StoreReader.read_copy(store)
             with phases.phase("counting", announced.label.quads, lambda: (count.quads, count.quads)):
                 for lines in stored.dump():
                     count.take(lines)

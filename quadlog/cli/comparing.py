@@ -33,11 +33,11 @@ def diff(
     shown: Annotated[int, typer.Option(min=0, help="Differences to name; all are counted.")] = 1_000,
 ) -> None:
     """Name the quads that only one of two workers holds, at the same index.  Exit status 1: there are some."""
-    from quadlog.compare.diff import Effects, Question  # noqa: PLC0415
+    from quadlog.compare.diff import DiffOptions, TouchSource  # noqa: PLC0415
     from quadlog.compare.diff import diff as compare  # noqa: PLC0415
 
-    effects = Effects(kafka=kafka, topic=topic, look_back=look_back) if kafka else None
-    question = Question(one=one, other=other, master=master, effects=effects, wait_s=wait, shown=shown)
+    effects = TouchSource(kafka=kafka, topic=topic, look_back=look_back) if kafka else None
+    question = DiffOptions(one=one, other=other, master=master, effects=effects, wait_s=wait, shown=shown)
     raise typer.Exit(1 if compare(question, typer.echo) else 0)
 
 
@@ -52,7 +52,7 @@ def revert(
     shown: Annotated[int, typer.Option(min=0, help="Quads of each kind to name; all are counted.")] = 20,
 ) -> None:
     """Submit the inverse of a transaction as a new one, and say what has changed since.  The inverse runs only once."""
-    from quadlog.compare.revert import Question  # noqa: PLC0415
+    from quadlog.compare.revert import RevertOptions  # noqa: PLC0415
     from quadlog.compare.revert import revert as submit  # noqa: PLC0415
 
-    submit(Question(name=name, master=at, kafka=kafka, dry_run=dry_run, shown=shown), typer.echo)
+    submit(RevertOptions(name=name, master=at, kafka=kafka, dry_run=dry_run, shown=shown), typer.echo)

@@ -63,11 +63,11 @@ def up(
 
     stop = StopSignal.install()
     try:
-        from quadlog.lab.shape import Wanted  # noqa: PLC0415  the long imports, when a signal is heeded
-        from quadlog.lab.up import Options, run_lab  # noqa: PLC0415
+        from quadlog.lab.shape import LabRequest  # noqa: PLC0415  the long imports, when a signal is heeded
+        from quadlog.lab.up import UpOptions, run_lab  # noqa: PLC0415
 
-        options = Options(
-            wanted=Wanted(
+        options = UpOptions(
+            wanted=LabRequest(
                 dcs=dcs,
                 masters=masters,
                 workers=workers,

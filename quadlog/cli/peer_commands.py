@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from quadlog.web.asking import asked
+from quadlog.web.master_client import request_master
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,22 +16,22 @@ _ELSE: Final = "The change may have been taken: look with `quadlog peer list` at
 
 
 def list_peers(master: str, say: Callable[[str], None]) -> None:
-    """Print the peers that a master knows; raises as `asked` does."""
-    _tell(asked(master, "GET", PATH).json(), say)
+    """Print the peers that a master knows; raises as `request_master` does."""
+    _tell(request_master(master, "GET", PATH).json(), say)
 
 
 def add_peer(master: str, name: str, dc: str, say: Callable[[str], None]) -> None:
-    """Add a peer, and print the new peers; raises as `asked` does."""
-    answer = asked(master, "POST", PATH, unsure=_ELSE, json={"id": name, "dc": dc})
+    """Add a peer, and print the new peers; raises as `request_master` does."""
+    answer = request_master(master, "POST", PATH, unsure=_ELSE, json={"id": name, "dc": dc})
     say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} of {dc} is a peer")
     _tell(answer.json(), say)
 
 
 def remove_peer(master: str, name: str, say: Callable[[str], None], survivors: Sequence[str] = ()) -> None:
-    """Remove a peer, or all but the survivors, and print the new peers; raises as `asked` does."""
+    """Remove a peer, or all but the survivors, and print the new peers; raises as `request_master` does."""
     path = f"{PATH}/{quote(name, safe='')}"
     named = {"params": {"survivor": list(survivors)}} if survivors else {}
-    answer = asked(master, "DELETE", path, unsure=_ELSE, **named)
+    answer = request_master(master, "DELETE", path, unsure=_ELSE, **named)
     say(f"agreed at index {answer.headers['Quadlog-Index']}: {name} is no peer any more")
     _tell(answer.json(), say)
 

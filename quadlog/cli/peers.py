@@ -59,10 +59,10 @@ def rebuild(
     """Re-create the topics of this master's data centre from a peer's.  Run it once, while nothing runs there."""
     from quadlog.logs import start_logging  # noqa: PLC0415
     from quadlog.master.muted.rebuild import MutedRebuild  # noqa: PLC0415
-    from quadlog.master.recovery.rebuild import Rebuild  # noqa: PLC0415
+    from quadlog.master.recovery.rebuild import TopicsRebuild  # noqa: PLC0415
     from quadlog.settings import MasterSettings, Role  # noqa: PLC0415
 
     settings = MasterSettings.load(config)
     start_logging(settings.log_level)
-    kind = MutedRebuild if settings.role is Role.MUTED else Rebuild
+    kind = MutedRebuild if settings.role is Role.MUTED else TopicsRebuild
     kind(settings, typer.echo).run(is_meant=yes)

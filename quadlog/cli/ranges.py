@@ -31,11 +31,11 @@ def archive(
     py_files: PyFiles = None,
 ) -> None:
     """Write the entries and effects that are not archived yet to Parquet, and prove it.  Needs Kafka, no masters."""
-    from quadlog.replay.archive import Wanted, run_archive  # noqa: PLC0415
+    from quadlog.replay.archive import ArchiveOptions, run_archive  # noqa: PLC0415
     from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
-    wanted = Wanted(
+    wanted = ArchiveOptions(
         kafka=kafka,
         topics=Topics(repository, dc),
         directory=directory,
@@ -71,8 +71,8 @@ def compact(
 ) -> None:
     """Make a range of effects one change, in files that a worker loads, and prove it.  Needs Kafka, no masters."""
     from quadlog.quadstore.applied import Applied  # noqa: PLC0415
-    from quadlog.replay.compact import Wanted, run_compact  # noqa: PLC0415
-    from quadlog.replay.replay import Range  # noqa: PLC0415
+    from quadlog.replay.compact import CompactOptions, run_compact  # noqa: PLC0415
+    from quadlog.replay.replay import CompactedRange  # noqa: PLC0415
     from quadlog.replay.spark import SparkSettings  # noqa: PLC0415
     from quadlog.topics import Topics  # noqa: PLC0415
 
@@ -82,11 +82,11 @@ def compact(
         raise UserError(
             f"--applied is no state of a store: {error}; a manifest has it as 'applied' of 'before' and 'after'"
         ) from error
-    wanted = Wanted(
+    wanted = CompactOptions(
         kafka=kafka,
         topics=Topics(repository, dc),
         target=target,
-        range=Range(applied=state, after=after, until=until),
+        range=CompactedRange(applied=state, after=after, until=until),
         archive=archive,
         spark=SparkSettings(master=spark, memory_mb=memory, scratch=scratch, py_files=tuple(py_files or ())),
     )

@@ -27,9 +27,9 @@ def import_quads(
     ] = None,
 ) -> None:
     """Begin the log of an empty repository with all quads of the sources."""
-    from quadlog.seed.commands import Wanted, run_import  # noqa: PLC0415
+    from quadlog.seed.commands import ImportOptions, run_import  # noqa: PLC0415
 
-    wanted = Wanted(sources=sources, into=into, keep_blank_nodes=keep_blank_nodes, work=work)
+    wanted = ImportOptions(sources=sources, into=into, keep_blank_nodes=keep_blank_nodes, work=work)
     raise typer.Exit(run_import(wanted, typer.echo))
 
 

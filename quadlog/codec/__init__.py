@@ -2,10 +2,10 @@
 
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.decoding import (
-    Chunks,
-    Heads,
+    ChunkJoiner,
+    ChunkPlace,
+    EffectHeads,
     Part,
-    Piece,
     Said,
     decode,
     decode_ahead,
@@ -30,10 +30,10 @@ from quadlog.codec.wire import is_ours
 
 __all__ = [
     "CHUNK",
-    "Chunks",
-    "Heads",
+    "ChunkJoiner",
+    "ChunkPlace",
+    "EffectHeads",
     "Part",
-    "Piece",
     "Said",
     "decode",
     "decode_ahead",

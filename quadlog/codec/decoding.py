@@ -98,7 +98,7 @@ Part = tuple[Said, int, int]
 
 
 def decode(value: bytes) -> Said | None:
-    """Return the value of a record; None for a chunk, which `Chunks` assembles.
+    """Return the value of a record; None for a chunk, which `ChunkJoiner` assembles.
 
     Raises:
         ForeignRecord: the bytes are not a quadlog record.
@@ -146,7 +146,7 @@ def is_last_chunk(value: bytes) -> bool:
     return bool(record.get("chunk", 0) == record.get("chunks", 1) - 1)
 
 
-class Chunks:
+class ChunkJoiner:
     """Assembler of the chunks of one topic.
 
     Chunks are identified by the value that they are part of.  So several writers may write at once, and a set that
@@ -180,7 +180,7 @@ class Chunks:
         `part`: result of `decode_ahead` for the value, if it was called.
         `writer`: writer of the record, where it is known and the chunks of one writer are consecutive: any other set
         that it began will never be completed.
-        `at`: offset of the record, for `Heads`.
+        `at`: offset of the record, for `EffectHeads`.
         """
         said, chunk, chunks = part or decode_chunk(value)
         name = (writer, _part_of(said), chunks) if chunks > 1 else None
@@ -216,7 +216,7 @@ class Chunks:
         return parts[0][0] if len(parts) == 1 else _joined([said for said, _ in parts])
 
 
-class Piece(NamedTuple):
+class ChunkPlace(NamedTuple):
     """Position of a chunk."""
 
     offset: int
@@ -224,20 +224,20 @@ class Piece(NamedTuple):
     """True if its last line continues in the next chunk."""
 
 
-class Heads(Chunks):
+class EffectHeads(ChunkJoiner):
     """Assembler of effects without their lines, which may be large, and of the positions of their chunks."""
 
     def __init__(self) -> None:
         """Start without incomplete sets."""
         super().__init__()
-        self.pieces: Sequence[Piece] = ()
+        self.pieces: Sequence[ChunkPlace] = ()
         """The chunks of the last complete value, in order."""
 
     def _kept(self, said: Said) -> Said:
         return _head(said)
 
     def _whole(self, parts: Sequence[tuple[Said, int]]) -> Said:
-        self.pieces = [Piece(at, isinstance(said, Effect) and said.continues) for said, at in parts]
+        self.pieces = [ChunkPlace(at, isinstance(said, Effect) and said.continues) for said, at in parts]
         said = _head(parts[0][0])
         return replace(said, continues=False) if isinstance(said, Effect) else said
 

@@ -11,8 +11,8 @@ import json
 import struct
 from typing import Final
 
-from quadlog.codec.decoding import Chunks
-from quadlog.core.model import Kind, Payload, Transaction
+from quadlog.codec.decoding import ChunkJoiner
+from quadlog.core.model import Payload, Transaction, TransactionKind
 from quadlog.errors import ForeignRecord, StateError
 
 _HEAD: Final = struct.Struct(">B16s32sQHHHHHI")
@@ -66,7 +66,7 @@ def _unpack(value: bytes) -> Payload:
     kind, origin, origin_dc, media_type, traceparent, options = map(bytes.decode, parts)
     return Payload(
         transaction=Transaction(
-            id=name, digest=digest, kind=Kind(kind), options=json.loads(options) if options else {}
+            id=name, digest=digest, kind=TransactionKind(kind), options=json.loads(options) if options else {}
         ),
         origin=origin,
         origin_dc=origin_dc,
@@ -78,7 +78,7 @@ def _unpack(value: bytes) -> Payload:
 
 
 def _unpack_records(value: bytes) -> Payload:
-    chunks, at, payload = Chunks(), 0, None
+    chunks, at, payload = ChunkJoiner(), 0, None
     while at < len(value):
         (length,) = _LENGTH.unpack_from(value, at)
         at += _LENGTH.size

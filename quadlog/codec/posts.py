@@ -20,9 +20,20 @@ from quadlog.codec.wire import (
     SEED,
     write,
 )
-from quadlog.core.model import NOWHERE, Ask, Held, Pair, Peer, Point, Post, Rank, Returned, View
+from quadlog.core.model import (
+    NOWHERE,
+    Ask,
+    EffectsPosition,
+    LogPosition,
+    Pair,
+    Peer,
+    Post,
+    Rank,
+    RejoinedMember,
+    View,
+)
 from quadlog.core.records import (
-    CatchingUp,
+    CatchUpProgress,
     Checkpoint,
     Cut,
     EffectsPlace,
@@ -84,9 +95,9 @@ def post_of(record: dict[str, Any]) -> Post:
         rank=Rank(rank["epoch"], not view.before, rank["members"], tuple(rank["ids"])),
         joining=record["joining"] and _view(record["joining"]),
         given_up=tuple(record["given_up"]),
-        base=Point(**record["base"]),
-        beside=Point(**record["beside"]) if record.get("beside") else None,
-        effects=Held(**record["effects"]) if "effects" in record else NOWHERE,
+        base=LogPosition(**record["base"]),
+        beside=LogPosition(**record["beside"]) if record.get("beside") else None,
+        effects=EffectsPosition(**record["effects"]) if "effects" in record else NOWHERE,
         whole=record.get("whole", True),
         unheard=tuple(record.get("unheard", ())),
         changes=tuple(_peers(peers) for peers in record.get("changes", ())),
@@ -132,7 +143,7 @@ def _view(record: dict[str, Any]) -> View:
         members=tuple(record["members"]),
         parent=record["parent"],
         home=record.get("home", ""),
-        returned=tuple(Returned(**one) for one in record.get("returned", ())),
+        returned=tuple(RejoinedMember(**one) for one in record.get("returned", ())),
         peers=_peers(record.get("peers", ())),
         before=_peers(record.get("before", ())),
     )
@@ -187,9 +198,9 @@ def checkpoint_of(record: dict[str, Any]) -> Checkpoint:
     agreed, effects = record["agreed"], record["effects"]
     duties = [handover_of(said) for said in record["duties"]]
     return Checkpoint(
-        last=Point(record["index"], record["chain"]),
+        last=LogPosition(record["index"], record["chain"]),
         reached=Reached(
-            agreed["offset"], Point(agreed["index"], agreed["chain"]), agreed["epoch"], agreed["held"]
+            agreed["offset"], LogPosition(agreed["index"], agreed["chain"]), agreed["epoch"], agreed["held"]
         ),
         effects=EffectsPlace(effects["offset"], effects["index"], effects["attempt"], effects["epoch"]),
         duty=(duties[0], duties[1]) if duties else None,
@@ -262,12 +273,12 @@ def _scrub_record(scrub: Scrub) -> dict[str, Any]:
 
 def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
     """Return the heartbeat in a decoded record.  The first schema has no stores and scrubs."""
-    applied = Point(record.pop("applied_index"), record.pop("applied_chain"))
+    applied = LogPosition(record.pop("applied_index"), record.pop("applied_chain"))
     record["state"] = WorkerState(record["state"])
     if record.get("scrub"):
         record["scrub"] = Scrub(**record["scrub"])
     if record.get("catching_up"):
-        record["catching_up"] = CatchingUp(**record["catching_up"])
+        record["catching_up"] = CatchUpProgress(**record["catching_up"])
     return Heartbeat(applied=applied, **record)
 
 

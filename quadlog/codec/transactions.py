@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.chunks import CHUNK
 from quadlog.codec.wire import ENTRY, PAYLOAD, write
-from quadlog.core.model import Kind, Payload, Transaction
+from quadlog.core.model import Payload, Transaction, TransactionKind
 from quadlog.core.records import LoggedEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_KINDS: Final = {kind.value: kind for kind in Kind}
+_KINDS: Final = {kind.value: kind for kind in TransactionKind}
 
 
 def _bodies(body: bytes) -> Iterator[dict[str, Any]]:
@@ -42,7 +42,10 @@ def payload_of(record: dict[str, Any]) -> Payload:
     """Return the payload, or the chunk of one, in a decoded record."""
     return Payload(
         transaction=Transaction(
-            id=record["id"], digest=record["digest"], kind=Kind(record["kind"]), options=record["options"]
+            id=record["id"],
+            digest=record["digest"],
+            kind=TransactionKind(record["kind"]),
+            options=record["options"],
         ),
         origin=record["origin"],
         origin_dc=record["origin_dc"],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
+class TouchSource:
     """Effects topic to search for the entry that last touched a quad."""
 
     kafka: str
@@ -28,18 +28,18 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class DiffOptions:
     """Options of a comparison."""
 
     one: str
     other: str
     master: str | None
-    effects: Effects | None
+    effects: TouchSource | None
     wait_s: float
     shown: int
 
 
-def diff(question: Question, say: Callable[[str], None]) -> int:
+def diff(question: DiffOptions, say: Callable[[str], None]) -> int:
     """Report which quads differ, and return their number.
 
     Both dumps are read concurrently, since a worker does not wait long for a reader.  Their lines are sorted on disk.
@@ -64,7 +64,7 @@ def diff(question: Question, say: Callable[[str], None]) -> int:
     return total
 
 
-def _teller(effects: Effects | None, lines: set[str]) -> Callable[[str], str]:
+def _teller(effects: TouchSource | None, lines: set[str]) -> Callable[[str], str]:
     """Return a function that describes the last entry that touched a line."""
     if effects is None or not lines:
         return lambda _: "last touched by an entry that --kafka would find"

@@ -52,7 +52,7 @@ def touches(records: Iterable[Record], lines: Container[str]) -> dict[str, Touch
 
 def counted(records: Iterable[Record]) -> Iterator[Effect]:
     """Yield the effects that count, complete."""
-    ledger, chunks = EffectsLedger(is_whole=False), codec.Chunks()
+    ledger, chunks = EffectsLedger(is_whole=False), codec.ChunkJoiner()
     for record in records:
         before = ledger.index
         ledger.hear(record)

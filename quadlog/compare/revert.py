@@ -18,7 +18,7 @@ from quadlog.compare.history import effects_from
 from quadlog.core.effects.patch import MEDIA_TYPE, exact
 from quadlog.errors import StateError, UserError
 from quadlog.topics import Topics
-from quadlog.web.asking import asked
+from quadlog.web.master_client import request_master
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RevertOptions:
     """Options of a revert."""
 
     name: str
@@ -42,7 +42,7 @@ class Question:
     """Number of lines of each kind to report; all are counted."""
 
 
-def revert(question: Question, say: Callable[[str], None]) -> None:
+def revert(question: RevertOptions, say: Callable[[str], None]) -> None:
     """Report on a transaction, and submit its inverse unless it is a dry run or there is nothing to revert.
 
     Raises:
@@ -73,7 +73,7 @@ def revert(question: Question, say: Callable[[str], None]) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Since:
+class LaterChanges:
     """Changes of the quads of a transaction by later entries."""
 
     index: int
@@ -84,7 +84,7 @@ class Since:
     """For each later entry that changed any of these quads: its id, and how many it changed."""
 
     @classmethod
-    def of(cls, effect: Effect) -> Since:
+    def of(cls, effect: Effect) -> LaterChanges:
         """Return the state directly after an effect."""
         there = dict.fromkeys(effect.deleted, False) | dict.fromkeys(effect.inserted, True)
         return cls(index=effect.index, there=there)
@@ -101,7 +101,7 @@ class Since:
             self.touched[later.index] = (later.id, count)
 
 
-def _effects(question: Question, known: dict[str, Any]) -> tuple[Effect, Since]:
+def _effects(question: RevertOptions, known: dict[str, Any]) -> tuple[Effect, LaterChanges]:
     """Return the effect of the transaction, and later changes of its quads."""
     status = status_of(question.master)
     topic = Topics(status["repository"], status["dc"]).effects
@@ -112,13 +112,13 @@ def _effects(question: Question, known: dict[str, Any]) -> tuple[Effect, Since]:
             f"{topic} does not hold the effect of entry {known['index']} ({known['id']}): were its records deleted,"
             " or is --kafka another data centre's?"
         )
-    since = Since.of(effect)
+    since = LaterChanges.of(effect)
     for later in found:
         since.hear(later)
     return effect, since
 
 
-def _report(effect: Effect, since: Since, shown: int, say: Callable[[str], None]) -> None:
+def _report(effect: Effect, since: LaterChanges, shown: int, say: Callable[[str], None]) -> None:
     """Report what the transaction did, what has changed since, and what its inverse leaves unchanged."""
     say(
         f"entry {effect.index} ({text_id(effect.id)}): {len(effect.inserted)} quads inserted,"
@@ -178,7 +178,7 @@ def inverse_of(effect: Effect) -> bytes:
     return "".join(lines).encode()
 
 
-def _submitted(question: Question, effect: Effect) -> str:
+def _submitted(question: RevertOptions, effect: Effect) -> str:
     key = f"revert/{text_id(effect.id)}"
     headers = {"Content-Type": MEDIA_TYPE, "Idempotency-Key": key}
     answer = _asked(question, "POST", "/update", content=inverse_of(effect), headers=headers)
@@ -186,7 +186,7 @@ def _submitted(question: Question, effect: Effect) -> str:
     return f"reverted by {answer.headers['Quadlog-Tx']} at index {index} (Idempotency-Key {key})"
 
 
-def _asked(question: Question, method: str, path: str, **rest: Any) -> httpx.Response:  # noqa: ANN401  httpx's own
-    """Send a request to the master, and return its successful answer; raises as `asked` does."""
+def _asked(question: RevertOptions, method: str, path: str, **rest: Any) -> httpx.Response:  # noqa: ANN401  httpx's own
+    """Send a request to the master, and return its successful answer; raises as `request_master` does."""
     again = "The revert may have been taken: run it again, it runs once." * (method == "POST")
-    return asked(question.master, method, path, unsure=again, **rest)
+    return request_master(question.master, method, path, unsure=again, **rest)

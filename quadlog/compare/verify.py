@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class VerifyCount:
     """Result of a count."""
 
     signature: str
     quads: int
 
 
-def count(lines: Iterable[bytes]) -> Count:
+def count(lines: Iterable[bytes]) -> VerifyCount:
     """Return signature and number of quads of lines; comments represent empty graphs and are not quads.
 
     >>> count([b'<urn:s> <urn:p> "o" <urn:g> .']).signature[:16]
@@ -30,7 +30,7 @@ def count(lines: Iterable[bytes]) -> Count:
     for line in lines:
         total += int.from_bytes(blake2b(line, digest_size=32).digest(), "big")
         quads += not line.startswith(b"#")
-    return Count(signature=f"{total % (1 << 256):064x}", quads=quads)
+    return VerifyCount(signature=f"{total % (1 << 256):064x}", quads=quads)
 
 
 def verify(worker: str, master: str | None, say: Callable[[str], None]) -> bool:

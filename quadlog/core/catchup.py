@@ -12,7 +12,7 @@ FACTOR: Final = 1.3
 """How many times as long as the other way the incremental way must take."""
 
 
-class Way(StrEnum):
+class CatchUpMethod(StrEnum):
     """Ways in which a worker reaches the end of the log."""
 
     INCREMENTAL = "incremental"
@@ -47,7 +47,7 @@ class Rates:
 class Choice:
     """The chosen way and the reason for it."""
 
-    way: Way
+    way: CatchUpMethod
     reason: str
 
 
@@ -98,15 +98,15 @@ def choose(
     """
     least_s, factor = (0.0, 1.0) if is_empty else (least_s, factor)
     incremental = behind / rates.incremental
-    others = {Way.COMPACTED: rates.start_s + behind / rates.compacted}
+    others = {CatchUpMethod.COMPACTED: rates.start_s + behind / rates.compacted}
     if size is not None:
         rate = rates.restored if is_backup else rates.copied
-        others[Way.FULL] = ASKING_S + size * 8 / rate + left / rates.incremental
+        others[CatchUpMethod.FULL] = ASKING_S + size * 8 / rate + left / rates.incremental
     way, other = min(others.items(), key=lambda item: item[1])
-    each = {Way.INCREMENTAL: incremental} | others
+    each = {CatchUpMethod.INCREMENTAL: incremental} | others
     times = ", ".join(f"{name}{' takes' * (not at)} {s:.0f} s" for at, (name, s) in enumerate(each.items()))
     if incremental <= least_s:
-        return Choice(way=Way.INCREMENTAL, reason=f"{times}: not above {least_s:g} s")
+        return Choice(way=CatchUpMethod.INCREMENTAL, reason=f"{times}: not above {least_s:g} s")
     if incremental <= other * factor:
-        return Choice(way=Way.INCREMENTAL, reason=f"{times}: not above {factor:g} times as long")
+        return Choice(way=CatchUpMethod.INCREMENTAL, reason=f"{times}: not above {factor:g} times as long")
     return Choice(way=way, reason=f"{times}: above {least_s:g} s and above {factor:g} times as long")

@@ -27,7 +27,7 @@ _POINT: Final = re.compile(r"(\d{1,18})(?::([0-9a-f]{1,64}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReadRequirement:
     """State that a read must show."""
 
     consistency: Consistency
@@ -37,7 +37,7 @@ class Wanted:
     """Beginning of the chain hash at that index, as reported by `Quadlog-Index`; empty: any."""
 
 
-def wanted(consistency: str | None, min_index: str | None, default: Consistency) -> Wanted:
+def wanted(consistency: str | None, min_index: str | None, default: Consistency) -> ReadRequirement:
     """Return what the headers `Quadlog-Consistency` and `Quadlog-Min-Index` request.
 
     >>> wanted("LOCAL", "7:ab12", Consistency.SESSION)
@@ -53,9 +53,9 @@ def wanted(consistency: str | None, min_index: str | None, default: Consistency)
         message = f"Quadlog-Consistency is one of {', '.join(Consistency)}, not {consistency!r}"
         raise UserError(message) from None
     if min_index is None:
-        return Wanted(consistency=asked)
+        return ReadRequirement(consistency=asked)
     point = _POINT.fullmatch(min_index.strip().lower())
     if point is None:
         message = f"Quadlog-Min-Index is an index, or what Quadlog-Index said, not {min_index!r}"
         raise UserError(message)
-    return Wanted(consistency=asked, index=int(point[1]), chain=point[2] or "")
+    return ReadRequirement(consistency=asked, index=int(point[1]), chain=point[2] or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from quadlog.core.model import START, Entry, Pair, Point, Post, Standing, Transaction
+from quadlog.core.model import START, Entry, HardState, LogPosition, Pair, Post, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -42,7 +42,7 @@ class Acquired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class PostReceived:
     """A post of a master was received."""
 
     post: Post
@@ -61,17 +61,17 @@ class Branch(Protocol):
     """
 
     @property
-    def own(self) -> Point:
+    def own(self) -> LogPosition:
         """End of the own log when the branch was read; if the own log has changed, the branch must be read again."""
         ...
 
     @property
-    def fork(self) -> Point:
+    def fork(self) -> LogPosition:
         """The last entry that both logs have."""
         ...
 
     @property
-    def last(self) -> Point:
+    def last(self) -> LogPosition:
         """The last entry that was read."""
         ...
 
@@ -83,7 +83,7 @@ class Branch(Protocol):
         """Return the chain hash of the entry at an index, of the common part or of the other log; None: not read."""
         ...
 
-    def tail(self, index: int, length: int) -> Sequence[tuple[Point, Pair]]:
+    def tail(self, index: int, length: int) -> Sequence[tuple[LogPosition, Pair]]:
         """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
         ...
 
@@ -93,7 +93,7 @@ class Branch(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
+class BranchExtended:
     """More of the log of the side that this master is joining was read."""
 
     branch: Branch
@@ -111,7 +111,7 @@ class Voided:
     """The newest incarnation of it that was heard."""
 
 
-Input: TypeAlias = Submitted | Acquired | Heard | Followed | Voided | Tick
+Input: TypeAlias = Submitted | Acquired | PostReceived | BranchExtended | Voided | Tick
 
 
 # --- outputs -----------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Adopted(NamedTuple):
     """The log becomes the branch up to `last`: the own log up to the fork, or to `last` if that precedes it."""
 
     branch: Branch
-    last: Point
+    last: LogPosition
 
     @property
     def kept(self) -> int:
@@ -135,7 +135,7 @@ class Save:
 
     counter: int
     sequence: int
-    standing: Standing | None = None
+    standing: HardState | None = None
     """None: unchanged since the last save."""
     adopted: Adopted | None = None
     acquired: tuple[Transaction, ...]
@@ -180,24 +180,24 @@ class TwoOrdersError(AssertionError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Durable:
+class RecoveredState:
     """State that a master has after a restart; it receives everything else again."""
 
     counter: int = 0
     sequence: int = 0
-    last: Point = START
+    last: LogPosition = START
     queue: Sequence[Pair] = ()
     acquired: Sequence[Transaction] = ()
-    standing: Standing | None = None
+    standing: HardState | None = None
     """None: nothing was saved yet."""
     blank: bool = False
     """True if its disk is new and its topics are not: it does not know what it had posted."""
-    tail: Sequence[tuple[Point, Pair]] = ()
+    tail: Sequence[tuple[LogPosition, Pair]] = ()
     """The newest entries, at most POST_LIMIT, oldest first: a member that lags may still need them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AgreementLimits:
     """Sizes of posts and turns.  What exceeds them waits for the next post or the next turn."""
 
     post: int = POST_LIMIT
@@ -213,7 +213,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class PostingPace:
     """Intervals of posts and timeouts, in milliseconds."""
 
     window: float = 1.0

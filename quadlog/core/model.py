@@ -36,7 +36,7 @@ def hash_of(*parts: bytes) -> bytes:
     return digest.digest()
 
 
-class Kind(StrEnum):
+class TransactionKind(StrEnum):
     """Kind of an entry; only TX carries quads."""
 
     TX = "TX"
@@ -70,7 +70,7 @@ class Transaction:
 
     id: bytes
     digest: bytes
-    kind: Kind = Kind.TX
+    kind: TransactionKind = TransactionKind.TX
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -80,14 +80,14 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class LogPosition:
     """Permanent position in a history: index and chain hash of an entry."""
 
     index: int
     chain: bytes
 
 
-START: Final = Point(0, GENESIS)
+START: Final = LogPosition(0, GENESIS)
 
 
 class Rank(NamedTuple):
@@ -105,7 +105,7 @@ class Rank(NamedTuple):
     ids: tuple[str, ...]
 
 
-class Returned(NamedTuple):
+class RejoinedMember(NamedTuple):
     """A member that lost its disk and returned under a later incarnation."""
 
     node: str
@@ -130,7 +130,7 @@ class View:  # noqa: PLW1641 - the dataclass generates the hash
     parent: bytes = GENESIS
     home: str = ""
     """Data centre where evaluation begins.  It follows from parent and members, so it is not part of the id."""
-    returned: tuple[Returned, ...] = ()
+    returned: tuple[RejoinedMember, ...] = ()
     """The members that ever lost their disks, in the order of `members`."""
     peers: tuple[Peer, ...] = ()
     """Masters that may be members, in order, after a change by an agreed entry; empty: the peers of the settings."""
@@ -198,7 +198,7 @@ def no_view(incarnation: bytes) -> View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class HardState:
     """Membership state of a master, which it must never forget."""
 
     view: View
@@ -245,7 +245,7 @@ class Ask(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class EffectsPosition:
     """End of a data centre's effects topic."""
 
     term: bytes
@@ -254,8 +254,8 @@ class Held:
     """Index of the last effect."""
 
 
-NOWHERE: Final = Held(GENESIS, 0)
-OF_A_BRANCH: Final = Held(b"\xff" * 32, 0)
+NOWHERE: Final = EffectsPosition(GENESIS, 0)
+OF_A_BRANCH: Final = EffectsPosition(b"\xff" * 32, 0)
 """Effects that are not those of the log: this data centre gave way and has not copied the other side's effects yet."""
 
 
@@ -269,7 +269,7 @@ class Post:
     base_sequence: int | None = None
     """None: a snapshot, which voids all earlier posts.  Otherwise the sequence of the post that this is a delta on."""
     view: View
-    base: Point
+    base: LogPosition
     counter: int
     """All pairs of the sender's queue up to this timestamp are posted, and none will ever be added at or below it."""
     queue: tuple[Pair, ...]
@@ -288,9 +288,9 @@ class Post:
     given_up: tuple[str, ...] = ()
     whole: bool = True
     """True if no pair of the queue is left for the next post."""
-    beside: Point | None = None
+    beside: LogPosition | None = None
     """Position up to which the sender has the log of the view that it is joining."""
-    effects: Held = NOWHERE
+    effects: EffectsPosition = NOWHERE
     """Effects of the sender's data centre; after a vote none are added until the new view is given the duty."""
     unheard: tuple[str, ...] = ()
     """Data centres from whose topics the sender receives nothing: masters that receive from them relay it."""
@@ -311,16 +311,16 @@ class Entry:
 
     index: int
     pair: Pair
-    kind: Kind
+    kind: TransactionKind
     options: Mapping[str, str]
     previous: bytes
     chain: bytes
     view: View
 
     @property
-    def point(self) -> Point:
+    def point(self) -> LogPosition:
         """Index and chain hash of this entry."""
-        return Point(self.index, self.chain)
+        return LogPosition(self.index, self.chain)
 
 
 def chain_hash(previous: bytes, transaction: Transaction, timestamp: int) -> bytes:

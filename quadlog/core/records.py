@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from quadlog.core.model import GENESIS, START, Point
+from quadlog.core.model import GENESIS, START, LogPosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from quadlog.core.model import Kind
+    from quadlog.core.model import TransactionKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class LoggedEntry:
     """An entry as stored in the agreed topic: with its payload and its writer's lineage."""
 
     index: int
-    kind: Kind
+    kind: TransactionKind
     id: bytes
     timestamp: int
     digest: bytes
@@ -134,9 +134,9 @@ class Place:
     previous: bytes
 
     @property
-    def point(self) -> Point:
+    def point(self) -> LogPosition:
         """Index and chain hash of the entry."""
-        return Point(self.index, self.chain)
+        return LogPosition(self.index, self.chain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Reached:
 
     offset: int = 0
     """Offset after the last record that was processed."""
-    end: Point = START
+    end: LogPosition = START
     """The newest entry there that counts, or the entry named by a later cut."""
     epoch: int = 0
     """Epoch of the newest cut there."""
@@ -204,7 +204,7 @@ class EffectsPlace:
 class Checkpoint:
     """State that the agreed and effects topics of a data centre lack since they were shortened (decision 35)."""
 
-    last: Point
+    last: LogPosition
     """End of the log at that time; nothing up to there is ever cut."""
     reached: Reached
     """Position in the agreed topic."""
@@ -256,7 +256,7 @@ class Scrub:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatchingUp:
+class CatchUpProgress:
     """Progress of a worker that takes a bundle or a copy before it serves."""
 
     way: str
@@ -288,7 +288,7 @@ class Heartbeat:
     state: WorkerState
     evaluating: bool
     attempt: int
-    applied: Point
+    applied: LogPosition
     signature: bytes
     quads: int
     sent: int
@@ -301,7 +301,7 @@ class Heartbeat:
     """Why it was not rebuilt when that was requested."""
     epoch: int = 0
     """Epoch of the newest rewind for which it went back; 0: none."""
-    catching_up: CatchingUp | None = None
+    catching_up: CatchUpProgress | None = None
     """Progress of the catch-up before it serves."""
     unsaid: str = ""
     """Why the effects that it evaluated and published are not in the effects topic; empty: they are."""

@@ -28,7 +28,7 @@ STOP_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class DemoNode:
     """A master or a worker."""
 
     id: str
@@ -36,44 +36,44 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataCentre:
+class DemoDataCentre:
     """One broker, one master, two workers."""
 
     name: str
     kafka: str
-    master: Node
-    workers: tuple[Node, ...]
+    master: DemoNode
+    workers: tuple[DemoNode, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class DemoCluster:
     """A lab in which everything serves."""
 
     directory: Path
-    dcs: tuple[DataCentre, ...]
+    dcs: tuple[DemoDataCentre, ...]
     lab: subprocess.Popen[bytes]
 
     @property
-    def masters(self) -> tuple[Node, ...]:
+    def masters(self) -> tuple[DemoNode, ...]:
         """The master of each data centre."""
         return tuple(dc.master for dc in self.dcs)
 
     @property
-    def workers(self) -> tuple[Node, ...]:
+    def workers(self) -> tuple[DemoNode, ...]:
         """All workers."""
         return tuple(worker for dc in self.dcs for worker in dc.workers)
 
-    def kill(self, node: Node) -> str:
+    def kill(self, node: DemoNode) -> str:
         """Kill a process with SIGKILL; return what the lab says."""
         return str(ask(self.directory, {"do": "kill", "id": node.id, "signal": "KILL"})["message"])
 
-    def start(self, node: Node) -> str:
+    def start(self, node: DemoNode) -> str:
         """Start it again, wait until it serves; return what the lab says."""
         return str(ask(self.directory, {"do": "start", "id": node.id})["message"])
 
 
 @contextmanager
-def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Generator[Cluster]:
+def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Generator[DemoCluster]:
     """Run a lab until the end of the block; `say` gets what it tells while it starts.
 
     Without a directory it gets a temporary one.  That goes at the end, but where an error ends the
@@ -95,7 +95,7 @@ def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Gener
 
 
 @contextmanager
-def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Generator[Cluster]:
+def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Generator[DemoCluster]:
     ready, output = place / "ready.json", place / "lab.log"
     shape = ("--dcs", "3", "--masters", "1", "--workers", "2")
     places = ("--dir", str(directory), "--ready", str(ready))
@@ -110,7 +110,7 @@ def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Ge
         )
     try:
         _wait_until_ready(lab, ready, output, say)
-        yield Cluster(directory=directory, dcs=_read(ready), lab=lab)
+        yield DemoCluster(directory=directory, dcs=_read(ready), lab=lab)
     finally:
         _stop(lab)
 
@@ -133,12 +133,12 @@ def _wait_until_ready(
         time.sleep(POLL)
 
 
-def _read(ready: Path) -> tuple[DataCentre, ...]:
-    def nodes(found: list[dict[str, Any]]) -> tuple[Node, ...]:
-        return tuple(Node(id=node["id"], url=node["url"]) for node in found)
+def _read(ready: Path) -> tuple[DemoDataCentre, ...]:
+    def nodes(found: list[dict[str, Any]]) -> tuple[DemoNode, ...]:
+        return tuple(DemoNode(id=node["id"], url=node["url"]) for node in found)
 
     return tuple(
-        DataCentre(
+        DemoDataCentre(
             name=dc["name"], kafka=dc["kafka"], master=nodes(dc["masters"])[0], workers=nodes(dc["workers"])
         )
         for dc in json.loads(ready.read_text())["dcs"]

@@ -13,8 +13,8 @@ from quadlog.errors import OutcomeUnknown, QuadlogError, StateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from quadlog.demo.cluster import Node
-    from quadlog.demo.split import Update
+    from quadlog.demo.cluster import DemoNode
+    from quadlog.demo.split import DemoUpdate
 
 AT_ONCE = 8
 """Updates under way at each master: enough to fill its rounds, and few enough for a bar that moves."""
@@ -25,9 +25,9 @@ PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 async def load(
     http: httpx.AsyncClient,
-    masters: Sequence[Node],
-    updates: Sequence[Update],
-    done: Callable[[Update], None],
+    masters: Sequence[DemoNode],
+    updates: Sequence[DemoUpdate],
+    done: Callable[[DemoUpdate], None],
 ) -> int:
     """Send every update until a master acknowledges it; return how many sendings failed on the way.
 
@@ -50,9 +50,9 @@ async def load(
 
 async def _send_each(
     http: httpx.AsyncClient,
-    masters: Sequence[Node],
-    remaining: Iterator[Update],
-    done: Callable[[Update], None],
+    masters: Sequence[DemoNode],
+    remaining: Iterator[DemoUpdate],
+    done: Callable[[DemoUpdate], None],
 ) -> int:
     failed = 0
     for update in remaining:
@@ -61,7 +61,7 @@ async def _send_each(
     return failed
 
 
-async def _send(http: httpx.AsyncClient, masters: Sequence[Node], update: Update) -> int:
+async def _send(http: httpx.AsyncClient, masters: Sequence[DemoNode], update: DemoUpdate) -> int:
     """Send it to the first master, then to the others in turn, always with the same key.
 
     The key makes that safe when the outcome of a sending is unknown: wherever the update
@@ -83,7 +83,7 @@ async def _send(http: httpx.AsyncClient, masters: Sequence[Node], update: Update
         await asyncio.sleep(min(PAUSE * failed, LONGEST_PAUSE))
 
 
-async def _try(http: httpx.AsyncClient, master: Node, update: Update) -> str | None:
+async def _try(http: httpx.AsyncClient, master: DemoNode, update: DemoUpdate) -> str | None:
     """Return None if it was acknowledged, else why it has to be sent again."""
     try:
         response = await http.post(
@@ -103,7 +103,7 @@ async def _try(http: httpx.AsyncClient, master: Node, update: Update) -> str | N
 
 
 async def transactions(
-    http: httpx.AsyncClient, master: Node, updates: Sequence[Update]
+    http: httpx.AsyncClient, master: DemoNode, updates: Sequence[DemoUpdate]
 ) -> dict[str, int | None]:
     """Ask a master where in the log each update is; None if it has not applied it."""
     found: dict[str, int | None] = {}

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from quadlog.demo.cluster import Node
-    from quadlog.demo.split import Update
+    from quadlog.demo.cluster import DemoNode
+    from quadlog.demo.split import DemoUpdate
 
 
 class Bars:
     """Open it around the load; on something that is no terminal it shows its end only."""
 
-    def __init__(self, console: Console, updates: Sequence[Update], workers: Iterable[Node]) -> None:
+    def __init__(self, console: Console, updates: Sequence[DemoUpdate], workers: Iterable[DemoNode]) -> None:
         """Take the updates to come and the workers to apply them."""
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -50,7 +50,7 @@ class Bars:
         """Leave them as they are."""
         self._progress.stop()
 
-    def acknowledged(self, update: Update) -> None:
+    def acknowledged(self, update: DemoUpdate) -> None:
         """Count an update that a master acknowledged."""
         self._acknowledged += 1
         self._progress.advance(self._triples, update.triples)

@@ -11,7 +11,7 @@ from pyoxigraph import QueryResultsFormat, QuerySolutions, RdfFormat, Store
 if TYPE_CHECKING:
     import httpx
 
-    from quadlog.demo.cluster import Node
+    from quadlog.demo.cluster import DemoNode
 
 PREFIXES = """\
 PREFIX brick: <https://brickschema.org/schema/Brick#>
@@ -26,7 +26,7 @@ SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class DemoQuery:
     """A query whose answer has an order and no blank nodes: it can be compared with the file's."""
 
     text: str
@@ -34,29 +34,29 @@ class Question:
 
 
 QUESTIONS = (
-    Question(
+    DemoQuery(
         text="How many classes are there?",
         query="SELECT (COUNT(DISTINCT ?class) AS ?classes) { ?class a owl:Class }",
     ),
-    Question(
+    DemoQuery(
         text="How many kinds of equipment, at any depth?",
         query="SELECT (COUNT(DISTINCT ?kind) AS ?kinds) { ?kind rdfs:subClassOf+ brick:Equipment }",
     ),
-    Question(
+    DemoQuery(
         text="What is a chilled water pump?",
         query="""\
 SELECT DISTINCT ?label {
   brick:Chilled_Water_Pump rdfs:subClassOf*/rdfs:label ?label
 } ORDER BY ?label""",
     ),
-    Question(
+    DemoQuery(
         text="What may equipment feed, says a list in blank nodes?",
         query="""\
 SELECT DISTINCT ?class {
   brick:Equipment sh:property [ sh:path brick:feeds ; sh:or/rdf:rest*/rdf:first/sh:class ?class ]
 } ORDER BY ?class""",
     ),
-    Question(
+    DemoQuery(
         text="Which shapes have most properties in blank nodes?",
         query="""\
 SELECT ?shape (COUNT(DISTINCT ?property) AS ?properties) {
@@ -68,7 +68,7 @@ SELECT ?shape (COUNT(DISTINCT ?property) AS ?properties) {
 Rows = tuple[tuple[str, ...], ...]
 
 
-async def ask_worker(http: httpx.AsyncClient, worker: Node, question: Question) -> Rows:
+async def ask_worker(http: httpx.AsyncClient, worker: DemoNode, question: DemoQuery) -> Rows:
     """Return a worker's answer."""
     parameters = {"query": PREFIXES + question.query}
     response = await http.get(f"{worker.url}/sparql", params=parameters, headers={"Accept": JSON})

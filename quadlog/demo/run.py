@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from quadlog.demo.cluster import Cluster
-    from quadlog.demo.split import Update
+    from quadlog.demo.cluster import DemoCluster
+    from quadlog.demo.split import DemoUpdate
     from quadlog.lab.stop import StopSignal
 
 KILL_AT, START_AT = 0.35, 0.7
@@ -68,7 +68,7 @@ class Demo:
             finally:
                 self._stop.request()  # the end has begun: a signal must not interrupt it
 
-    async def _with(self, cluster: Cluster, turtle: bytes, updates: Sequence[Update]) -> int:
+    async def _with(self, cluster: DemoCluster, turtle: bytes, updates: Sequence[DemoUpdate]) -> int:
         """Do the work, unless asked to stop or the lab ends; on a terminal stay up after it."""
         self._stop.hand_over_to_loop()
         work = asyncio.create_task(self._work(cluster, turtle, updates))
@@ -93,7 +93,7 @@ class Demo:
                 task.cancel()
             await asyncio.gather(work, asked, lab, return_exceptions=True)
 
-    async def _work(self, cluster: Cluster, turtle: bytes, updates: Sequence[Update]) -> int:
+    async def _work(self, cluster: DemoCluster, turtle: bytes, updates: Sequence[DemoUpdate]) -> int:
         """Load, ask, compare, show; return the exit code."""
         async with httpx.AsyncClient(trust_env=False, timeout=ANSWER_TIMEOUT) as http:
             await self._load(http, cluster, updates)
@@ -108,7 +108,9 @@ class Demo:
         self._show(findings, found, len(updates))
         return 1 if found else 0
 
-    async def _load(self, http: httpx.AsyncClient, cluster: Cluster, updates: Sequence[Update]) -> None:
+    async def _load(
+        self, http: httpx.AsyncClient, cluster: DemoCluster, updates: Sequence[DemoUpdate]
+    ) -> None:
         with Bars(self._console, updates, cluster.workers) as bars:
             watching = asyncio.create_task(watch_workers(http, cluster, bars.applied))
             breaking = asyncio.create_task(self._kill_and_start(http, cluster, bars))
@@ -124,7 +126,7 @@ class Demo:
                 await asyncio.gather(watching, breaking, return_exceptions=True)
         self._lap_of("catch-up")
 
-    async def _kill_and_start(self, http: httpx.AsyncClient, cluster: Cluster, bars: Bars) -> None:
+    async def _kill_and_start(self, http: httpx.AsyncClient, cluster: DemoCluster, bars: Bars) -> None:
         """Take the worker away on which most depends: the one that evaluates."""
         await bars.reached(KILL_AT)
         victim = await evaluating_worker(http, cluster)
@@ -145,7 +147,7 @@ class Demo:
         total = time.monotonic() - self._began
         self._console.print(f"{stages}; total {total:.1f} s; {rate:.1f} updates/s while loading")
 
-    def _show_addresses(self, cluster: Cluster) -> None:
+    def _show_addresses(self, cluster: DemoCluster) -> None:
         for dc in cluster.dcs:
             self._say(f"{dc.name}  master {dc.master.url}/sparql, /update, /cluster/status; Kafka {dc.kafka}")
             for worker in dc.workers:
@@ -166,7 +168,7 @@ def run_demo(directory: Path | None, stop: StopSignal) -> int:
     return Demo(stop).run(directory)
 
 
-async def _lab_ended(cluster: Cluster) -> int:
+async def _lab_ended(cluster: DemoCluster) -> int:
     while (code := cluster.lab.poll()) is None:  # noqa: ASYNC110  nobody tells
         await asyncio.sleep(LAB_POLL)
     return code

@@ -21,7 +21,7 @@ TARGET = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class DemoUpdate:
     """One `INSERT DATA`; its key is a function of its text, so it can be sent any number of times."""
 
     key: str
@@ -29,7 +29,7 @@ class Update:
     triples: int
 
 
-def updates_of(triples: Iterable[Triple], *, target: int = TARGET) -> list[Update]:
+def updates_of(triples: Iterable[Triple], *, target: int = TARGET) -> list[DemoUpdate]:
     """Return updates that together say all of `triples`, each of them once."""
     return [_update(batch) for batch in batches(triples, target=target)]
 
@@ -93,7 +93,7 @@ class _Leaders:
         self._towards[self.of(one)] = self.of(other)
 
 
-def _update(triples: list[Triple]) -> Update:
+def _update(triples: list[Triple]) -> DemoUpdate:
     lines = "\n".join(f"{triple} ." for triple in triples)
     text = f"INSERT DATA {{\n{lines}\n}}"
-    return Update(key=f"demo-{sha256(text.encode()).hexdigest()[:32]}", text=text, triples=len(triples))
+    return DemoUpdate(key=f"demo-{sha256(text.encode()).hexdigest()[:32]}", text=text, triples=len(triples))

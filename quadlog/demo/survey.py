@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from quadlog.demo.cluster import Cluster, DataCentre, Node
-    from quadlog.demo.split import Update
+    from quadlog.demo.cluster import DemoCluster, DemoDataCentre, DemoNode
+    from quadlog.demo.split import DemoUpdate
 
 
 async def survey(
-    http: httpx.AsyncClient, cluster: Cluster, turtle: bytes, updates: Sequence[Update]
+    http: httpx.AsyncClient, cluster: DemoCluster, turtle: bytes, updates: Sequence[DemoUpdate]
 ) -> Findings:
     """Ask everybody; compare everything.  To be called when the cluster is at rest."""
     comparison = _Comparison(await asyncio.to_thread(canonical_file, turtle))
@@ -41,7 +41,7 @@ async def survey(
 
 
 async def _survey_worker(
-    http: httpx.AsyncClient, comparison: _Comparison, dc: DataCentre, worker: Node
+    http: httpx.AsyncClient, comparison: _Comparison, dc: DemoDataCentre, worker: DemoNode
 ) -> WorkerFinding:
     agreed, status = await agreed_index(http, dc.master), await worker_status(http, worker)
     if agreed is None or status is None:

@@ -14,7 +14,7 @@ from quadlog.errors import StateError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.demo.cluster import Cluster, Node
+    from quadlog.demo.cluster import DemoCluster, DemoNode
 
 INTERVAL = 0.25
 SETTLE_TIMEOUT = 120.0
@@ -31,7 +31,7 @@ class WorkerStatus:
     signature: str
 
 
-async def worker_status(http: httpx.AsyncClient, worker: Node) -> WorkerStatus | None:
+async def worker_status(http: httpx.AsyncClient, worker: DemoNode) -> WorkerStatus | None:
     """Return what a worker says; None if it does not answer."""
     try:
         response = await http.get(f"{worker.url}/status")
@@ -46,7 +46,7 @@ async def worker_status(http: httpx.AsyncClient, worker: Node) -> WorkerStatus |
     )
 
 
-async def agreed_index(http: httpx.AsyncClient, master: Node) -> int | None:
+async def agreed_index(http: httpx.AsyncClient, master: DemoNode) -> int | None:
     """Return how far a master's agreed log goes; None if it does not answer."""
     try:
         response = await http.get(f"{master.url}/cluster/status")
@@ -56,7 +56,7 @@ async def agreed_index(http: httpx.AsyncClient, master: Node) -> int | None:
 
 
 async def watch_workers(
-    http: httpx.AsyncClient, cluster: Cluster, show: Callable[[str, int | None], None]
+    http: httpx.AsyncClient, cluster: DemoCluster, show: Callable[[str, int | None], None]
 ) -> None:
     """Show every worker's applied index for ever, None for one that is down."""
     while True:
@@ -65,13 +65,13 @@ async def watch_workers(
         await asyncio.sleep(INTERVAL)
 
 
-async def applied_index(http: httpx.AsyncClient, worker: Node) -> int | None:
+async def applied_index(http: httpx.AsyncClient, worker: DemoNode) -> int | None:
     """Return how far a worker is; None if it does not answer."""
     status = await worker_status(http, worker)
     return status.applied if status else None
 
 
-async def evaluating_worker(http: httpx.AsyncClient, cluster: Cluster) -> Node:
+async def evaluating_worker(http: httpx.AsyncClient, cluster: DemoCluster) -> DemoNode:
     """Return the worker that says it evaluates.
 
     Raises:
@@ -86,7 +86,9 @@ async def evaluating_worker(http: httpx.AsyncClient, cluster: Cluster) -> Node:
     raise StateError(message)
 
 
-async def settle(http: httpx.AsyncClient, cluster: Cluster, show: Callable[[str, int | None], None]) -> None:
+async def settle(
+    http: httpx.AsyncClient, cluster: DemoCluster, show: Callable[[str, int | None], None]
+) -> None:
     """Wait until all masters agree on the index and all workers have applied it.
 
     Raises:

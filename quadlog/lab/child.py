@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from quadlog.lab.shape import Node
+    from quadlog.lab.shape import LabNode
 
 POLL = 0.05
 LAST_LINES = 15
@@ -35,7 +35,7 @@ class Child:
     must end first.
     """
 
-    node: Node
+    node: LabNode
     address: str
     ports: tuple[int, ...]
     commands: Callable[[], list[list[str]]]

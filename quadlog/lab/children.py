@@ -14,7 +14,7 @@ import httpx
 from quadlog.kafka.broker_process import BrokerProcess, PeerListener, answers, watcher
 from quadlog.lab.child import Child
 from quadlog.lab.links.client import links_answer
-from quadlog.lab.links.relay import Door
+from quadlog.lab.links.relay import ListenDoor
 from quadlog.lab.links.wiring import Wiring
 from quadlog.lab.node_files import HOST, child_environment, url_of, write_settings
 from quadlog.lab.shape import LINKS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from quadlog.kafka.installation import Installation
     from quadlog.lab.directory import LabDirectory
-    from quadlog.lab.shape import Node
+    from quadlog.lab.shape import LabNode
 
 
 def make_children(
@@ -61,13 +61,13 @@ def make_children(
     return children
 
 
-def _ready_path(directory: LabDirectory, node: Node) -> str:
+def _ready_path(directory: LabDirectory, node: LabNode) -> str:
     if node.kind == "worker":
         return "/status"
     return "/healthz/ready" if directory.record.shape.writes(node.dc) else "/healthz/started"
 
 
-def _broker(directory: LabDirectory, node: Node, installation: Installation) -> BrokerProcess:
+def _broker(directory: LabDirectory, node: LabNode, installation: Installation) -> BrokerProcess:
     ports = directory.record.ports
     return BrokerProcess(
         installation=installation,
@@ -93,7 +93,7 @@ def _write_wiring(directory: LabDirectory) -> Path:
         port=ports[LINKS],
         state=place / "state.json",
         doors=tuple(
-            Door(
+            ListenDoor(
                 opener=way.opener,
                 target=way.target,
                 port=ports[way.door],
@@ -119,7 +119,7 @@ def _broker_commands(broker: BrokerProcess) -> Callable[[], list[list[str]]]:
     return commands
 
 
-def _node_commands(node: Node, node_command: list[str], file: str) -> Callable[[], list[list[str]]]:
+def _node_commands(node: LabNode, node_command: list[str], file: str) -> Callable[[], list[list[str]]]:
     return lambda: [[*node_command, node.kind, "--config", file]]
 
 

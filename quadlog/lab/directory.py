@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import SetupError, StateError
 from quadlog.kafka.ports import free_ports, is_free
-from quadlog.lab.shape import Shape
+from quadlog.lab.shape import LabShape
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from pathlib import Path
 
-    from quadlog.lab.shape import Node, Wanted
+    from quadlog.lab.shape import LabNode, LabRequest
 
 VERSION = 3
 """Version 1 had no links: their ports are added when such a lab is continued.  Version 2 always had brokers of its own,
@@ -42,7 +42,7 @@ class LabRecord:
     """Content of lab.json."""
 
     lab_id: str
-    shape: Shape
+    shape: LabShape
     ports: dict[str, int]
     control: str
     repository: str = "main"
@@ -50,7 +50,7 @@ class LabRecord:
     """READY file of the lab whose brokers this one uses; empty: it has its own."""
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[LabNode, ...]:
         """Processes that this lab runs itself."""
         return tuple(node for node in self.shape.nodes if not (self.brokers and node.kind == "broker"))
 
@@ -73,7 +73,7 @@ class LabRecord:
             raise ValueError(message)
         return cls(
             lab_id=values["lab_id"],
-            shape=Shape(**values["shape"]),
+            shape=LabShape(**values["shape"]),
             ports=values["ports"],
             control=values["control"],
             repository=values.get("repository", "main"),
@@ -104,7 +104,7 @@ class LabDirectory:
 
 @contextmanager
 def open_directory(
-    path: Path, wanted: Wanted, *, repository: str | None = None, brokers: Path | None = None
+    path: Path, wanted: LabRequest, *, repository: str | None = None, brokers: Path | None = None
 ) -> Generator[LabDirectory]:
     """Lock `path`, and continue the lab in it or begin a new one.
 
@@ -123,7 +123,7 @@ def open_directory(
     with _locked(path / "lab.lock"):
         recorded = read_record(path)
         if recorded is None:
-            record = _new_record(wanted.fill(Shape()), repository or "main", brokers)
+            record = _new_record(wanted.fill(LabShape()), repository or "main", brokers)
         else:
             _check_same(path, recorded, wanted)
             _check_same_log(path, recorded, repository, brokers)
@@ -191,7 +191,7 @@ def _check_place(path: Path) -> None:
         raise SetupError(message)
 
 
-def _check_same(path: Path, recorded: LabRecord, wanted: Wanted) -> None:
+def _check_same(path: Path, recorded: LabRecord, wanted: LabRequest) -> None:
     asked = wanted.fill(recorded.shape)
     if asked != recorded.shape:
         message = (
@@ -212,7 +212,7 @@ def _check_same_log(path: Path, recorded: LabRecord, repository: str | None, bro
         raise SetupError(message)
 
 
-def _new_record(shape: Shape, repository: str, brokers: Path | None) -> LabRecord:
+def _new_record(shape: LabShape, repository: str, brokers: Path | None) -> LabRecord:
     known = {} if brokers is None else _ports_of_brokers(brokers, shape)
     return LabRecord(
         lab_id=uuid.uuid4().hex,
@@ -224,7 +224,7 @@ def _new_record(shape: Shape, repository: str, brokers: Path | None) -> LabRecor
     )
 
 
-def _ports_of_brokers(file: Path, shape: Shape) -> dict[str, int]:
+def _ports_of_brokers(file: Path, shape: LabShape) -> dict[str, int]:
     """Return the ports of another lab's brokers, and of the doors that these advertise to each data centre.
 
     Raises:
@@ -244,7 +244,7 @@ def _ports_of_brokers(file: Path, shape: Shape) -> dict[str, int]:
     return {name: there[name] for name in names}
 
 
-def _new_ports(shape: Shape, known: Mapping[str, int]) -> dict[str, int]:
+def _new_ports(shape: LabShape, known: Mapping[str, int]) -> dict[str, int]:
     """Choose ports for all names without one."""
     names = [name for name in shape.port_names if name not in known]
     return dict(zip(names, free_ports(len(names), besides=known.values()), strict=True))

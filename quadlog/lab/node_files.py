@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from quadlog.lab.directory import LabDirectory
-    from quadlog.lab.shape import Node, Shape
+    from quadlog.lab.shape import LabNode, LabShape
 
 HOST = "127.0.0.1"
 WRITTEN = (
@@ -33,7 +33,7 @@ WRITTEN = (
 DECIDED = frozenset(f"QUADLOG_{key.upper().replace('-', '_')}" for key in WRITTEN)
 
 
-def url_of(directory: LabDirectory, node: Node, *, seen_from: str) -> str:
+def url_of(directory: LabDirectory, node: LabNode, *, seen_from: str) -> str:
     """Return the URL at which a data centre reaches a master or worker."""
     return f"http://{HOST}:{_port(directory, node.id, seen_from)}"
 
@@ -48,7 +48,7 @@ def _port(directory: LabDirectory, server: str, seen_from: str) -> int:
     return record.ports[record.shape.port_name(server, seen_from=seen_from)]
 
 
-def write_settings(directory: LabDirectory, node: Node) -> str:
+def write_settings(directory: LabDirectory, node: LabNode) -> str:
     """Write the settings of a master or worker; return the path of the file."""
     shape = directory.record.shape
     values: dict[str, str | int] = {
@@ -82,7 +82,7 @@ def write_settings(directory: LabDirectory, node: Node) -> str:
     return str(file)
 
 
-def _role(shape: Shape, dc: str) -> str:
+def _role(shape: LabShape, dc: str) -> str:
     if shape.is_muted(dc):
         return "muted"
     return "read-write" if shape.writes(dc) else "read-only"

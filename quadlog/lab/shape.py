@@ -14,7 +14,7 @@ LINKS = "links"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class LabNode:
     """One process: `links`, `broker-dc1`, `dc1-m1`, `dc1-w1`."""
 
     id: str
@@ -26,12 +26,12 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class LinkRoute:
     """Path from one data centre to a broker or master of another, through a door of the links."""
 
     opener: str
     target: str
-    server: Node
+    server: LabNode
 
     @property
     def door(self) -> str:
@@ -45,7 +45,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class LabShape:
     """Numbers of data centres and of processes in each, and special roles of data centres.
 
     >>> [node.id for node in Shape(dcs=2, masters=1, workers=1, shared_broker=True).nodes]
@@ -97,14 +97,14 @@ class Shape:
         return dc in self.dc_names[: self.dcs - self.read_only]
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[LabNode, ...]:
         """All processes in the order of their start: links, brokers, masters, workers.
 
         Without masters there are no links either: the labs that use these brokers have links of their own.
         """
         broker_dcs = self.dc_names[:1] if self.shared_broker else self.dc_names
         doors = tuple(way.door for way in self.ways)
-        links = Node(id=LINKS, kind="links", dc="", port_names=(LINKS, *doors))
+        links = LabNode(id=LINKS, kind="links", dc="", port_names=(LINKS, *doors))
         return (
             *((links,) if self.has_links and self.masters else ()),
             *(self._broker(dc) for dc in broker_dcs),
@@ -127,12 +127,12 @@ class Shape:
         return self.dcs > 1 and not self.shared_broker
 
     @property
-    def ways(self) -> tuple[Way, ...]:
+    def ways(self) -> tuple[LinkRoute, ...]:
         """All ways through links."""
         if not self.has_links:
             return ()
         return tuple(
-            Way(opener=opener, target=target, server=server)
+            LinkRoute(opener=opener, target=target, server=server)
             for opener, target in permutations(self.dc_names, 2)
             for server in (self._broker(target), *_nodes("master", target, self.masters))
         )
@@ -142,10 +142,10 @@ class Shape:
         found = [way.door for way in self.ways if (way.opener, way.server.id) == (seen_from, server)]
         return found[0] if found else server
 
-    def _broker(self, dc: str) -> Node:
+    def _broker(self, dc: str) -> LabNode:
         peers = [peer for peer in self.dc_names if peer != dc] if self.has_links else []
         own = (f"broker-{dc}", f"broker-{dc}/controller")
-        return Node(
+        return LabNode(
             id=own[0], kind="broker", dc=dc, port_names=(*own, *(_listener(dc, peer) for peer in peers))
         )
 
@@ -166,13 +166,13 @@ def _listener(broker_dc: str, opener: str) -> str:
     return f"broker-{broker_dc}/from-{opener}"
 
 
-def _nodes(kind: Literal["master", "worker"], dc: str, count: int) -> tuple[Node, ...]:
+def _nodes(kind: Literal["master", "worker"], dc: str, count: int) -> tuple[LabNode, ...]:
     names = [f"{dc}-{kind[0]}{number}" for number in range(1, count + 1)]
-    return tuple(Node(id=name, kind=kind, dc=dc, port_names=(name,)) for name in names)
+    return tuple(LabNode(id=name, kind=kind, dc=dc, port_names=(name,)) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LabRequest:
     """Values of the command line; None: the recorded value, or else the default."""
 
     dcs: int | None = None
@@ -183,7 +183,7 @@ class Wanted:
     read_only: int | None = None
     muted: int | None = None
 
-    def fill(self, known: Shape) -> Shape:
+    def fill(self, known: LabShape) -> LabShape:
         """Return `known`, overridden by the values of the command line.
 
         Raises:
@@ -192,7 +192,7 @@ class Wanted:
                 centres outside or read-only; or workers have no master.
 
         """
-        shape = Shape(
+        shape = LabShape(
             dcs=known.dcs if self.dcs is None else self.dcs,
             masters=known.masters if self.masters is None else self.masters,
             workers=known.workers if self.workers is None else self.workers,

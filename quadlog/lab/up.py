@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from quadlog.kafka.installation import Installation
-    from quadlog.lab.shape import Wanted
+    from quadlog.lab.shape import LabRequest
     from quadlog.lab.stop import StopSignal
 
 ORPHANS_TIMEOUT = 5.0
@@ -34,10 +34,10 @@ ORPHANS_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class UpOptions:
     """Options of the command."""
 
-    wanted: Wanted
+    wanted: LabRequest
     directory: Path | None
     ready: Path | None
     node_command: list[str] | None
@@ -46,7 +46,7 @@ class Options:
     """READY file of the lab whose brokers are used."""
 
 
-def run_lab(options: Options, stop: StopSignal) -> None:
+def run_lab(options: UpOptions, stop: StopSignal) -> None:
     """Run a lab until a stop is requested.
 
     Raises:
@@ -69,7 +69,7 @@ def run_lab(options: Options, stop: StopSignal) -> None:
 
 
 async def _run(
-    directory: LabDirectory, installation: Installation, options: Options, stop: StopSignal, events: Events
+    directory: LabDirectory, installation: Installation, options: UpOptions, stop: StopSignal, events: Events
 ) -> None:
     stop.hand_over_to_loop()
     node_command = options.node_command or [sys.executable, "-m", "quadlog"]

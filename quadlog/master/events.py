@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from quadlog.master.effects.copying import Found
-from quadlog.master.log.joining import Forked
+from quadlog.master.effects.effects_copying import CopyStart
+from quadlog.master.log.joining import ForkFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from quadlog.anchors import Gap
     from quadlog.core.model import Payload
     from quadlog.core.records import Cut, Handover, LoggedEntry, Place
-    from quadlog.master.clients.desk import Waiter
+    from quadlog.master.clients.pending_requests import Waiter
     from quadlog.ports import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class TransactionOffered:
     """A client submitted a transaction."""
 
     payload: Payload
@@ -27,7 +27,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ClientLeftEarly:
     """The client that waited for a transaction was told to ask again later."""
 
     transaction_id: bytes
@@ -35,7 +35,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Durable:
+class PayloadDurable:
     """A payload of this master is durable in its data centre."""
 
     payload: Payload
@@ -43,7 +43,7 @@ class Durable:
 
 
 @dataclass(frozen=True, slots=True)
-class Mirrored:
+class PayloadMirrored:
     """A peer's payload is durable in this data centre."""
 
     payload: Payload
@@ -53,7 +53,7 @@ class Mirrored:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class EntryPublished:
     """An entry or a cut is in the agreed topic, to which no other master writes."""
 
     place: Place | Cut
@@ -61,14 +61,14 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordsRead:
     """Records that a tail read."""
 
     records: Sequence[Record]
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class TopicIdentified:
     """A tail found which topic it reads."""
 
     topic: str
@@ -79,7 +79,7 @@ class Recognised:
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class TopicShortened:
     """A tail found that a topic does not continue where it was read up to."""
 
     topic: str
@@ -87,44 +87,44 @@ class Lacking:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class EffectsEndLocated:
     """A handover, completed with the end of the effects of the data centre that must evaluate."""
 
     handover: Handover
 
 
 @dataclass(frozen=True, slots=True)
-class Regained:
+class EntriesRegained:
     """Entries after a cut that only the agreed topic still has: the requested one and those that follow it."""
 
     entries: Sequence[LoggedEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Dismissed:
+class WorkerDismissed:
     """An operator states that a worker will not come back."""
 
     worker: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopNode:
     """The process ends."""
 
 
 Event: TypeAlias = (
-    Offered
-    | Left
-    | Durable
-    | Mirrored
-    | Published
-    | Told
-    | Recognised
-    | Lacking
-    | Located
-    | Found
-    | Forked
-    | Regained
-    | Dismissed
-    | Stop
+    TransactionOffered
+    | ClientLeftEarly
+    | PayloadDurable
+    | PayloadMirrored
+    | EntryPublished
+    | RecordsRead
+    | TopicIdentified
+    | TopicShortened
+    | EffectsEndLocated
+    | CopyStart
+    | ForkFound
+    | EntriesRegained
+    | WorkerDismissed
+    | StopNode
 )

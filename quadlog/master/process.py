@@ -13,23 +13,23 @@ from consumers import agreed
 from producers.effects import EffectsMirror
 from quadlog import failpoints
 from quadlog.broker import STARTING_S, KafkaOutlet, RenewableOutlet, end_of, records_between
-from quadlog.master.effects.sources import Sources
-from quadlog.master.events import Lacking, Recognised
+from quadlog.master.effects.copy_start import CopyStartFinder
+from quadlog.master.events import TopicIdentified, TopicShortened
 from quadlog.master.http.app import make_app
 from quadlog.master.node.inbox import Inbox
-from quadlog.master.recovery.blank import Blank
-from quadlog.master.recovery.own import note_damage, open_store, prepare_topics
+from quadlog.master.recovery.log_bootstrap import LogBootstrap
+from quadlog.master.recovery.startup_checks import note_damage, open_store, prepare_topics
 from quadlog.master.retention.topic_monitor import TopicMonitor
 from quadlog.master.seeds.seeding import Seeding
-from quadlog.master.topics.foreign import understood
+from quadlog.master.topics.foreign_records import understood
 from quadlog.master.topics.sites import Sites
 from quadlog.master.topics.tails import Tails
 from quadlog.master.wiring import World, make_node
-from quadlog.master.workers.doors import Doors
+from quadlog.master.workers.worker_client import WorkerClient
 from quadlog.web.server import Server
 
 if TYPE_CHECKING:
-    from quadlog.master.workers.crew import Worker
+    from quadlog.master.workers.worker_registry import Worker
     from quadlog.settings import MasterSettings
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ class MasterProcess:
         self.sites: Final = Sites(settings)
         self.store: Final = open_store(settings)
         prepare_topics(settings)
-        Blank(settings, self.store, self.sites.own, self.server).bring_log()
+        LogBootstrap(settings, self.store, self.sites.own, self.server).bring_log()
         failed = self.server.fail
         self.outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=failed)
         self.effects: Final = RenewableOutlet(settings.kafka, client=f"{settings.node_id}-effects")
@@ -54,8 +54,10 @@ class MasterProcess:
             self.sites,
             self.store,
             hear=inbox.hear,
-            recognised=lambda topic, identity, is_other: inbox.put(Recognised(topic, identity, is_other)),
-            lacks=lambda topic, gap: inbox.put(Lacking(topic, gap)),
+            recognised=lambda topic, identity, is_other: inbox.put(
+                TopicIdentified(topic, identity, is_other)
+            ),
+            lacks=lambda topic, gap: inbox.put(TopicShortened(topic, gap)),
             failed=failed,
         )
         self._monitor: Final = TopicMonitor(settings.kafka, self.sites.own)
@@ -69,9 +71,9 @@ class MasterProcess:
             inbox=inbox,
             tails=self.tails,
             server=self.server,
-            sources=Sources(settings.repository, dc=settings.dc, kafka_of=self.sites.kafka_of),
+            sources=CopyStartFinder(settings.repository, dc=settings.dc, kafka_of=self.sites.kafka_of),
             monitor=self._monitor,
-            doors=Doors(),
+            doors=WorkerClient(),
             payloads_end=self._payloads_end,
         )
         self.node: Final = make_node(world, sow=self._sow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from quadlog.core.model import Pair, Point
+from quadlog.core.model import LogPosition, Pair
 from quadlog.errors import StateError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ROW: Final = struct.Struct(">Q32sQ16s32s16sH")
 class Row(NamedTuple):
     """The part of an entry that a master keeps for ever."""
 
-    point: Point
+    point: LogPosition
     pair: Pair
     body_hash: bytes
     """16 bytes."""
@@ -66,7 +66,7 @@ def unpack_rows(packed: bytes) -> Iterator[Row]:
             raise _cut_off()
         reason = packed[at + 1 : at + length].decode(errors="replace") if length else None
         at += length
-        yield Row(Point(index, chain), Pair(timestamp, name, digest), body_hash, reason)
+        yield Row(LogPosition(index, chain), Pair(timestamp, name, digest), body_hash, reason)
 
 
 def _cut_off() -> StateError:
@@ -82,12 +82,12 @@ def logged_at(log: Rdict, index: int) -> tuple[bytes, Pair] | None:
     return chain, Pair(*pair)
 
 
-def logged_from(log: Rdict, index: int) -> Iterator[tuple[Point, Pair]]:
+def logged_from(log: Rdict, index: int) -> Iterator[tuple[LogPosition, Pair]]:
     """Yield the entries of a log from an index on."""
     items = cast("Iterator[tuple[bytes, bytes]]", log.items(from_key=INDEX.pack(index)))
     for key, value in items:
         chain, *pair = LOGGED.unpack(value)
-        yield Point(INDEX.unpack(key)[0], chain), Pair(*pair)
+        yield LogPosition(INDEX.unpack(key)[0], chain), Pair(*pair)
 
 
 def newest(log: Rdict) -> int:

@@ -10,8 +10,8 @@
     ids         id -> index + hash of the body         kept for ever
     rejected    index -> reason
 
-The entries that were read of another side's log are stored separately: see `quadlog.masterstore.beside`.  How a new
-store receives the log: see `quadlog.masterstore.brought`.
+The entries that were read of another side's log are stored separately: see `quadlog.masterstore.staged_log`.  How a new
+store receives the log: see `quadlog.masterstore.bootstrap_log`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from quadlog import codec
 from quadlog.anchors import Anchor
 from quadlog.clock import wall
 from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
-from quadlog.core.messages import POST_LIMIT, Durable
-from quadlog.core.model import HASH_SIZE, START, Pair, Point
+from quadlog.core.messages import POST_LIMIT, RecoveredState
+from quadlog.core.model import HASH_SIZE, START, LogPosition, Pair
 from quadlog.core.records import Cut, Handover, Reached, Seed, Term
 from quadlog.damage import refuse_damage
 from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint, visit
-from quadlog.masterstore import beside
-from quadlog.masterstore.brought import Brought
+from quadlog.masterstore import staged_log as beside
+from quadlog.masterstore.bootstrap_log import BootstrapLog
+from quadlog.masterstore.hard_state import pack_standing, unpack_standing
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
-from quadlog.masterstore.standing import pack_standing, unpack_standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from quadlog.core.messages import Adopted, Save
-    from quadlog.core.model import Payload, Standing
+    from quadlog.core.model import HardState, Payload
 
 FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *beside.FAMILIES)
 
@@ -133,9 +133,9 @@ class MasterStore:
         self.rounds = 0
         """Number of rounds saved since the start."""
         self.incarnation: Final = self._incarnation(before)
-        self.beside: Final = beside.Beside(self._families, self._handles, self._write)
+        self.beside: Final = beside.StagedLog(self._families, self._handles, self._write)
         """The branch: entries of a stronger side's log."""
-        self.brought: Final = Brought(self._families, self._handles, self._write)
+        self.bootstrap_log: Final = BootstrapLog(self._families, self._handles, self._write)
         """The log, as fetched by a master that starts without one."""
 
     @property
@@ -207,7 +207,7 @@ class MasterStore:
             visit(Failpoint.ADOPTED)
             self.beside.adopted(save.adopted.last.index)
         else:
-            self.beside.settle_some()
+            self.beside.move_chunk()
         self.rounds += 1
 
     def _put_agreement(self, batch: WriteBatch, save: Save, taken: Taken) -> None:
@@ -276,14 +276,14 @@ class MasterStore:
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def durable(self) -> Durable:
+    def durable(self) -> RecoveredState:
         """Return the state from which the agreement continues.  Only for the thread that writes, like `kept`."""
         self.beside.settle()
         tail = list(self._tail())
         queue = cast("Iterator[bytes]", self._families["queue"].keys())
         logged = {pair.id for _, pair in tail}
         acquired = [p.transaction for p in self.payloads() if p.transaction.id not in logged]
-        return Durable(
+        return RecoveredState(
             counter=self._number(b"counter"),
             sequence=self._number(b"sequence"),
             last=tail[-1][0] if tail else START,
@@ -298,7 +298,7 @@ class MasterStore:
         """Return the epoch of the view that last moved the home away from this data centre; 0 if none did."""
         return self._number(b"floor")
 
-    def _standing(self) -> Standing | None:
+    def _standing(self) -> HardState | None:
         value: bytes | None = self._families["meta"].get(b"standing")
         return None if value is None else unpack_standing(value)
 
@@ -306,7 +306,7 @@ class MasterStore:
         value = cast("Any", self._families["meta"].get(key))
         return 0 if value is None else int(INDEX.unpack(value)[0])
 
-    def _tail(self) -> Iterator[tuple[Point, Pair]]:
+    def _tail(self) -> Iterator[tuple[LogPosition, Pair]]:
         log = self._families["log"]
         return logged_from(log, max(1, newest(log) - POST_LIMIT + 1))
 
@@ -323,9 +323,9 @@ class MasterStore:
         return self.beside.entry(index)
 
     @property
-    def last(self) -> Point:
-        """The end of the log; valid while no part of it is stored in `beside` (`Beside.is_moving`)."""
-        return self.brought.last
+    def last(self) -> LogPosition:
+        """The end of the log; valid while no part of it is stored in `beside` (`StagedLog.is_moving`)."""
+        return self.bootstrap_log.last
 
     def rows(self, after: int, until: int) -> Iterator[Row]:
         """Yield the rows of the entries after `after` up to `until`; fewer if the log ends before."""
@@ -334,7 +334,7 @@ class MasterStore:
             logged = None if entry is None else self.logged(entry[1].id)
             if entry is None or logged is None:
                 return
-            yield Row(Point(index, entry[0]), entry[1], logged[1], self.rejection(index))
+            yield Row(LogPosition(index, entry[0]), entry[1], logged[1], self.rejection(index))
 
     def payload(self, key: tuple[bytes, bytes]) -> Payload | None:
         """Return a payload that waits, or whose entry is not published yet."""
@@ -403,7 +403,7 @@ class MasterStore:
         if value is None:
             return None
         offset, held, epoch, index, chain = _REACHED.unpack(value)
-        return Reached(offset, Point(index, chain), epoch, held)
+        return Reached(offset, LogPosition(index, chain), epoch, held)
 
     def seed(self) -> Seed | None:
         """Return the seed of the log; None if none was received."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.effects import signature
-from quadlog.core.model import GENESIS, START, Point
+from quadlog.core.model import GENESIS, START, LogPosition
 
 if TYPE_CHECKING:
     from quadlog.core.records import Effect
@@ -17,7 +17,7 @@ class InAgreed(NamedTuple):
     """A position in the agreed topic, with the facts about earlier records that reading on from there requires."""
 
     offset: int = 0
-    last: Point = START
+    last: LogPosition = START
     """The newest entry before the position."""
     epoch: int = 1
     """Epoch of the newest cut before the position, or of `last`."""
@@ -61,13 +61,13 @@ class Applied:
     """Epoch of the cut that belongs to that rewind: the cut is before `agreed_offset`, or will be read later."""
     epoch: int = 1
     """Epoch of the newest cut before `agreed_offset`, or of the entry there."""
-    heard: Point | None = None
+    heard: LogPosition | None = None
     """The newest entry before `agreed_offset`, if that is not the applied one: the store has gone back."""
 
     @property
-    def point(self) -> Point:
+    def point(self) -> LogPosition:
         """Point of the entry applied last."""
-        return Point(self.index, self.chain)
+        return LogPosition(self.index, self.chain)
 
     @property
     def in_agreed(self) -> InAgreed:
@@ -83,7 +83,7 @@ class Applied:
     @staticmethod
     def after(effect: Effect, agreed: InAgreed | None = None, effects: InEffects = _BEGINNING) -> Applied:
         """Return the applied state after this effect, with the positions from which the store reads on."""
-        point = Point(effect.index, effect.entry_chain)
+        point = LogPosition(effect.index, effect.entry_chain)
         agreed = agreed or InAgreed(last=point)
         return Applied(
             index=effect.index,
@@ -145,7 +145,7 @@ class Applied:
             rewound=rewound,
             cut=cut[0] if cut else rewound,
             epoch=epoch,
-            heard=Point(heard_index, heard[0]) if has_gone_back else None,
+            heard=LogPosition(heard_index, heard[0]) if has_gone_back else None,
         )
 
 

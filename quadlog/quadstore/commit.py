@@ -45,7 +45,7 @@ Any other line is passed as terms: nothing that is written in it can be read as 
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
+class NetChange:
     """The final state of every quad and every named graph that a batch changes, by their lines."""
 
     quads: Mapping[str, bool]
@@ -65,7 +65,7 @@ def _is_unnamed(word: tuple[str, bool]) -> bool:
     return not there and not graph.startswith("<")
 
 
-def net_of(changes: Iterable[Lines]) -> Net:
+def net_of(changes: Iterable[Lines]) -> NetChange:
     """Combine consecutive changes into one: a quad that was inserted and deleted is only deleted."""
     quads: dict[str, bool] = {}
     graphs: dict[str, bool] = {}
@@ -76,7 +76,7 @@ def net_of(changes: Iterable[Lines]) -> Net:
         if change.filled or change.dropped or change.emptied:
             graphs.update(dict.fromkeys((*change.filled, *change.dropped), False))
             graphs.update(dict.fromkeys(change.emptied, True))
-    return Net(quads, graphs)
+    return NetChange(quads, graphs)
 
 
 WHOLE: Final = 50_000
@@ -85,18 +85,18 @@ PIECE: Final = 20_000
 """Quads in each of the updates that make a larger change."""
 
 
-def in_pieces(net: Net) -> Iterator[UpdateText]:
+def in_pieces(net: NetChange) -> Iterator[UpdateText]:
     """Yield updates that together make one change; all of them can be repeated, starting with the first one.
 
     Graphs come first: a graph that is dropped here and has new quads is created again by those.
     """
-    yield UpdateText.of(Net({}, net.graphs))
+    yield UpdateText.of(NetChange({}, net.graphs))
     words = iter(net.quads.items())
     while quads := dict(islice(words, PIECE)):
-        yield UpdateText.of(Net(quads, {}))
+        yield UpdateText.of(NetChange(quads, {}))
 
 
-class Updates(NamedTuple):
+class UpdateTexts(NamedTuple):
     """The updates that make a change."""
 
     whole: UpdateText
@@ -107,11 +107,11 @@ class Updates(NamedTuple):
     """Number of lines that are inserted or deleted."""
 
     @staticmethod
-    def of(net: Net) -> Updates:
+    def of(net: NetChange) -> UpdateTexts:
         """Return one update, or pieces if one update cannot make the change."""
         if net.is_one_update:
-            return Updates(UpdateText.of(net), None, len(net.quads))
-        return Updates(UpdateText(), in_pieces(net), len(net.quads))
+            return UpdateTexts(UpdateText.of(net), None, len(net.quads))
+        return UpdateTexts(UpdateText(), in_pieces(net), len(net.quads))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,13 +128,13 @@ class UpdateText:
     """Graphs to drop that no text can name: the code that executes the update drops them."""
 
     @classmethod
-    def of(cls, net: Net) -> UpdateText:
+    def of(cls, net: NetChange) -> UpdateText:
         """Return the update that makes exactly this net."""
         update = cls()
         update.add(net)
         return update
 
-    def add(self, net: Net) -> None:
+    def add(self, net: NetChange) -> None:
         """Add the net of a batch."""
         deleted, inserted = self.deleted, self.inserted
         other: list[str] = []

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pyoxigraph import QuerySolutions
 
     from quadlog.core.effects.template import Term
-    from quadlog.quadstore.quadquery import Output
+    from quadlog.quadstore.quadquery import QueryOutput
 
 ROWS: Final = 100
 """Rows written at once: some kilobytes, without a wait for more where a query finds few."""
 
 
-def write_csv(solutions: QuerySolutions, output: Output) -> None:
+def write_csv(solutions: QuerySolutions, output: QueryOutput) -> None:
     """Write all solutions, `ROWS` at a time, without datatypes and language tags."""
     text = StringIO(newline="")
     writer = csv.writer(text)

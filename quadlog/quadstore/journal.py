@@ -15,7 +15,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 from quadlog.core.effects.effect import graph_words, named_graphs
 from quadlog.errors import StateError
-from quadlog.quadstore.commit import Net
+from quadlog.quadstore.commit import NetChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,14 +51,14 @@ def _touched(change: Change) -> Iterator[NamedGraph]:
     )
 
 
-def undoing(records: Iterable[Quad]) -> Net:
+def undoing(records: Iterable[Quad]) -> NetChange:
     """Return the change that takes all records back: for every quad and graph the oldest record has the state."""
     quads: dict[str, bool] = {}
     graphs: dict[str, bool] = {}
     for record in sorted(records, key=number_of, reverse=True):
         for word in _text_of(record).split("\n")[1:]:
             (quads if word.endswith(" .") else graphs)[word[1:]] = word[0] == "+"
-    return Net(quads, graphs)
+    return NetChange(quads, graphs)
 
 
 def number_of(record: Quad) -> int:

@@ -26,7 +26,7 @@ from quadlog.core.sparql.typed import refuse_ill_formed, with_checked_strdt
 from quadlog.damage import refuse_damage
 from quadlog.errors import Forbidden, QueryStopped, Unsupported, UserError
 from quadlog.quadstore.csv_answers import write_csv
-from quadlog.quadstore.hiding import View, hidden, seen_by
+from quadlog.quadstore.query_scope import QueryScope, hidden, seen_by
 from quadlog.quadstore.xml_answers import XmlOutput, for_rdf_xml
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from quadlog.core.effects.template import Row, Term
     from quadlog.core.sparql.operations import Where
     from quadlog.quadstore.gate import Gate
-    from quadlog.quadstore.hiding import Dataset, Graph, Named
+    from quadlog.quadstore.query_scope import Dataset, Graph, Named
 
 SOLUTION_FORMATS = {
     "application/sparql-results+json": QueryResultsFormat.JSON,
@@ -81,7 +81,7 @@ REMEMBERED: Final = 256
 _LISTINGS = 3
 
 
-class Output(Protocol):
+class QueryOutput(Protocol):
     """Destination of an answer: the methods of a file that writing it needs."""
 
     def write(self, piece: bytes, /) -> int:
@@ -94,13 +94,13 @@ class Output(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class QueryAnswer:
     """The result of a query, as of the moment when the query was started."""
 
     media_type: str
     serialise: Callable[[IO[bytes]], object]
 
-    def write_to(self, output: Output) -> None:
+    def write_to(self, output: QueryOutput) -> None:
         """Evaluate and write, a few kilobytes at a time, in the thread that started the query.
 
         An exception of `output` ends it.
@@ -133,7 +133,7 @@ def run_query(
     dataset: Dataset | None = None,
     commits: AbstractContextManager[object],
     triples: int | None = None,
-) -> Answer:
+) -> QueryAnswer:
     """Begin to answer a query, as if the graph ``reserved`` did not exist; the query starts inside the gate.
 
     Nothing is committed while ``commits`` is held.  An answer of more than ``triples`` triples raises QueryStopped when
@@ -146,7 +146,7 @@ def run_query(
         functions = {**labelled, **checked}
         with gate.reading():
             query = partial(store.query, base_iri=base_iri, custom_functions=functions or None)
-            result = _begun(store, text, View(dataset, reserved), commits, query)
+            result = _begun(store, text, QueryScope(dataset, reserved), commits, query)
         return _serialised(result, accept, triples)
     except ValueError as error:
         raise UserError(f"bad request: {error}") from None
@@ -188,7 +188,7 @@ def solutions_of(
 def _begun(
     store: Store,
     text: str,
-    view: View,
+    view: QueryScope,
     commits: AbstractContextManager[object],
     query: Callable[..., QuerySolutions | QueryBoolean | QueryTriples],
 ) -> QuerySolutions | QueryBoolean | QueryTriples:
@@ -251,7 +251,7 @@ def _form(text: str) -> str:
 
 def _serialised(
     result: QuerySolutions | QueryBoolean | QueryTriples, accept: str, triples: int | None
-) -> Answer:
+) -> QueryAnswer:
     serialise: Callable[[IO[bytes]], object]
     if isinstance(result, (QuerySolutions, QueryBoolean)):
         media_type = negotiate(accept, _SOLUTION_OFFERS)
@@ -269,7 +269,7 @@ def _serialised(
             serialise = partial(result.serialize, format=kind)
         else:
             serialise = partial(serialize, counted, format=kind)
-    return Answer(media_type=media_type, serialise=serialise)
+    return QueryAnswer(media_type=media_type, serialise=serialise)
 
 
 def _counted(triples: QueryTriples, most: int) -> Iterator[Triple]:

@@ -21,9 +21,9 @@ from quadlog.damage import Damage, told_of
 from quadlog.errors import SetupError, StateError, StoreDamaged
 from quadlog.failpoints import Failpoint, within
 from quadlog.quadstore.applied import Applied
-from quadlog.quadstore.commit import Updates, UpdateText, net_of
+from quadlog.quadstore.chunked_commit import ChunkedCommitMarks
+from quadlog.quadstore.commit import UpdateText, UpdateTexts, net_of
 from quadlog.quadstore.flushing import Flushing
-from quadlog.quadstore.halves import Begun
 from quadlog.quadstore.journal import JOURNAL, number_of, records_of, undoing
 from quadlog.quadstore.quaddir import (
     FILES,
@@ -34,7 +34,7 @@ from quadlog.quadstore.quaddir import (
     open_locked,
     reserved_graph,
 )
-from quadlog.quadstore.stored import APPLIED, CONTROL, Stored, applied_in
+from quadlog.quadstore.store_reader import APPLIED, CONTROL, StoreReader, applied_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Applied", "QuadStore"]
 
 
-class QuadStore(Stored):
+class QuadStore(StoreReader):
     """A worker's quads with the applied state.
 
     Only one thread at a time may apply and anticipate; any number of threads may query.
@@ -64,7 +64,7 @@ class QuadStore(Stored):
         self._ahead: dict[Quad, int] = {}
         """Records of the anticipated changes, with their numbers."""
         self._number = 0
-        self._begun = Begun(reserved)
+        self._begun = ChunkedCommitMarks(reserved)
         self.damage = Damage(path / FILES)
         """Damage that was found in the store."""
         self._flushing = Flushing(store.flush, self.damage.note)
@@ -192,11 +192,13 @@ class QuadStore(Stored):
         result, together with the changes of the records ``anticipated``, which stay in the store.  If ``applied`` is
         not a later state, the changes must undo what was applied since, and all that is half made.
         """
-        self.apply_updates(Updates.of(net_of(changes)), applied, anticipated=anticipated, controls=controls)
+        self.apply_updates(
+            UpdateTexts.of(net_of(changes)), applied, anticipated=anticipated, controls=controls
+        )
 
     def apply_updates(
         self,
-        updates: Updates,
+        updates: UpdateTexts,
         applied: Applied,
         *,
         anticipated: Sequence[Quad] = (),
@@ -294,7 +296,7 @@ class QuadStore(Stored):
         One update makes both; for large changes the records come first.  The caller must have closed the gate.
         """
         records = records_of(changes, lines, self, first=self._number, reserved=self._reserved)
-        update, pieces, changed = Updates.of(net_of(lines))
+        update, pieces, changed = UpdateTexts.of(net_of(lines))
         self._replace(update, (), records)
         for each in chain([update], pieces or ()):
             self._carry_out(each)
@@ -307,7 +309,7 @@ class QuadStore(Stored):
         """Undo the changes of the newest records, or of all; if that takes several updates, the records go last."""
         records = list(self._ahead) if records is None else records
         if records:
-            update, pieces, _ = Updates.of(undoing(records))
+            update, pieces, _ = UpdateTexts.of(undoing(records))
             self._replace(update, records, ())
             for each in chain(pieces or (), [update]):
                 self._carry_out(each)

@@ -15,7 +15,7 @@ from quadlog.core.sparql.text.syntax import check_query
 from quadlog.core.sparql.typed import with_checked_strdt
 from quadlog.damage import refuse_damage
 from quadlog.errors import UserError
-from quadlog.quadstore.hiding import seen_by
+from quadlog.quadstore.query_scope import seen_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     """Replaces NOW() and the random functions in a query by functions of the transaction."""
 
 
-class Visible:
+class QuadView:
     """A view of the state at one moment, for the writing thread."""
 
     def __init__(self, store: Store, reserved: NamedNode, settle: Settle) -> None:

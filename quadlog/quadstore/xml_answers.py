@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from quadlog.core.effects.template import Term
-    from quadlog.quadstore.quadquery import Output
+    from quadlog.quadstore.quadquery import QueryOutput
 
 _FORBIDDEN: Final = bytes(code for code in range(32) if code not in b"\t\n\r")
 _NONCHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")
@@ -37,7 +37,7 @@ _NAMES: Final = 10_000
 class XmlOutput:
     """Output for XML documents that refuses or escapes characters, and passes the rest on."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: QueryOutput) -> None:
         """Pass the document on to `output`."""
         self._output = output
         self._last = b""

@@ -43,7 +43,7 @@ def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: 
         DocumentError: the document cannot be read, or not in `seconds`, or its N-Quads exceed `most` bytes.
 
     """
-    asked = Asked(
+    asked = DocumentRequest(
         into=(None if isinstance(load.graph, DefaultGraph) else load.graph.value,),
         named_graphs=False,
         media_type=document.media_type,
@@ -58,7 +58,7 @@ def read(load: Load, tx_id: bytes, document: Document, *, seconds: float, most: 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class DocumentRequest:
     """Parameters of a reader, in addition to the document."""
 
     into: Sequence[str | None] | None
@@ -95,7 +95,7 @@ class Asked:
             yield text
 
 
-def read_lines(asked: Asked, body: bytes, late: str) -> bytes:
+def read_lines(asked: DocumentRequest, body: bytes, late: str) -> bytes:
     """Return the output of a reader; `late`: error text for a document that is not read in time.
 
     Raises:
@@ -123,7 +123,7 @@ def read_lines(asked: Asked, body: bytes, late: str) -> bytes:
 def main() -> int:
     """Read the request from standard input; write its quads, or the reason why there are none."""
     request, _, body = sys.stdin.buffer.read().partition(b"\n")
-    asked = Asked(**json.loads(request))
+    asked = DocumentRequest(**json.loads(request))
     # One second more, so that the requesting process gives up first.
     seconds = max(math.ceil(asked.seconds), 0) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

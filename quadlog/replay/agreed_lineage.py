@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from consumers.agreed import AgreedConsumer
 from quadlog import codec
 from quadlog.core.effects.control import concerns
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Cut, LoggedEntry
 from quadlog.errors import ForeignRecord, StateError
 from quadlog.quadstore.applied import InAgreed
@@ -42,13 +42,13 @@ class AgreedLineage:
         self._topic, self._between, self._place = topic, between, place
         self._consumer = AgreedConsumer(place.last, cut=place.epoch)
         self._offset = place.offset
-        self._wanted: tuple[Point, ...] = ()
+        self._wanted: tuple[LogPosition, ...] = ()
         self._places = {place.last: place}
         self._configuring: dict[int, LoggedEntry] = {}
         self.looked_at = 0
         """Number of records that were read one by one."""
 
-    def follow(self, runs: Iterable[AgreedRun], end: int, points: Sequence[Point]) -> list[InAgreed]:
+    def follow(self, runs: Iterable[AgreedRun], end: int, points: Sequence[LogPosition]) -> list[InAgreed]:
         """Read the topic up to the last one of some entries.
 
         Args:
@@ -126,7 +126,7 @@ class AgreedLineage:
                 pass
 
     def _meet(self, entry: LoggedEntry, behind: int) -> None:
-        point = Point(entry.index, entry.chain)
+        point = LogPosition(entry.index, entry.chain)
         if point in self._wanted:
             self._places.setdefault(point, InAgreed(behind, point, entry.epoch))
         if concerns(entry):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ArchiveOptions:
     """Options of the command."""
 
     kafka: str
@@ -44,7 +44,7 @@ class _Part:
     subject: str
 
 
-def run_archive(wanted: Wanted, say: Callable[[str], None]) -> None:
+def run_archive(wanted: ArchiveOptions, say: Callable[[str], None]) -> None:
     """Archive the records of both topics that are not archived yet, up to an entry.
 
     Raises:
@@ -66,7 +66,7 @@ def run_archive(wanted: Wanted, say: Callable[[str], None]) -> None:
         _archive(due, wanted, say)
 
 
-def _archive(parts: Sequence[_Part], wanted: Wanted, say: Callable[[str], None]) -> None:
+def _archive(parts: Sequence[_Part], wanted: ArchiveOptions, say: Callable[[str], None]) -> None:
     phases = Phases()
     with session(wanted.spark, phases.say) as spark, told("what is whole stays in the archive"):
         surveyor = Surveyor(spark)
@@ -79,7 +79,7 @@ def _archive(parts: Sequence[_Part], wanted: Wanted, say: Callable[[str], None])
             )
 
 
-def _part(wanted: Wanted, name: str, subject: str, index_of: Callable[[Record], int | None]) -> _Part:
+def _part(wanted: ArchiveOptions, name: str, subject: str, index_of: Callable[[Record], int | None]) -> _Part:
     stretches = stretches_of(wanted.directory, wanted.kafka, name)
     end, _ = end_of(wanted.kafka, name, count=0)
     beginning = max(beginning_of(wanted.kafka, name), stretches.end)

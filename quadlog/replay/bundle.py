@@ -36,7 +36,7 @@ _BLOCK: Final = 256 * 1024
 """Bytes read at once: they decompress to a few megabytes of lines."""
 
 
-class Word(StrEnum):
+class LastWord(StrEnum):
     """Net change of a quad or a graph; names the file that contains its line."""
 
     DELETED = "deleted"
@@ -50,25 +50,25 @@ class Word(StrEnum):
     def sign(self) -> int:
         """Factor with which its lines enter the signature."""
         match self:
-            case Word.INSERTED | Word.EMPTIED:
+            case LastWord.INSERTED | LastWord.EMPTIED:
                 return 1
-            case Word.DELETED | Word.FILLED:
+            case LastWord.DELETED | LastWord.FILLED:
                 return -1
-            case Word.KEPT | Word.DROPPED:
+            case LastWord.KEPT | LastWord.DROPPED:
                 return 0
 
     @property
     def is_of_graphs(self) -> bool:
         """True if its lines are graphs, not quads."""
-        return self in {Word.EMPTIED, Word.FILLED, Word.DROPPED}
+        return self in {LastWord.EMPTIED, LastWord.FILLED, LastWord.DROPPED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class BundleFile:
     """One file, as read after it was written."""
 
     name: str
-    word: Word
+    word: LastWord
     lines: int
     size: int
     """Compressed bytes."""
@@ -78,7 +78,7 @@ class File:
     """Sum of the digests of its lines, modulo 2^256; 0 if its word does not enter the signature."""
 
 
-def counted(path: Path, word: Word) -> File:
+def counted(path: Path, word: LastWord) -> BundleFile:
     """Read a file as stored on disk, and describe it.
 
     Raises:
@@ -95,7 +95,7 @@ def counted(path: Path, word: Word) -> File:
         if word.sign:
             digests = [blake2b(mark + line, digest_size=32).digest() for line in some]
             total += sum([int.from_bytes(digest, "big") for digest in digests])
-    return File(
+    return BundleFile(
         name=path.name, word=word, lines=lines, size=size, blake2b=checksum.hexdigest(), sum=total % MODULUS
     )
 
@@ -125,13 +125,13 @@ def _blocks(path: Path) -> Iterator[bytes]:
             yield block
 
 
-def after(before: int, files: Iterable[File]) -> int:
+def after(before: int, files: Iterable[BundleFile]) -> int:
     """Return the signature that the files turn the signature ``before`` into."""
     return (before + sum(file.word.sign * file.sum for file in files)) % MODULUS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class BundleManifest:
     """Description of a bundle."""
 
     topic: str
@@ -143,12 +143,12 @@ class Manifest:
     records: int
     seed: str
     """Signature of the seed that the log begins with, in hex; empty: there is no seed, or it was not read."""
-    files: tuple[File, ...]
+    files: tuple[BundleFile, ...]
     controls: tuple[ControlChange, ...] = ()
     """Controls that were set and deleted, in order."""
 
     @classmethod
-    def read(cls, directory: Path) -> Manifest:
+    def read(cls, directory: Path) -> BundleManifest:
         """Read the manifest of a bundle, but not its files.
 
         Raises:
@@ -171,7 +171,7 @@ class Manifest:
                 records=said["records"],
                 seed=said["seed"],
                 files=tuple(
-                    File(**file | {"word": Word(file["word"]), "sum": int(file["sum"], 16)})
+                    BundleFile(**file | {"word": LastWord(file["word"]), "sum": int(file["sum"], 16)})
                     for file in said["files"]
                 ),
                 controls=tuple(
@@ -205,7 +205,7 @@ class Manifest:
                     f" bytes, digest {found.blake2b[:16]}…; make the bundle again"
                 )
 
-    def lines(self, word: Word) -> int:
+    def lines(self, word: LastWord) -> int:
         """Return the number of lines of a word."""
         return sum(file.lines for file in self.files if file.word == word)
 
@@ -225,7 +225,7 @@ class Manifest:
                 f"{self.topic}: the net of {what} leads to the signature {found:064x}, and the last one says"
                 f" {self.after.signature:064x}: these effects are not exact; copy a store instead, and report this"
             )
-        quads = self.before.quads + self.lines(Word.INSERTED) - self.lines(Word.DELETED)
+        quads = self.before.quads + self.lines(LastWord.INSERTED) - self.lines(LastWord.DELETED)
         if quads != self.after.quads:
             raise StateError(
                 f"{self.topic}: the net of {what} leads to {quads} quads, and the last one says {self.after.quads}:"
@@ -248,7 +248,7 @@ class Manifest:
             "seed": self.seed,
             "before": _state(self.before),
             "after": _state(self.after),
-            "lines": {word.value: self.lines(word) for word in Word},
+            "lines": {word.value: self.lines(word) for word in LastWord},
             "controls": [
                 {"name": change.name, "control": change.control and change.control.encode()}
                 for change in self.controls

@@ -11,7 +11,7 @@ from quadlog.broker import Admin, beginning_of, end_of, ranges
 from quadlog.errors import SetupError
 from quadlog.progress import Phases
 from quadlog.replay.archiving import reader
-from quadlog.replay.replay import Compaction, Range, Source
+from quadlog.replay.replay import CompactedRange, Compaction, ReplaySource
 from quadlog.replay.spark import SparkSettings, session, shown, told
 from quadlog.replay.stretches import Stretches
 from quadlog.replay.survey import Surveyor, Topic
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from quadlog.replay.bundle import Manifest
+    from quadlog.replay.bundle import BundleManifest
     from quadlog.topics import Topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CompactOptions:
     """Options of the command."""
 
     kafka: str
     topics: Topics
     target: Path
-    range: Range
+    range: CompactedRange
     spark: SparkSettings
     archive: Path | None = None
     """Directory with records that the topics no longer have."""
 
 
 @contextmanager
-def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = None) -> Generator[Source]:
+def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = None) -> Generator[ReplaySource]:
     """Open a topic up to its present end, including its archived records.
 
     Raises:
@@ -51,7 +51,7 @@ def source(surveyor: Surveyor, kafka: str, name: str, archive: Path | None = Non
     start = archived[0].start if archived else beginning
     topic = Topic(kafka=kafka, name=name, beginning=start, end=end, archived=tuple(archived))
     with ranges(kafka, name) as between:
-        yield Source(topic=topic, between=reader(surveyor, topic, between))
+        yield ReplaySource(topic=topic, between=reader(surveyor, topic, between))
 
 
 def stretches_of(archive: Path, kafka: str, name: str) -> Stretches:
@@ -67,7 +67,7 @@ def stretches_of(archive: Path, kafka: str, name: str) -> Stretches:
     return Stretches(archive, name, identity)
 
 
-def run_compact(wanted: Wanted, say: Callable[[str], None]) -> Manifest:
+def run_compact(wanted: CompactOptions, say: Callable[[str], None]) -> BundleManifest:
     """Make one bundle."""
     phases = Phases()
     kafka, began = wanted.kafka, time.monotonic()

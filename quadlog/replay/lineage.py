@@ -50,7 +50,7 @@ class _Stretch:
     """Offset after the record that completes the last effect."""
     after: bytes | None
     """Signature after the last effect; None: not known."""
-    pieces: Sequence[codec.Piece]
+    pieces: Sequence[codec.ChunkPlace]
     heard: InEffects
     """Handover, rewind and cut up to there; its offset is not set."""
 
@@ -88,7 +88,7 @@ class Lineage:
 
         """
         self._topic, self._between, self._base = topic, between, applied
-        self._heads: Final = codec.Heads()
+        self._heads: Final = codec.EffectHeads()
         self._consumer: Final = EffectsConsumer(
             index=applied.index,
             signature=as_bytes(applied.signature),
@@ -171,7 +171,9 @@ class Lineage:
             case _:
                 pass
 
-    def _add(self, first: int, last: int, start: int, end: int, pieces: Sequence[codec.Piece] = ()) -> None:
+    def _add(
+        self, first: int, last: int, start: int, end: int, pieces: Sequence[codec.ChunkPlace] = ()
+    ) -> None:
         consumer = self._consumer
         heard = InEffects(0, consumer.order, consumer.rewound, consumer.cut)
         pieces = pieces if len(pieces) > 1 else ()

@@ -3,7 +3,7 @@
     python -m quadlog.replay.proof
 
 The process reads one line of JSON, a list with a path and a word for each file, and writes one:
-a list of `File`s.
+a list of `BundleFile`s.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quadlog.apart import Apart
-from quadlog.replay.bundle import File, Word, counted
+from quadlog.child_process import ChildTask
+from quadlog.replay.bundle import BundleFile, LastWord, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Named = tuple[Path, Word]
+    Named = tuple[Path, LastWord]
 
 SMALL: Final = 4 * 1024 * 1024
 """Maximum bytes of files that this process counts: for these, starting processes takes longer than counting."""
 
 
-def count(named: Sequence[Named]) -> list[File]:
+def count(named: Sequence[Named]) -> list[BundleFile]:
     """Read files as they are stored on disk, and describe them in the given order.
 
     Raises:
@@ -46,17 +46,17 @@ def count(named: Sequence[Named]) -> list[File]:
     return [found[path.name] for path, _ in named]
 
 
-def _counted_apart(share: Sequence[Named]) -> list[File]:
-    with Apart(
+def _counted_apart(share: Sequence[Named]) -> list[BundleFile]:
+    with ChildTask(
         "quadlog.replay.proof", said=json.dumps([(str(path), word) for path, word in share])
     ) as process:
-        return [File(**file | {"word": Word(file["word"])}) for file in process.result()]
+        return [BundleFile(**file | {"word": LastWord(file["word"])}) for file in process.result()]
 
 
 def main() -> None:
     """Count the files that standard input names."""
     named = json.loads(sys.stdin.read())
-    files = [counted(Path(path), Word(word)) for path, word in named]
+    files = [counted(Path(path), LastWord(word)) for path, word in named]
     sys.stdout.write(json.dumps([asdict(file) for file in files]))
 
 

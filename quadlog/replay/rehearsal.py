@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from quadlog import codec
 from quadlog.broker import Admin, KafkaOutlet
 from quadlog.core.effects import signature
-from quadlog.core.model import GENESIS, START, Kind, Point, effects_chain, hash_of
+from quadlog.core.model import GENESIS, START, LogPosition, TransactionKind, effects_chain, hash_of
 from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
-from quadlog.replay.compact import Wanted, run_compact
-from quadlog.replay.replay import Range
+from quadlog.replay.compact import CompactOptions, run_compact
+from quadlog.replay.replay import CompactedRange
 from quadlog.replay.spark import SparkSettings
 from quadlog.topics import Topics
 
@@ -42,7 +42,9 @@ def rehearse(kafka: str, directory: Path, archive: Path) -> None:
             outlet.produce(topics.effects, key=b"", values=codec.encode_effect(effect), headers=[])
     outlet.close(PRODUCE_TIMEOUT)
     spark = SparkSettings(archive=archive)
-    wanted = Wanted(kafka=kafka, topics=topics, target=directory / "bundle", range=Range(), spark=spark)
+    wanted = CompactOptions(
+        kafka=kafka, topics=topics, target=directory / "bundle", range=CompactedRange(), spark=spark
+    )
     run_compact(wanted, print)
 
 
@@ -57,11 +59,11 @@ def _log() -> Iterator[tuple[LoggedEntry, Effect]]:
         deleted = () if old is None else (old,)
         total = signature.add(signature.remove(before, deleted), [line])
         identity = index.to_bytes(16, "big")
-        last_chain, last = last.chain, Point(index, hash_of(last.chain, identity))
+        last_chain, last = last.chain, LogPosition(index, hash_of(last.chain, identity))
         chain = effects_chain(chain, last.chain, Outcome.APPLIED, signature.as_bytes(total))
         entry = LoggedEntry(
             index=index,
-            kind=Kind.TX,
+            kind=TransactionKind.TX,
             id=identity,
             timestamp=index,
             digest=bytes(32),

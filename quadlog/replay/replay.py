@@ -31,7 +31,7 @@ from quadlog.errors import StateError, UserError
 from quadlog.quadstore.applied import Applied, InAgreed
 from quadlog.replay import survey
 from quadlog.replay.agreed_lineage import AgreedLineage
-from quadlog.replay.bundle import Manifest, Word
+from quadlog.replay.bundle import BundleManifest, LastWord
 from quadlog.replay.lineage import Lineage
 from quadlog.replay.proof import count
 from quadlog.replay.survey import ALL, Surveyor, decoded
@@ -73,7 +73,7 @@ _WORD_OF: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ReplaySource:
     """A topic, and how this process reads ranges of its records without Spark."""
 
     topic: Topic
@@ -81,7 +81,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class CompactedRange:
     """Range of effects to compact."""
 
     applied: Applied = field(default_factory=Applied)
@@ -92,14 +92,14 @@ class Range:
     """Index of the last effect; None: the newest one."""
 
 
-class Draft:
+class BundleDraft:
     """Files that are written but not proven yet.  Spark is no longer needed and may have ended."""
 
-    def __init__(self, target: Path, manifest: Manifest) -> None:
+    def __init__(self, target: Path, manifest: BundleManifest) -> None:
         """Remove leftovers of an earlier run.  `manifest` is complete except for its files."""
         self._target, self._manifest = target, manifest
         self.making: Final = target.with_name(f"{target.name}.making")
-        self.paths: Final[list[tuple[Path, Word]]] = []
+        self.paths: Final[list[tuple[Path, LastWord]]] = []
         shutil.rmtree(self.making, ignore_errors=True)
 
     @contextmanager
@@ -111,7 +111,7 @@ class Draft:
             shutil.rmtree(self.making, ignore_errors=True)
             raise
 
-    def proven(self) -> Manifest:
+    def proven(self) -> BundleManifest:
         """Read the files as stored on disk, and move the bundle to its target.
 
         Raises:
@@ -129,7 +129,9 @@ class Draft:
 class Compaction:
     """One compaction, up to the unproven files."""
 
-    def __init__(self, spark: SparkSession, effects: Source, agreed: Source, phase: Phase) -> None:
+    def __init__(
+        self, spark: SparkSession, effects: ReplaySource, agreed: ReplaySource, phase: Phase
+    ) -> None:
         """Start without reading anything.
 
         Args:
@@ -143,7 +145,7 @@ class Compaction:
         self._topic = effects.topic
         self._surveyor = Surveyor(spark)
 
-    def write(self, wanted: Range, target: Path) -> Draft:
+    def write(self, wanted: CompactedRange, target: Path) -> BundleDraft:
         """Write the files.  They do not appear at the target before they are proven.
 
         Raises:
@@ -160,7 +162,7 @@ class Compaction:
         newest = lineage.newest() if until == lineage.index else lineage.state_at(until)
         before, newest, configuring = self._entries(wanted.applied, before, newest)
         controls = control.changes_of((entry, lineage.effect_at(entry.index)) for entry in configuring)
-        manifest = Manifest(
+        manifest = BundleManifest(
             topic=self._topic.name,
             before=before,
             after=newest,
@@ -170,7 +172,7 @@ class Compaction:
             seed=lineage.seed.signature.hex() if lineage.seed else "",
             files=(),
         )
-        draft = Draft(target, manifest)
+        draft = BundleDraft(target, manifest)
         with draft.kept_if_whole(), self._phase("compact"):
             draft.paths.extend(self._files(spans, draft.making))
         return draft
@@ -222,7 +224,7 @@ class Compaction:
         configuring = lineage.configuring(after.index, until.index)
         return after, _hearing_on(until, places[-1]), configuring
 
-    def _bounds(self, wanted: Range, lineage: Lineage) -> tuple[int, int]:
+    def _bounds(self, wanted: CompactedRange, lineage: Lineage) -> tuple[int, int]:
         first = wanted.applied.index
         after = first if wanted.after is None else wanted.after
         until = lineage.index if wanted.until is None else wanted.until
@@ -241,7 +243,7 @@ class Compaction:
 
     # --- compact ------------------------------------------------------------------------------------
 
-    def _files(self, spans: Sequence[Span], making: Path) -> list[tuple[Path, Word]]:
+    def _files(self, spans: Sequence[Span], making: Path) -> list[tuple[Path, LastWord]]:
         """Write the files of all words."""
         alone, groups = (
             [span for span in spans if span.group < 0],
@@ -254,10 +256,10 @@ class Compaction:
         tasks = max(self._surveyor.tasks, -(-records // FILE))
         self._spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         # A task has one open file for each word, so Spark need not sort the rows by word.
-        self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(Word)))
+        self._spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(LastWord)))
         words = said.groupBy("line").agg(f.min("moment").alias("first"), f.max("moment").alias("last"))
         net = words.select(_word().alias("word"), "line").filter("word is not null")
-        is_graph = f.col("word").isin([word.value for word in Word if word.is_of_graphs])
+        is_graph = f.col("word").isin([word.value for word in LastWord if word.is_of_graphs])
         text = f.when(is_graph, f.substring("line", len(_GRAPH) + 1, ALL)).otherwise(f.col("line"))
         written = making / "written"
         net.select("word", text.alias("value")).write.partitionBy("word").options(
@@ -325,10 +327,10 @@ def _word() -> Column:
     was, last = f.col("first") % _WORDS == _GONE, f.col("last") % _WORDS
     is_there, is_graph = last == _THERE, f.col("line").startswith(_GRAPH)
     return (
-        f.when(is_graph & is_there, f.when(~was, Word.EMPTIED.value))
-        .when(is_graph, f.when(was, Word.FILLED.value).otherwise(Word.DROPPED.value))
-        .when(is_there, f.when(was, Word.KEPT.value).otherwise(Word.INSERTED.value))
-        .otherwise(f.when(was, Word.DELETED.value))
+        f.when(is_graph & is_there, f.when(~was, LastWord.EMPTIED.value))
+        .when(is_graph, f.when(was, LastWord.FILLED.value).otherwise(LastWord.DROPPED.value))
+        .when(is_there, f.when(was, LastWord.KEPT.value).otherwise(LastWord.INSERTED.value))
+        .otherwise(f.when(was, LastWord.DELETED.value))
     )
 
 
@@ -342,12 +344,12 @@ def _joined(values: Iterable[bytes]) -> list[tuple[str, int]]:
     ]
 
 
-def _named(written: Path, making: Path) -> list[tuple[Path, Word]]:
+def _named(written: Path, making: Path) -> list[tuple[Path, LastWord]]:
     """Rename Spark's files; drop `kept` unless a graph was filled or dropped."""
-    has = {word for word in Word if (written / f"word={word}").is_dir()}
-    if not has & {Word.FILLED, Word.DROPPED}:
-        has.discard(Word.KEPT)
-    paths: list[tuple[Path, Word]] = []
+    has = {word for word in LastWord if (written / f"word={word}").is_dir()}
+    if not has & {LastWord.FILLED, LastWord.DROPPED}:
+        has.discard(LastWord.KEPT)
+    paths: list[tuple[Path, LastWord]] = []
     for word in sorted(has):
         for number, part in enumerate(sorted((written / f"word={word}").glob("part-*"))):
             path = making / f"{word}-{number:05}.gz"

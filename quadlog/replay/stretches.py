@@ -41,7 +41,7 @@ class Stretch:
     """Exclusive or of the 64-bit hashes of all records."""
 
 
-class Piece(NamedTuple):
+class StretchPart(NamedTuple):
     """The part of a stretch to read."""
 
     path: Path
@@ -79,14 +79,14 @@ class Stretches:
         """Offset after the last archived record."""
         return max((stretch.end for stretch in self.all().values()), default=0)
 
-    def before(self, offset: int) -> list[Piece]:
+    def before(self, offset: int) -> list[StretchPart]:
         """Return the pieces that lead to an offset without a gap, in order, each record once."""
-        pieces: list[Piece] = []
+        pieces: list[StretchPart] = []
         stretches = self.all()
         while at := min(
             ((s.start, path) for path, s in stretches.items() if s.start < offset <= s.end), default=None
         ):
-            pieces.append(Piece(at[1], at[0], offset, stretches[at[1]].end == offset))
+            pieces.append(StretchPart(at[1], at[0], offset, stretches[at[1]].end == offset))
             offset = at[0]
         return pieces[::-1]
 

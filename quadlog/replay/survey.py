@@ -23,7 +23,7 @@ import schemas
 from consumers.agreed import AgreedRun
 from consumers.effects import Run
 from quadlog.codec.envelope import EPOCH
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, Row, SparkSession
 
-    from quadlog.replay.stretches import Piece
+    from quadlog.replay.stretches import StretchPart
 
 RUN: Final = 1024
 """Records of a run.  A fence causes that many to be read one by one; each run is one row in memory."""
@@ -69,7 +69,7 @@ class Topic:
     """Offset of the first record, in Kafka or archived."""
     end: int
     """Offset after its last record."""
-    archived: tuple[Piece, ...] = ()
+    archived: tuple[StretchPart, ...] = ()
     """Records that Kafka no longer has; in order, without a gap."""
 
     @property
@@ -119,7 +119,10 @@ class Surveyor:
                 chain=_bytes(row, "chain"),
             )
             for row in self._runs(
-                heads.filter(f.col("kind") != Kind.CONFIG.value), ("epoch",), before="previous", after="chain"
+                heads.filter(f.col("kind") != TransactionKind.CONFIG.value),
+                ("epoch",),
+                before="previous",
+                after="chain",
             )
         ]
 

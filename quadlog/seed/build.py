@@ -14,7 +14,7 @@ from quadlog.seed import lines
 from quadlog.seed.counting import Counting
 from quadlog.seed.quads import Tally, quads_of
 from quadlog.seed.recount import recount
-from quadlog.snapshots.parcel import FILES, Label, Passed, pieces_of
+from quadlog.snapshots.store_archive import FILES, ArchiveManifest, StreamDigest, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from pyoxigraph import Quad
 
     from quadlog.progress import Phases
-    from quadlog.seed.sources import Source
+    from quadlog.seed.sources import ImportSource
 
 _MODULUS: Final = 1 << 256
 
 
-def build(sources: Sequence[Source], directory: Path, phases: Phases, *, keep_blank_nodes: bool) -> Label:
+def build(
+    sources: Sequence[ImportSource], directory: Path, phases: Phases, *, keep_blank_nodes: bool
+) -> ArchiveManifest:
     """Load all sources into one store in a new directory, count it, and return its label.
 
     Labels of blank nodes are kept if there is only one source, or if `keep_blank_nodes` is set.
@@ -54,7 +56,7 @@ def build(sources: Sequence[Source], directory: Path, phases: Phases, *, keep_bl
     return label
 
 
-def _load(sources: Sequence[Source], files: Path, phases: Phases, *, keep_blank_nodes: bool) -> Tally:
+def _load(sources: Sequence[ImportSource], files: Path, phases: Phases, *, keep_blank_nodes: bool) -> Tally:
     tally = Tally()
     of_lines = [source for source in sources if lines.is_of_lines(source)]
     others = [source for source in sources if source not in of_lines]
@@ -102,8 +104,8 @@ def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
         return recount(files, counted)
 
 
-def _label(files: Path, state: str, quads: int, phases: Phases) -> Label:
-    passed = Passed()
+def _label(files: Path, state: str, quads: int, phases: Phases) -> ArchiveManifest:
+    passed = StreamDigest()
     in_all = sum(file.stat().st_size for file in files.iterdir())
     with phases.phase("digest of the files", in_all, lambda: (passed.size, 0)):
         for piece in pieces_of(files):

@@ -17,14 +17,14 @@ from quadlog.seed.build import build, discard
 from quadlog.seed.endpoints import TIMEOUT as PATIENCE
 from quadlog.seed.endpoints import Endpoint, is_endpoint
 from quadlog.seed.export import export
-from quadlog.seed.ship import TIMEOUT, Master, refuse_if_begun, ship
+from quadlog.seed.ship import TIMEOUT, ImportTarget, refuse_if_begun, ship
 from quadlog.seed.sources import files_of
-from quadlog.snapshots.parcel import Label
+from quadlog.snapshots.store_archive import ArchiveManifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from quadlog.seed.sources import Source
+    from quadlog.seed.sources import ImportSource
 
 _BUILT: Final = "built"
 _OF: Final = "built-of.json"
@@ -32,7 +32,7 @@ _OF: Final = "built-of.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ImportOptions:
     """Options of an import."""
 
     sources: Sequence[str]
@@ -41,12 +41,12 @@ class Wanted:
     work: Path | None
 
 
-def run_import(wanted: Wanted, say: Callable[[str], None]) -> int:
+def run_import(wanted: ImportOptions, say: Callable[[str], None]) -> int:
     """Build a seed, ship it and wait; return 1 if a worker does not have it yet, else 0."""
     phases = Phases()
     with ExitStack() as opened:
         client = opened.enter_context(httpx.Client(timeout=TIMEOUT, trust_env=False))
-        master = Master(wanted.into.rstrip("/"), client)
+        master = ImportTarget(wanted.into.rstrip("/"), client)
         refuse_if_begun(master)
         work = wanted.work or Path(
             opened.enter_context(tempfile.TemporaryDirectory(prefix="quadlog-import-"))
@@ -61,7 +61,7 @@ def run_import(wanted: Wanted, say: Callable[[str], None]) -> int:
     return 1 if lacking else 0
 
 
-def _built(wanted: Wanted, work: Path, phases: Phases) -> Label:
+def _built(wanted: ImportOptions, work: Path, phases: Phases) -> ArchiveManifest:
     """Return the label of the seed that an earlier run built of the same sources, or build it.
 
     Raises:
@@ -70,7 +70,7 @@ def _built(wanted: Wanted, work: Path, phases: Phases) -> Label:
     """
     directory, of = work / _BUILT, work / _OF
     asked = json.dumps({"sources": list(wanted.sources), "keep_blank_nodes": wanted.keep_blank_nodes})
-    if known := Label.load(directory):
+    if known := ArchiveManifest.load(directory):
         with suppress(OSError):
             if of.read_text() != asked:
                 raise UserError(
@@ -95,8 +95,8 @@ def _built(wanted: Wanted, work: Path, phases: Phases) -> Label:
         raise
 
 
-def _sources(names: Sequence[str], fetched: Path, phases: Phases) -> list[Source]:
-    found: list[Source] = []
+def _sources(names: Sequence[str], fetched: Path, phases: Phases) -> list[ImportSource]:
+    found: list[ImportSource] = []
     for number, name in enumerate(names):
         if is_endpoint(name):
             found += _fetched(name, fetched / str(number), phases)
@@ -107,7 +107,7 @@ def _sources(names: Sequence[str], fetched: Path, phases: Phases) -> list[Source
     return found
 
 
-def _fetched(name: str, directory: Path, phases: Phases) -> list[Source]:
+def _fetched(name: str, directory: Path, phases: Phases) -> list[ImportSource]:
     directory.mkdir()
     came = 0
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
-from quadlog.apart import Apart
+from quadlog.child_process import ChildTask
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.text.datatypes import ALTERED
 from quadlog.core.sparql.text.syntax import RESERVED_PREFIX
 from quadlog.core.sparql.text.terms import Literals
 from quadlog.errors import UserError
 from quadlog.seed.quads import Tally, errors_of
-from quadlog.seed.sources import BUFFER, Source
+from quadlog.seed.sources import BUFFER, ImportSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ _DOUBTFUL: Final = re.compile(rb'"[ \t]*\^\^[ \t]*<(?:(?:%b)>|[^>]*\\)' % _ALTER
 class Counting:
     """A running count of files of lines; leaving its context early ends the process."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[ImportSource]) -> None:
         """Start the count."""
         self._sources = sources
         self._found: dict[str, Any] | None = None
@@ -65,7 +65,9 @@ class Counting:
         files = [
             (source.name, str(source.path), source.is_zipped, source.format.media_type) for source in sources
         ]
-        self._process = Apart(__name__, said=json.dumps({"files": files, "held": HELD})) if sources else None
+        self._process = (
+            ChildTask(__name__, said=json.dumps({"files": files, "held": HELD})) if sources else None
+        )
 
     def check(self) -> None:
         """Check whether the process has ended and refused a line.
@@ -93,7 +95,7 @@ class Counting:
         tally.total += int(found["total"], 16)
         tally.counted += found["counted"]
 
-    def _result(self, process: Apart) -> dict[str, Any]:
+    def _result(self, process: ChildTask) -> dict[str, Any]:
         found = self._found or process.result()
         self._found = found
         if why := found.get("refused"):
@@ -110,7 +112,7 @@ class Counting:
             self._process.__exit__(*error)
 
 
-def _mark(source: Source) -> tuple[int, ...]:
+def _mark(source: ImportSource) -> tuple[int, ...]:
     """Return values that change when a file is written, replaced or removed."""
     try:
         found = source.path.stat()
@@ -187,7 +189,7 @@ def _refuse_reserved(lines: Iterable[bytes]) -> None:
             refuse_reserved(quad.graph_name)
 
 
-def _counted(source: Source, tally: Tally, held: int) -> None:
+def _counted(source: ImportSource, tally: Tally, held: int) -> None:
     counter = Counter(source.format, tally, held)
     file, on_disk = source.open()
     with errors_of(source), on_disk, file:
@@ -204,7 +206,7 @@ def main() -> None:
         for name, path, is_zipped, media_type in asked["files"]:
             kind = RdfFormat.from_media_type(media_type)
             assert kind is not None, "it is one of two"
-            source = Source(name=name, path=Path(path), format=kind, is_zipped=is_zipped)
+            source = ImportSource(name=name, path=Path(path), format=kind, is_zipped=is_zipped)
             _counted(source, tally, asked["held"])
         said = {"total": f"{tally.total:x}", "counted": tally.counted}
     except UserError as error:

@@ -13,7 +13,7 @@ import httpx
 from pyoxigraph import NamedNode, QueryResultsFormat, QuerySolutions, RdfFormat, parse_query_results
 
 from quadlog.errors import Unavailable, UserError
-from quadlog.seed.sources import Source
+from quadlog.seed.sources import ImportSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +48,7 @@ class Endpoint:
     """Called with the number of bytes of each piece received."""
     _files: int = 0
 
-    def fetch(self) -> Iterator[Source]:
+    def fetch(self) -> Iterator[ImportSource]:
         """Fetch the content into files, and yield these as sources.
 
         Raises:
@@ -61,7 +61,7 @@ class Endpoint:
             raise UserError(f"{self.name} has no http:// or https:// behind {kind}+")
         if self.name.startswith(RDF4J):
             path = self._get(url.rstrip("/") + "/statements", {}, RdfFormat.N_QUADS.media_type)
-            yield Source(name=self.name, path=path, format=RdfFormat.N_QUADS)
+            yield ImportSource(name=self.name, path=path, format=RdfFormat.N_QUADS)
             return
         yield self._graph(url, None)
         for graph in self._graphs(url):
@@ -106,7 +106,7 @@ class Endpoint:
         found = self._select(url, "SELECT DISTINCT ?g { GRAPH ?g { ?s ?p ?o } }")
         return [graph for solution in found if isinstance(graph := solution["g"], NamedNode)]
 
-    def _graph(self, url: str, graph: NamedNode | None) -> Source:
+    def _graph(self, url: str, graph: NamedNode | None) -> ImportSource:
         """Fetch the triples of a graph; compare their number with the endpoint's count, since some limit answers."""
         pattern = _DEFAULT if graph is None else f"GRAPH {graph} {{ {_DEFAULT} }}"
         where = f"{self.name} (graph {graph.value if graph else 'default'})"
@@ -122,4 +122,4 @@ class Endpoint:
                 f"{where} gave {came} triples and counts {expected}: it was written meanwhile, or it limits its"
                 " answers. Nothing was imported; try again, or import a dump of it"
             )
-        return Source(name=where, path=path, format=RdfFormat.N_TRIPLES, graph=graph)
+        return ImportSource(name=where, path=path, format=RdfFormat.N_TRIPLES, graph=graph)

@@ -27,7 +27,7 @@ PART: Final = ".part"
 
 
 @dataclass(slots=True)
-class Count:
+class ExportCount:
     """Sum and number of the lines received so far."""
 
     total: int = 0
@@ -98,7 +98,7 @@ def _written_out(answer: httpx.Response, file: BinaryIO, phases: Phases) -> Expo
         )
     index, chain = headers["quadlog-index"].split(":")
     claimed, announced = headers["quadlog-signature"], int(headers["quadlog-quads"])
-    count = Count()
+    count = ExportCount()
     with phases.phase("writing", announced, lambda: (count.quads, count.quads)):
         for piece in answer.iter_bytes():
             file.write(piece)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Store
 
     from quadlog.seed.quads import Tally
-    from quadlog.seed.sources import Source
+    from quadlog.seed.sources import ImportSource
 
 LARGE: Final = 50_000_000
 """Minimum bytes of a file: each call of the loader writes new tables, so small files are loaded together."""
@@ -26,7 +26,7 @@ LARGE: Final = 50_000_000
 _BLANK: Final = b"_:"
 
 
-def is_of_lines(source: Source) -> bool:
+def is_of_lines(source: ImportSource) -> bool:
     """Return whether the lines of a large source can be counted one by one.
 
     Lines with blank nodes cannot: the loader renames these, and the counter would have to do the same.
@@ -43,7 +43,7 @@ def is_of_lines(source: Source) -> bool:
     return True
 
 
-def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
+def load(store: Store, source: ImportSource, tally: Tally, check: Callable[[], None]) -> None:
     """Load a source of lines; call `check` for each block, which raises an error to stop the load.
 
     Raises:

@@ -26,7 +26,7 @@ from quadlog.seed.sources import BUFFER
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from quadlog.seed.sources import Source
+    from quadlog.seed.sources import ImportSource
 
 BATCH: Final = 10_000
 """Quads that are put into a store in memory at once."""
@@ -121,7 +121,7 @@ class _Blocks:
         return piece
 
 
-def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterator[Quad]:
+def quads_of(source: ImportSource, tally: Tally, *, keep_blank_nodes: bool) -> Iterator[Quad]:
     """Yield the quads of one source.
 
     Unless `keep_blank_nodes` is set, equal labels in two sources are two blank nodes.
@@ -140,7 +140,7 @@ def quads_of(source: Source, tally: Tally, *, keep_blank_nodes: bool) -> Iterato
 
 @contextmanager
 def opened(
-    source: Source, tally: Tally, look: Callable[[bytes], None], *, keep_blank_nodes: bool
+    source: ImportSource, tally: Tally, look: Callable[[bytes], None], *, keep_blank_nodes: bool
 ) -> Generator[BinaryIO]:
     """Open a source for the parser; record in the tally the bytes read and the graphs declared empty.
 
@@ -164,7 +164,7 @@ def opened(
 
 
 @contextmanager
-def errors_of(source: Source) -> Generator[None]:
+def errors_of(source: ImportSource) -> Generator[None]:
     """Turn errors while a source is read into a UserError that names the source and the line."""
     try:
         yield

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyoxigraph import Literal, QuerySolutions, Store
 
-from quadlog.apart import Apart
+from quadlog.child_process import ChildTask
 from quadlog.core.effects import signature
 
 if TYPE_CHECKING:
@@ -72,6 +72,6 @@ def empty_graphs(store: Store) -> Iterator[NamedNode | BlankNode]:
 
 
 def _count(files: Path, graphs: str, first: int) -> tuple[int, int]:
-    with Apart("quadlog.seed.part", str(files), graphs, str(first), str(PART)) as process:
+    with ChildTask("quadlog.seed.part", str(files), graphs, str(first), str(PART)) as process:
         said: dict[str, Any] = process.result()
     return int(said["total"], 16), said["quads"]

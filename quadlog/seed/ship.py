@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from quadlog.errors import NotEmpty, OutcomeUnknown, QuadlogError, Unavailable, UserError
-from quadlog.snapshots.parcel import FILES, pieces_of
+from quadlog.snapshots.store_archive import FILES, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from quadlog.progress import Phases
-    from quadlog.snapshots.parcel import Label
+    from quadlog.snapshots.store_archive import ArchiveManifest
 
 ANSWER_S: Final = 300.0
 CONNECT_S: Final = 5.0
@@ -35,7 +35,7 @@ LOOK_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Master:
+class ImportTarget:
     """The master that an import uses."""
 
     url: str
@@ -56,7 +56,7 @@ class Master:
         return found
 
 
-def refuse_if_begun(master: Master) -> None:
+def refuse_if_begun(master: ImportTarget) -> None:
     """Check, before any source is read, that the log can still begin with a seed.
 
     Raises:
@@ -91,7 +91,9 @@ def _lacking(dcs: dict[str, Any], signature: str) -> list[str]:
     ]
 
 
-def ship(master: Master, label: Label, directory: Path, sources: Sequence[str], phases: Phases) -> list[str]:
+def ship(
+    master: ImportTarget, label: ArchiveManifest, directory: Path, sources: Sequence[str], phases: Phases
+) -> list[str]:
     """Send the seed to all workers and have the log begin with it; return the workers that do not have it yet.
 
     Raises:
@@ -107,7 +109,7 @@ def ship(master: Master, label: Label, directory: Path, sources: Sequence[str], 
     return _await(master, label, phases)
 
 
-def _check_kept(master: Master, label: Label, failures: Mapping[str, str]) -> None:
+def _check_kept(master: ImportTarget, label: ArchiveManifest, failures: Mapping[str, str]) -> None:
     """Check that a worker of each data centre keeps the seed; wait for one that restarted meanwhile."""
     began = time.monotonic()
     while without := _without(dcs := master.seeds(), label):
@@ -122,7 +124,7 @@ def _check_kept(master: Master, label: Label, failures: Mapping[str, str]) -> No
         time.sleep(LOOK_S)
 
 
-def _refuse_other(dcs: Mapping[str, Any], label: Label) -> None:
+def _refuse_other(dcs: Mapping[str, Any], label: ArchiveManifest) -> None:
     """Raise NotEmpty if another import was first."""
     others = [said["seed"] for said in dcs.values() if said.get("seed")]
     if others and others[0]["signature"] != label.signature:
@@ -132,7 +134,7 @@ def _refuse_other(dcs: Mapping[str, Any], label: Label) -> None:
         )
 
 
-def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
+def _without(dcs: Mapping[str, Any], label: ArchiveManifest) -> list[str]:
     """Return the data centres where no worker keeps the seed, except read-only and muted ones."""
     return [
         dc
@@ -142,7 +144,7 @@ def _without(dcs: Mapping[str, Any], label: Label) -> list[str]:
     ]
 
 
-def _send(master: Master, label: Label, directory: Path, phases: Phases) -> dict[str, str]:
+def _send(master: ImportTarget, label: ArchiveManifest, directory: Path, phases: Phases) -> dict[str, str]:
     """Send the seed; return failures by data centre or worker."""
     sent = 0
 
@@ -169,7 +171,7 @@ def _send(master: Master, label: Label, directory: Path, phases: Phases) -> dict
     return failures
 
 
-def _agree(master: Master, label: Label, sources: Sequence[str]) -> None:
+def _agree(master: ImportTarget, label: ArchiveManifest, sources: Sequence[str]) -> None:
     said = {
         "signature": label.signature,
         "quads": label.quads,
@@ -186,7 +188,7 @@ def _agree(master: Master, label: Label, sources: Sequence[str]) -> None:
     _raise_for(answer, unsure=True)
 
 
-def _await(master: Master, label: Label, phases: Phases) -> list[str]:
+def _await(master: ImportTarget, label: ArchiveManifest, phases: Phases) -> list[str]:
     """Wait until every worker that answers serves the seed; return those that do not."""
     lacking, began = [""], time.monotonic()
     with phases.phase("workers take it up", 1, lambda: (0, 0)):

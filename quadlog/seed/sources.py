@@ -22,7 +22,7 @@ BUFFER: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ImportSource:
     """One document."""
 
     name: str
@@ -52,7 +52,7 @@ class Source:
         return (cast("BinaryIO", gzip.open(file)) if self.is_zipped else file), file
 
 
-def source_of(path: Path) -> Source | None:
+def source_of(path: Path) -> ImportSource | None:
     """Return a file as a source; None if its name does not imply a format.
 
     >>> [source and source.format.name for source in map(source_of, (Path("people.nq.gz"), Path("README")))]
@@ -61,10 +61,10 @@ def source_of(path: Path) -> Source | None:
     is_zipped = path.suffix == ZIPPED
     bare = path.with_suffix("") if is_zipped else path
     kind = RdfFormat.from_extension(bare.suffix.removeprefix(".")) if bare.suffix else None
-    return kind and Source(name=str(path), path=path, format=kind, is_zipped=is_zipped)
+    return kind and ImportSource(name=str(path), path=path, format=kind, is_zipped=is_zipped)
 
 
-def files_of(names: Iterable[str]) -> Iterator[Source]:
+def files_of(names: Iterable[str]) -> Iterator[ImportSource]:
     """Yield the files with these names, and all of known formats in folders of these names, in order of paths.
 
     Raises:

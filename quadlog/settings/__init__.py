@@ -6,8 +6,8 @@ Keys are the classic ones of an enterprise RDF cluster (`node-id`, `master-url`,
 from __future__ import annotations
 
 from quadlog.settings.common import NO_LONGER
-from quadlog.settings.company import Peer, Role
 from quadlog.settings.master import MasterSettings
+from quadlog.settings.membership import PeerSettings, Role
 from quadlog.settings.worker import WorkerSettings
 
-__all__ = ["NO_LONGER", "MasterSettings", "Peer", "Role", "WorkerSettings"]
+__all__ = ["NO_LONGER", "MasterSettings", "PeerSettings", "Role", "WorkerSettings"]

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from quadlog.core.consistency import Consistency
-from quadlog.settings.company import CompanySettings, Role
+from quadlog.settings.membership import MembershipSettings, Role
 from quadlog.settings.units import MIB
 
 
@@ -39,7 +39,7 @@ ADVISED_LAG: Final = 5
 """Advised idle rounds: a slow link or a busy machine does not cause a split then."""
 
 
-class MasterSettings(CompanySettings):
+class MasterSettings(MembershipSettings):
     """Settings of one master."""
 
     master_url: str

@@ -18,7 +18,7 @@ from quadlog.broker import Admin, beginning_of, end_of
 from quadlog.errors import SetupError, StateError
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES, STORE_HERE
-from quadlog.snapshots.parcel import Label
+from quadlog.snapshots.store_archive import ArchiveManifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ _NAME: Final = re.compile(r".+-\d{12}-\d{8}T\d{6}Z")
 
 
 @dataclass(frozen=True, slots=True)
-class FedFrom:
+class SourceTopicIds:
     """The topics from which a store was fed: its offsets are valid in no other topics."""
 
     repository: str
@@ -51,10 +51,10 @@ class FedFrom:
         return f"{self.repository} {self.dc} {self.agreed_id} {self.effects_id}"
 
     @staticmethod
-    def decode(text: str) -> FedFrom | None:
+    def decode(text: str) -> SourceTopicIds | None:
         """Decode the result of `encode`; None for any other text."""
         words = text.split(" ")
-        return FedFrom(*words) if len(words) == 4 else None  # noqa: PLR2004 - the number of fields
+        return SourceTopicIds(*words) if len(words) == 4 else None  # noqa: PLR2004 - the number of fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +62,12 @@ class Backup:
     """A complete backup."""
 
     path: Path
-    fed_from: FedFrom
+    fed_from: SourceTopicIds
     made: str
     """Time of creation, in UTC."""
     store: str
     """The version of pyoxigraph that can read the store, as in `STORE_HERE`."""
-    label: Label
+    label: ArchiveManifest
     applied: Applied
     reserved: str
     """The name of the store's reserved graph."""
@@ -113,20 +113,20 @@ class Backup:
             said: dict[str, Any] = json.loads((path / SAID).read_text())
             if said["format"] != FORMAT:
                 raise StateError(f"it is of format {said['format']}, and this version reads {FORMAT}")
-            fed = FedFrom(said["repository"], said["dc"], said["agreed_id"], said["effects_id"])
+            fed = SourceTopicIds(said["repository"], said["dc"], said["agreed_id"], said["effects_id"])
             return Backup(
                 path=path,
                 fed_from=fed,
                 made=said["made"],
                 store=said["store"],
-                label=Label(**said["label"]),
+                label=ArchiveManifest(**said["label"]),
                 applied=Applied.decode(said["applied"]),
                 reserved=said["reserved"],
             )
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StateError(f"its {SAID} cannot be read: {type(error).__name__} {error}") from error
 
-    def obstacle(self, here: FedFrom) -> str:
+    def obstacle(self, here: SourceTopicIds) -> str:
         """Return why no worker that reads these topics can continue from this backup; empty if no reason is known."""
         there = self.fed_from
         if there.repository != here.repository:
@@ -140,10 +140,10 @@ class Backup:
         return ""
 
 
-class Log(NamedTuple):
+class LogExtent(NamedTuple):
     """The two topics of a data centre, with the first offset of each and the one after its last record."""
 
-    fed_from: FedFrom
+    fed_from: SourceTopicIds
     agreed: tuple[int, int]
     effects: tuple[int, int]
 
@@ -161,7 +161,7 @@ class Log(NamedTuple):
         return ""
 
 
-def log_of(kafka: str, topics: Topics) -> Log:
+def log_of(kafka: str, topics: Topics) -> LogExtent:
     """Read the current state of a data centre's topics from Kafka.
 
     Raises:
@@ -175,10 +175,10 @@ def log_of(kafka: str, topics: Topics) -> Log:
         if name not in ids:
             raise SetupError(f"there is no topic {name} at {kafka}: no backup goes on in it")
     ranges = [(beginning_of(kafka, name), end_of(kafka, name, count=0)[0]) for name in names]
-    return Log(FedFrom(topics.repository, topics.dc, *(ids[name] for name in names)), *ranges)
+    return LogExtent(SourceTopicIds(topics.repository, topics.dc, *(ids[name] for name in names)), *ranges)
 
 
-def looked_through(paths: Iterable[Path], log: Log) -> tuple[list[Backup], dict[Path, str]]:
+def looked_through(paths: Iterable[Path], log: LogExtent) -> tuple[list[Backup], dict[Path, str]]:
     """Return the backups that a worker can continue from, newest first, and why it cannot from the others.
 
     The former may still be incomplete.

@@ -69,7 +69,7 @@ async def handle_error(request: Request, error: Exception) -> Response:
     return error_response(error)
 
 
-class Whole(Response):
+class CompleteResponse(Response):
     """A complete answer with all its headers; Starlette's own class checks for missing headers."""
 
     def __init__(self, body: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
@@ -77,7 +77,7 @@ class Whole(Response):
         self.body, self.raw_headers, self.status_code, self.background = body, headers, status, None
 
 
-class Pieces(Protocol):
+class BodyPieces(Protocol):
     """The rest of a body: an asynchronous generator, or an object that can be used like one."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -89,7 +89,7 @@ class Pieces(Protocol):
         ...
 
 
-class Streamed(StreamingResponse):
+class StreamedResponse(StreamingResponse):
     """An answer whose body is sent while it is produced.
 
     An error after the first byte breaks the transfer off: the end that HTTP requires is never sent, and the document
@@ -99,7 +99,7 @@ class Streamed(StreamingResponse):
     def __init__(
         self,
         first: bytes,
-        rest: Pieces,
+        rest: BodyPieces,
         *,
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
@@ -139,7 +139,7 @@ class Streamed(StreamingResponse):
     def _is(self, *media_types: str) -> bool:
         return self.headers.get("content-type", "").partition(";")[0] in media_types
 
-    async def _joined(self, first: bytes, rest: Pieces) -> AsyncGenerator[bytes]:
+    async def _joined(self, first: bytes, rest: BodyPieces) -> AsyncGenerator[bytes]:
         is_csv = self._is("text/csv")
         if is_csv:
             self._quotes = first.count(b'"')
@@ -162,7 +162,7 @@ async def unless_left(request: Request, work: Awaitable[T]) -> T:
 
 async def _unless_left(receive: Receive, work: Awaitable[T]) -> T:
     scope = FailScope()
-    watch = _Watch(receive, scope)
+    watch = _DisconnectWatch(receive, scope)
     try:
         with scope:
             return await work
@@ -170,7 +170,7 @@ async def _unless_left(receive: Receive, work: Awaitable[T]) -> T:
         watch.end()
 
 
-class _Watch:
+class _DisconnectWatch:
     """Ends a scope when the client disconnects.
 
     It costs a task, which is created after `WATCHED_AFTER_S`: shorter requests do without.

@@ -34,7 +34,7 @@ ROOM: Final = 1024 * 1024 * 1024
 """Maximum bytes of all gathered answers: what nginx keeps of a single one (`proxy_max_temp_file_size`)."""
 
 
-class Gathering:
+class Http10Buffering:
     """The gathered answers of a process, which share a limit."""
 
     def __init__(self, room: int = ROOM) -> None:
@@ -78,7 +78,7 @@ class _TooMuchError(Exception):
 
 
 class _Gathered:
-    def __init__(self, gathering: Gathering, send: Send) -> None:
+    def __init__(self, gathering: Http10Buffering, send: Send) -> None:
         self._gathering, self._send = gathering, send
         self._start: Message | None = None
         """Start message of the answer, held back until the length is known."""

@@ -12,7 +12,7 @@ from quadlog.web.http_pool import PORTS, ConnectionPool, Message, Origin, Second
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from quadlog.web.http_response import Response
+    from quadlog.web.http_response import HttpResponse
 
 __all__ = ["new_client", "trust"]
 
@@ -68,7 +68,7 @@ class PoolTransport(httpx.AsyncBaseTransport):
 
 
 class _Stream(httpx.AsyncByteStream):
-    def __init__(self, request: httpx.Request, response: Response, read_s: float | None) -> None:
+    def __init__(self, request: httpx.Request, response: HttpResponse, read_s: float | None) -> None:
         self._request, self._response, self._read_s = request, response, read_s
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from quadlog.web.http_response import Response
+from quadlog.web.http_response import HttpResponse
 
 if TYPE_CHECKING:
     from quadlog.web.http_pool import Message
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Connection that sends requests and feeds the received bytes to their responses."""
 
-    def __init__(self, idle: dict[Connection, None]) -> None:
+    def __init__(self, idle: dict[HttpConnection, None]) -> None:
         """Create a connection that adds itself to `idle`, those to the same server that have no request."""
         self._idle = idle
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._response: Response | None = None
+        self._response: HttpResponse | None = None
         self._is_sending = False
         self._room: asyncio.Future[None] | None = None
         """Pending while the transport accepts no more data."""
@@ -39,10 +39,10 @@ class Connection(asyncio.Protocol):
         """True if the connection can send a request."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, message: Message, head: bytes) -> Response:
+    def ask(self, message: Message, head: bytes) -> HttpResponse:
         """Send a request; if its body is streamed, send only the head: the body must follow by `send`."""
         assert self._response is None, "one request at a time"
-        response = Response(self, self._loop, is_head=message.method == b"HEAD")
+        response = HttpResponse(self, self._loop, is_head=message.method == b"HEAD")
         self._is_sending = not isinstance(message.body, bytes)
         if self._transport is None:
             response.lose(self._error)  # the connection ended before its first use

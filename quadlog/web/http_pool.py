@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from quadlog.web.http_connection import Connection
+from quadlog.web.http_connection import HttpConnection
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterable, Iterable
 
-    from quadlog.web.http_response import Response
+    from quadlog.web.http_response import HttpResponse
 
 IDLE_S: Final = 30.0
 """Seconds after which an idle connection is not reused.  Servers of quadlog close it after 75 s (`server.IDLE_S`): if
@@ -112,11 +112,11 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         """Create a pool that connects on the first request."""
-        self._idle: dict[Origin, dict[Connection, None]] = {}
+        self._idle: dict[Origin, dict[HttpConnection, None]] = {}
         """Idle connections by server; the one that became idle last is reused first."""
 
-    async def request(self, origin: Origin, message: Message, seconds: Seconds) -> Response:
-        """Send a request; return once the head of its response has arrived.  `Response.piece` reads the body.
+    async def request(self, origin: Origin, message: Message, seconds: Seconds) -> HttpResponse:
+        """Send a request; return once the head of its response has arrived.  `HttpResponse.piece` reads the body.
 
         Raises:
             httpx.LocalProtocolError: the length of the body is not its Content-Length, or a header has a line break.
@@ -146,7 +146,7 @@ class ConnectionPool:
                 return response
         raise AssertionError("a new connection is not tried twice")
 
-    def _reused(self, origin: Origin) -> Connection | None:
+    def _reused(self, origin: Origin) -> HttpConnection | None:
         idle = self._idle.get(origin)
         while idle:
             connection, _ = idle.popitem()
@@ -155,8 +155,8 @@ class ConnectionPool:
             connection.close()
         return None
 
-    async def _connected(self, origin: Origin, seconds: float | None) -> Connection:
-        made = partial(Connection, self._idle.setdefault(origin, {}))
+    async def _connected(self, origin: Origin, seconds: float | None) -> HttpConnection:
+        made = partial(HttpConnection, self._idle.setdefault(origin, {}))
         is_secure = origin.scheme == "https"
         loop = asyncio.get_running_loop()
         try:
@@ -182,7 +182,7 @@ class ConnectionPool:
 
 
 async def _send(
-    connection: Connection, message: Message, body: AsyncIterable[bytes], seconds: float | None
+    connection: HttpConnection, message: Message, body: AsyncIterable[bytes], seconds: float | None
 ) -> None:
     """Send a body piece by piece, as fast as the server accepts it; stop if the response is complete before."""
     is_chunked, left = message.is_chunked, message.length
@@ -198,7 +198,7 @@ async def _send(
         connection.sent()
 
 
-async def _taken(connection: Connection, piece: bytes, seconds: float | None) -> bool:
+async def _taken(connection: HttpConnection, piece: bytes, seconds: float | None) -> bool:
     try:
         async with asyncio.timeout(seconds):
             return await connection.send(piece)
@@ -206,7 +206,7 @@ async def _taken(connection: Connection, piece: bytes, seconds: float | None) ->
         raise httpx.WriteTimeout(f"the server took nothing for {seconds} s") from error
 
 
-async def _head_of(response: Response, seconds: float | None) -> None:
+async def _head_of(response: HttpResponse, seconds: float | None) -> None:
     if seconds is None:
         await response.head()
         return

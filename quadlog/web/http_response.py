@@ -22,7 +22,7 @@ NO_BODY: Final = frozenset({204, 304})
 INFORMATIONAL: Final = range(100, 200)
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """The connection from which a response is read."""
 
     def pause(self) -> None:
@@ -35,7 +35,7 @@ class Source(Protocol):
         """Finish: the response is complete, or its rest is not needed."""
 
 
-class Response:
+class HttpResponse:
     """Status, headers and body of one response.  Failures of the transfer are raised as `httpx.HTTPError`."""
 
     __slots__ = (
@@ -57,7 +57,7 @@ class Response:
         "status",
     )
 
-    def __init__(self, source: Source, loop: asyncio.AbstractEventLoop, *, is_head: bool) -> None:
+    def __init__(self, source: ByteSource, loop: asyncio.AbstractEventLoop, *, is_head: bool) -> None:
         """`is_head`: the request was a HEAD, and its response has no body, whatever its headers announce."""
         self._source, self._loop, self._is_head = source, loop, is_head
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)

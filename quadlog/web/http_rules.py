@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from quadlog.errors import UserError
 from quadlog.web.answers import error_response
-from quadlog.web.http10 import Gathering
+from quadlog.web.http10 import Http10Buffering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ class HttpRules:
     def __init__(self, app: ASGIApp) -> None:
         """`app` receives the requests that pass the checks."""
         self._app = app
-        self._gathering = Gathering()
+        self._gathering = Http10Buffering()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request with 400, or pass it on; the end of the answer is marked as its HTTP version can."""

@@ -21,9 +21,9 @@ from quadlog.errors import Forbidden, NoSuchControl, QuadlogError, UserError
 from quadlog.web.answers import CLIENT, VIA, handle_error, unless_left
 from quadlog.web.http_body import form_of, media_type_of, parameters_of, read_body, read_query, text_of
 from quadlog.web.http_parameters import merged, only, refuse_others
-from quadlog.worker.reads.frames import Question
-from quadlog.worker.reads.reads import Caller, Limits
-from quadlog.worker.replica.tenure import Asked, Floored
+from quadlog.worker.reads.frames import QueryRequest
+from quadlog.worker.reads.reads import Caller, ReadLimits
+from quadlog.worker.replica.evaluator_term import EpochFloor, EvaluateRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from quadlog.quadstore.applied import Applied
     from quadlog.settings import WorkerSettings
     from quadlog.worker.catchup.donor import Donor
-    from quadlog.worker.evaluate.dryrun import DryRuns
+    from quadlog.worker.evaluate.dry_runs import DryRuns
     from quadlog.worker.reads.reads import Reads
-    from quadlog.worker.repair.mend import Mender
+    from quadlog.worker.repair.mender import Mender
     from quadlog.worker.replica.replica import Replica
     from quadlog.worker.seeds.seed_door import SeedDoor
 
@@ -93,13 +93,13 @@ class _ReadDoor:
 
     def __init__(self, replica: Replica, reads: Reads, settings: WorkerSettings) -> None:
         self._replica, self._reads, self._rows = replica, reads, settings.query_rows
-        self._limits = Limits(seconds=settings.query_timeout, memory=settings.query_memory)
+        self._limits = ReadLimits(seconds=settings.query_timeout, memory=settings.query_memory)
 
     async def query(self, request: Request) -> Response:
         self._replica.refuse_unless_seeded()
         text, parameters = await _query_of(request)
         headers = _headers_of(request)
-        question = Question(
+        question = QueryRequest(
             text=text,
             accept=headers.get(b"accept", b"*/*").decode("latin-1"),
             default=tuple(parameters.get("default-graph-uri", ())),
@@ -119,7 +119,7 @@ class _ReadDoor:
         # An answer with all quads has no time limit: only its memory and its client's patience are limited.
         endless = replace(self._limits, seconds=inf)
         return await self._reads.answer(
-            request, Question(text=None), _caller_of(request, _headers_of(request)), endless
+            request, QueryRequest(text=None), _caller_of(request, _headers_of(request)), endless
         )
 
     async def queries(self, request: Request) -> Response:
@@ -235,23 +235,23 @@ def _caller_of(request: Request, headers: Mapping[bytes, bytes]) -> Caller:
     )
 
 
-def _duty_of(body: bytes) -> tuple[str, Asked]:
+def _duty_of(body: bytes) -> tuple[str, EvaluateRequest]:
     try:
         duty = json.loads(body)
         term, handover, epoch = duty["term"], duty.get("handover", 0), duty.get("epoch", 1)
-        dc, asked = str(duty["dc"]), Asked(bytes.fromhex(term), int(handover), int(epoch))
+        dc, asked = str(duty["dc"]), EvaluateRequest(bytes.fromhex(term), int(handover), int(epoch))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        dc, asked = "", Asked(b"")
+        dc, asked = "", EvaluateRequest(b"")
     if len(asked.term) != HASH_SIZE:
         keys = f'"dc": "…", "term": "{HASH_SIZE} bytes in hex", "handover": its index, "epoch": of its view'
         raise UserError(f"the body is {{{keys}}}")
     return dc, asked
 
 
-def _floor_of(body: bytes) -> Floored:
+def _floor_of(body: bytes) -> EpochFloor:
     try:
         asked = json.loads(body)
-        return Floored(epoch=int(asked["epoch"]), index=int(asked["index"]))
+        return EpochFloor(epoch=int(asked["epoch"]), index=int(asked["index"]))
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         message = (
             'the body is {"epoch": of the view that moved the home, "index": of the last effect that counts}'

@@ -15,28 +15,28 @@ from quadlog.broker import KafkaOutlet, KafkaTail, RenewableOutlet, Watched, bac
 from quadlog.damage import is_damage
 from quadlog.errors import StoreDamaged
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.snapshots.packing import Compression, speed_of
+from quadlog.snapshots.chunk_codec import Compression, speed_of
 from quadlog.topics import Topics
 from quadlog.web.server import Server
-from quadlog.worker.anew import begin_anew
 from quadlog.worker.app import make_app
-from quadlog.worker.catchup.catching_up import CatchingUp
+from quadlog.worker.catchup.catch_up import CatchUp
 from quadlog.worker.catchup.donor import Donor
-from quadlog.worker.catchup.early import Early
-from quadlog.worker.catchup.full import Full
-from quadlog.worker.evaluate.dryrun import DryRuns
-from quadlog.worker.evaluate.voice import Voice
+from quadlog.worker.catchup.startup_status import StartupStatus
+from quadlog.worker.catchup.store_transfer import StoreTransfer
+from quadlog.worker.evaluate.dry_runs import DryRuns
+from quadlog.worker.evaluate.publish_health import PublishHealth
 from quadlog.worker.reads.feed import Feed
-from quadlog.worker.reads.readers import Readers
+from quadlog.worker.reads.process_pool import ReadingProcessPool
 from quadlog.worker.reads.reads import Reads
 from quadlog.worker.reads.scheduler import Scheduler
+from quadlog.worker.reexec import begin_anew
 from quadlog.worker.repair.health import Health
-from quadlog.worker.repair.mend import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
+from quadlog.worker.repair.mender import GIVEN, QUADS, SCRUB, Mender, empty, set_damaged_aside, tidy
 from quadlog.worker.repair.scrub import Scrubber
-from quadlog.worker.replica.fed import Fed
-from quadlog.worker.replica.host import Host, Mouths
-from quadlog.worker.replica.rates import RatesFile, Stretch
+from quadlog.worker.replica.host import Host, Publishers
+from quadlog.worker.replica.rates import RatesFile, StartMeter
 from quadlog.worker.replica.replica import Replica
+from quadlog.worker.replica.source_topics import SourceTopics
 from quadlog.worker.seeds.seed_door import SeedDoor
 from quadlog.worker.seeds.seedbed import Seedbed
 
@@ -67,16 +67,16 @@ class WorkerProcess:
         )
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._effects: Final = RenewableOutlet(settings.kafka, client=f"{settings.node_id}-effects")
-        self._voice: Final = Voice(
+        self._publish_health: Final = PublishHealth(
             self._effects,
             topic=self._topics.effects,
             why=lambda: why_full(settings.kafka, self._topics.effects),
         )
         self._status: Final = StatusProducer(
-            self._outlet, self._topics.status, lambda _: self._voice.beat_taken()
+            self._outlet, self._topics.status, lambda _: self._publish_health.beat_taken()
         )
-        with Early(settings, store, self._server, self._status.say) as early:
-            catching_up = CatchingUp(settings, self._topics, store, self._rates, early.tell)
+        with StartupStatus(settings, store, self._server, self._status.say) as early:
+            catching_up = CatchUp(settings, self._topics, store, self._rates, early.tell)
             self._store: Final = catching_up.run()
         self._store.damage.leave = self._server.leave
         if self._store.damage.reason:
@@ -85,7 +85,7 @@ class WorkerProcess:
         self._health: Final = Health(settings.data_dir)
         self._seedbed: Final = Seedbed(settings.data_dir, self._store, self._health, self._server.leave)
         self._seedbed.tidy()
-        self._fed: Final = Fed(settings, self._topics, self._server.leave)
+        self._fed: Final = SourceTopics(settings, self._topics, self._server.leave)
         self._feed: Final = Feed(self._store.applied.index)
         self._replica: Final = self._make_replica()
         self._tail: Final = self._make_tail()
@@ -95,7 +95,7 @@ class WorkerProcess:
             self._health,
             store=self._store.name,
             leave=self._server.leave,
-            is_copied=Full(settings, self._topics, self._rates).is_there,
+            is_copied=StoreTransfer(settings, self._topics, self._rates).is_there,
         )
         self._scrubber: Final = Scrubber(
             self._store,
@@ -114,12 +114,12 @@ class WorkerProcess:
             topics=self._topics,
             store=self._store,
             feed=self._feed,
-            mouths=Mouths(
+            publishers=Publishers(
                 effects=EffectsProducer(outlet, self._topics.effects, settings.node_id, settings.dc),
                 status=self._status,
                 settle=outlet.flush,
                 together=outlet.together,
-                voice=self._voice,
+                publish_health=self._publish_health,
             ),
             host=Host(
                 failed=self._server.fail,
@@ -128,7 +128,7 @@ class WorkerProcess:
                 agreed_end=self._agreed_end,
                 lacks=self._seedbed.hear,
                 lacks_records=self._fed.has_hole,
-                stretch=Stretch(self._rates, self._newest),
+                stretch=StartMeter(self._rates, self._newest),
             ),
             health=self._health,
         )
@@ -153,7 +153,7 @@ class WorkerProcess:
         """Serve until the process is stopped, then close everything in order; return the exit status."""
         settings = self._settings
         copies = settings.data_dir / "copies"
-        readers = Readers(self._store, self._feed, copies, most=settings.query_processes)
+        readers = ReadingProcessPool(self._store, self._feed, copies, most=settings.query_processes)
         reads = Reads(Scheduler(readers, self._feed), settings.node_id)
         app = make_app(
             self._replica,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement.agreement import Agreement
-from quadlog.core.messages import Acquired, Heard, Limits, Pace, Submitted, Tick
+from quadlog.core.messages import Acquired, AgreementLimits, PostingPace, PostReceived, Submitted, Tick
 from quadlog.core.model import Payload, Post
-from quadlog.master.log.scribe import logged_entry
+from quadlog.master.log.log_publisher import logged_entry
 from quadlog.master.node.perform import perform
 from quadlog.masterstore.store import MasterStore, Taken
 from tests.bench.baselines import Clock, payload_of
@@ -42,8 +42,8 @@ class Member:
             masters={name: name for name in MASTERS},
             durable=self._store.durable(),
             logged=self._store,
-            pace=Pace(window=0.0),  # nothing is waited for: what is measured is work
-            limits=Limits(),
+            pace=PostingPace(window=0.0),  # nothing is waited for: what is measured is work
+            limits=AgreementLimits(),
         )
         self.agreed: list[bytes] = []
         """Ids, since they were taken last."""
@@ -62,7 +62,7 @@ class Member:
         """Another one posted."""
         post = codec.decode(record)
         assert isinstance(post, Post)
-        self._core.step(Heard(post=post), now())
+        self._core.step(PostReceived(post=post), now())
 
     def turn(self) -> None:
         """What the node's thread does once."""

@@ -205,9 +205,9 @@ def _evaluated(base: Path, place: Path, said: Sequence[str]) -> tuple[float, Log
 def _asked(base: Path, place: Path, said: Sequence[str]) -> float:
     shutil.copytree(base, place / "asked")
     worker = Worker(place, Log(), "asked")
-    worker.store._store = scribe = Scribe(worker.store._store)  # type: ignore[assignment]
+    worker.store._store = log_publisher = Scribe(worker.store._store)  # type: ignore[assignment]
     _evaluate(worker, said)
-    asked = tuple(scribe.asked)
+    asked = tuple(log_publisher.asked)
     worker.close()
     store = Store(shutil.copytree(base, place / "asked-again") / FILES)
     return len(said) / seconds(store, asked)

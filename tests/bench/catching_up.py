@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from quadlog import codec
 from quadlog.broker import Admin
 from quadlog.core.effects import signature
-from quadlog.core.model import GENESIS, START, Kind, Point, effects_chain, hash_of
+from quadlog.core.model import GENESIS, START, LogPosition, TransactionKind, effects_chain, hash_of
 from quadlog.core.records import Effect, Fence, LoggedEntry, Outcome
 from quadlog.kafka.ports import free_ports
 from quadlog.leash import leashed
@@ -82,7 +82,7 @@ def log_of(
         identity, entry_chain = index.to_bytes(16, "big"), hash_of(last.chain, index.to_bytes(8, "big"))
         entry = LoggedEntry(
             index=index,
-            kind=Kind.TX,
+            kind=TransactionKind.TX,
             id=identity,
             timestamp=index,
             digest=bytes(32),
@@ -96,7 +96,7 @@ def log_of(
             media_type="application/sparql-update",
             body=BODY,
         )
-        last = Point(index, entry_chain)
+        last = LogPosition(index, entry_chain)
         chain = effects_chain(chain, entry_chain, Outcome.APPLIED, signature.as_bytes(total))
         yield (
             entry,

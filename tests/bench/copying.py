@@ -34,11 +34,11 @@ from quadlog.quadstore.quaddir import FILES as STORE_FILES
 from quadlog.quadstore.quaddir import bytes_of
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed.build import build
-from quadlog.seed.sources import Source
-from quadlog.snapshots.parcel import FILES
+from quadlog.seed.sources import ImportSource
+from quadlog.snapshots.store_archive import FILES
 from quadlog.topics import Topics
-from quadlog.worker.catchup.coming import COMING, Announced
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.catchup.partial_copy import COMING, CopyDescription
+from quadlog.worker.repair.mender import QUADS
 from tests.bench.catching_up import has_applied, log_of, make_topics, produce_log, running, tree
 from tests.support.labs import running_broker
 from tests.support.workers.relay import running_relay
@@ -103,7 +103,7 @@ def built(directory: Path, quads: int) -> Applied:
     with source.open("w") as file:
         file.writelines(lines(quads))
     place = directory.parent / "seed"
-    sources = [Source(name=source.name, path=source, format=RdfFormat.N_QUADS)]
+    sources = [ImportSource(name=source.name, path=source, format=RdfFormat.N_QUADS)]
     label = build(sources, place, Phases(), keep_blank_nodes=True)
     source.unlink()
     quads_dir = directory / QUADS
@@ -209,7 +209,7 @@ def losing(
         coming = directory / "data" / COMING
         while True:
             with suppress(FileNotFoundError):
-                if (said := Announced.load(coming)) and 100 * bytes_of(
+                if (said := CopyDescription.load(coming)) and 100 * bytes_of(
                     coming / "store"
                 ) >= least * said.label.size:
                     return

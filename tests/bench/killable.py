@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from starlette.requests import Request
 
 from quadlog.settings.units import MIB
-from quadlog.worker.reads.frames import Question
-from quadlog.worker.reads.readers import Readers
-from quadlog.worker.reads.reads import Caller, Limits, Reads
+from quadlog.worker.reads.frames import QueryRequest
+from quadlog.worker.reads.process_pool import ReadingProcessPool
+from quadlog.worker.reads.reads import Caller, ReadLimits, Reads
 from quadlog.worker.reads.scheduler import Scheduler
 from tests.support.workers.rehearsal import Log, Worker
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 Ask: TypeAlias = "Callable[[str], Awaitable[bytes]]"
 
-LIMITS = Limits(seconds=60, memory=1024 * MIB)
+LIMITS = ReadLimits(seconds=60, memory=1024 * MIB)
 CALLER = Caller(client="bench", via=None, agent=None)
 UPDATES = 50
 
 
 @asynccontextmanager
 async def by_processes(worker: Worker, copies: Path) -> AsyncIterator[Ask]:
-    readers = Readers(worker.store, worker.feed, copies, most=16)
+    readers = ReadingProcessPool(worker.store, worker.feed, copies, most=16)
     reads = Reads(Scheduler(readers, worker.feed), "w1")
     beside = [asyncio.create_task(readers.run()), asyncio.create_task(reads.run())]
 
@@ -50,7 +50,7 @@ async def by_processes(worker: Worker, copies: Path) -> AsyncIterator[Ask]:
     request = Request({"type": "http"}, receive)
 
     async def ask(text: str) -> bytes:
-        answer = await reads.answer(request, Question(text=text), CALLER, LIMITS)
+        answer = await reads.answer(request, QueryRequest(text=text), CALLER, LIMITS)
         return bytes(answer.body)
 
     try:

@@ -22,11 +22,20 @@ from typing import TYPE_CHECKING, Final
 from consumers import rounds
 from quadlog import codec
 from quadlog.core.agreement.agreement import Agreement
-from quadlog.core.messages import Acquired, Durable, Heard, Limits, Now, Pace, Save, Tick
+from quadlog.core.messages import (
+    Acquired,
+    AgreementLimits,
+    Now,
+    PostingPace,
+    PostReceived,
+    RecoveredState,
+    Save,
+    Tick,
+)
 from quadlog.core.model import Pair, Payload, Post, Transaction, payload_digest
 from quadlog.master.clients.admission import Admission
-from quadlog.master.clients.desk import Waiter
-from quadlog.master.events import Left, Offered
+from quadlog.master.clients.pending_requests import Waiter
+from quadlog.master.events import ClientLeftEarly, TransactionOffered
 from quadlog.master.http.updates import new_id
 from quadlog.master.payloads.bodies import ROOM
 from quadlog.masterstore.store import MasterStore, Taken
@@ -42,7 +51,7 @@ if TYPE_CHECKING:
 MASTERS: Final = ("m1", "m2", "m3")
 ROUND: Final = 50
 """Transactions in a round: what 64 clients give a cluster here in its window of 8 ms, about."""
-PACE: Final = Pace(window=0, settle=0, idle=1e9)
+PACE: Final = PostingPace(window=0, settle=0, idle=1e9)
 START: Final = 1_700_000_000_000
 """The peers' wall clock: behind, so that their counters come from what they hear."""
 
@@ -72,7 +81,7 @@ class Lists:
 class Peer:
     """Another master: its core alone."""
 
-    def __init__(self, name: str, durable: Durable) -> None:
+    def __init__(self, name: str, durable: RecoveredState) -> None:
         """Begin with what waits."""
         self.core = Agreement(
             node=name,
@@ -81,7 +90,7 @@ class Peer:
             durable=durable,
             logged=(),
             pace=PACE,
-            limits=Limits(),
+            limits=AgreementLimits(),
         )
         self.offset = 0
         self.at = 0.0
@@ -92,7 +101,7 @@ class Peer:
         for transaction in acquired:
             self.core.step(Acquired(transaction=transaction), Now(self.at, START))
         for post in posts:
-            self.core.step(Heard(post=post), Now(self.at, START))
+            self.core.step(PostReceived(post=post), Now(self.at, START))
 
     def post(self) -> Post | None:
         """What it says now."""
@@ -127,12 +136,14 @@ class Town:
         self.outlet = Lists()
         self.node = self._node(durable)
         self.peers = [
-            Peer("m2", Durable(counter=durable.counter, queue=durable.queue, acquired=durable.acquired)),
-            Peer("m3", Durable(counter=durable.counter, queue=durable.queue)),
+            Peer(
+                "m2", RecoveredState(counter=durable.counter, queue=durable.queue, acquired=durable.acquired)
+            ),
+            Peer("m3", RecoveredState(counter=durable.counter, queue=durable.queue)),
         ]
         self.number = waiting
         del durable
-        for _ in range(waiting // Limits().post + 3):  # everyone's first snapshot, in parts
+        for _ in range(waiting // AgreementLimits().post + 3):  # everyone's first snapshot, in parts
             self.round(0)
 
     def _fill(self, waiting: int) -> Iterator[Transaction]:
@@ -156,7 +167,7 @@ class Town:
             self.store.save(save, payloads=by_key, taken=taken, unneeded=())
             yield from save.acquired
 
-    def _node(self, durable: Durable) -> Node:
+    def _node(self, durable: RecoveredState) -> Node:
         agreement = Agreement(
             node="m1",
             incarnation=self.store.incarnation,
@@ -164,7 +175,7 @@ class Town:
             durable=durable,
             logged=self.store,
             pace=PACE,
-            limits=Limits(),
+            limits=AgreementLimits(),
         )
         admission = Admission(max_waiting=10**9)
         return lone_node(agreement, self.store, self.outlet, admission, failed=sys.exit)
@@ -176,8 +187,8 @@ class Town:
         self.number += count
         for payload in offered:
             waiter = Waiter(body_hash=b"", tell=lambda _: None)
-            self.node.put(Offered(payload, waiter))
-            self.node.put(Left(payload.transaction.id, waiter))
+            self.node.put(TransactionOffered(payload, waiter))
+            self.node.put(ClientLeftEarly(payload.transaction.id, waiter))
         self.late.extend(payload.transaction for payload in offered)
         cpu += self.turn() + (self.turn() if count else 0.0)
         posts = [rounds.hear(record) for record in self.outlet.posts]

@@ -16,7 +16,7 @@ import pytest
 
 from quadlog.leash import leashed
 from quadlog.quadstore.quaddir import bytes_of
-from quadlog.worker.catchup.coming import COMING, Announced
+from quadlog.worker.catchup.partial_copy import COMING, CopyDescription
 from tests.support.clusters.away import delete_records, one_goes_away
 from tests.support.clusters.cluster import Cluster, counted, evaluating, recount, until
 from tests.support.clusters.trouble import logged
@@ -98,7 +98,7 @@ def test_a_copy_goes_on_after_each_loss(tmp_path: Path) -> None:
 
         def percent() -> float:
             with suppress(FileNotFoundError):
-                if said := Announced.load(coming):
+                if said := CopyDescription.load(coming):
                     return 100 * bytes_of(coming / "store") / said.label.size
             return 0.0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.replay.bundle import Manifest
+from quadlog.replay.bundle import BundleManifest
 from tests.support.clusters.cluster import Cluster, evaluating, index_of, recount, until
 from tests.support.clusters.log_limits import (
     LOOKS_S,
@@ -162,7 +162,7 @@ def test_what_goes_is_in_the_archive_before(tmp_path: Path, further: int) -> Non
             without = subprocess.run([*command, *options], check=False, capture_output=True, text=True)
             assert "lacks effect 1" in without.stderr
         subprocess.run([*command, *options, "--archive", str(archive)], check=True)
-        manifest = Manifest.read(tmp_path / "bundle")
+        manifest = BundleManifest.read(tmp_path / "bundle")
         cluster.wait_until_equal()
         [url] = cluster.workers.values()
         signature, lines = recount(url)

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from quadlog.master.workers.crew import SINK_MS
+from quadlog.master.workers.worker_registry import SINK_MS
 from tests.support.clusters.cluster import PATIENCE_S, Cluster, ask, rss, until
 from tests.support.labs import BROKERS
 

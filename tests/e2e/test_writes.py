@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from tests.support.clusters.book import (
     Book,
     check_durable_is_ordered,
@@ -135,7 +135,7 @@ def test_writes_survive_kills(cluster: Cluster, writes: int) -> None:
 def items_after(log: Sequence[Logged]) -> set[str]:
     """The items that are there after the log, by this test's own reading of its own updates."""
     there: set[str] = set()
-    for text in (entry.text for entry in log if entry.kind is Kind.TX):
+    for text in (entry.text for entry in log if entry.kind is TransactionKind.TX):
         quad = text[text.index("<urn:item:") :].split(" }")[0].split(" . ")[0] + " ."
         if text.startswith("DELETE"):
             there.discard(quad)
@@ -191,7 +191,7 @@ def lists_after(run: str, log: Sequence[Logged]) -> list[str]:
     lines: list[str] = []
     for entry in log:
         if (
-            entry.kind is not Kind.TX
+            entry.kind is not TransactionKind.TX
         ):  # both workers of the evaluating data centre were dead: another one went on
             continue
         found = re.search(r":list:(\d+)> <urn:\w+:element:(\d+)>", entry.text)

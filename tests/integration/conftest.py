@@ -12,7 +12,7 @@ import pytest
 
 from quadlog.broker import KafkaOutlet
 from quadlog.replay.spark import SparkSettings, session
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.repair.mender import QUADS
 from tests.support.brokers import never, new_topic
 from tests.support.masters.centre import Centre
 from tests.support.workers.branches import Logs

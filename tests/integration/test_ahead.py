@@ -105,7 +105,7 @@ def test_another_workers_fence_undoes_what_was_not_heard_back(
     worker.hear(TOPICS.effects)
     assert not worker.store.is_ahead
     assert state_of(worker) == shown
-    assert worker.replica.tenure.evaluator is None
+    assert worker.replica.evaluator_term.evaluator is None
     worker.turn()
     assert worker.store.applied.index == 2
     assert worker.store.recount()[0] == worker.store.applied.signature
@@ -119,12 +119,12 @@ def test_another_workers_fence_undoes_what_was_not_heard_back(
 
 def test_what_came_back_different_is_not_taken_for_the_own(worker: Worker, log: Log) -> None:
     run_ahead(worker, COUNT, COUNT)
-    decided = worker.replica.tenure.evaluator._ahead._decided  # type: ignore[union-attr]
+    decided = worker.replica.evaluator_term.evaluator._ahead._decided  # type: ignore[union-attr]
     decided[2] = replace(decided[2], chain=b"other")
     worker.hear(TOPICS.effects)
     worker.replica._following.apply()
     assert not worker.store.is_ahead
-    assert (worker.replica.tenure.evaluator, worker.replica.tenure._duty) == (None, None)
+    assert (worker.replica.evaluator_term.evaluator, worker.replica.evaluator_term._duty) == (None, None)
     assert worker.store.applied.index == 3
     assert numbers(worker) == "3"
     assert len(log.effects()) == 3
@@ -145,8 +145,8 @@ def test_no_read_sees_what_is_ahead(worker: Worker) -> None:
     worker.log.agree(COUNT)
     worker.hear(TOPICS.agreed)
     worker.turn()
-    assert worker.replica.tenure.evaluator is not None
-    assert worker.replica.tenure.evaluator.index == 3
+    assert worker.replica.evaluator_term.evaluator is not None
+    assert worker.replica.evaluator_term.evaluator.index == 3
     assert worker.replica._more
     worker.hear(TOPICS.effects)
     worker.replica._following.apply()
@@ -156,7 +156,7 @@ def test_no_read_sees_what_is_ahead(worker: Worker) -> None:
     assert (worker.store.applied.signature, worker.store.applied.quads) in answers
     assert shown not in answers
     worker.turn()
-    assert worker.replica.tenure.evaluator.index == 4
+    assert worker.replica.evaluator_term.evaluator.index == 4
 
 
 def test_a_read_that_takes_long_to_start_slows_evaluation_and_does_not_stop_it(worker: Worker) -> None:
@@ -165,7 +165,7 @@ def test_a_read_that_takes_long_to_start_slows_evaluation_and_does_not_stop_it(w
         worker.log.agree(COUNT)
         worker.hear(TOPICS.agreed)
         worker.turn()
-        evaluator = worker.replica.tenure.evaluator
+        evaluator = worker.replica.evaluator_term.evaluator
         assert evaluator is not None
         assert (evaluator.index, worker.replica._more) == (2, True), "the second needs the first in the store"
         worker.catch_up()

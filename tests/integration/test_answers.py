@@ -11,11 +11,11 @@ import pytest
 
 from quadlog.clock import now
 from quadlog.core.messages import Submitted
-from quadlog.core.model import Standing, Transaction, View, first_view, id_of_key
+from quadlog.core.model import HardState, Transaction, View, first_view, id_of_key
 from quadlog.core.records import WorkerState
-from quadlog.master.clients.desk import Answer
-from quadlog.master.http.passage import Passage
-from quadlog.master.http.updates import Updates
+from quadlog.master.clients.pending_requests import TxAnswer
+from quadlog.master.http.read_proxy import ReadProxy
+from quadlog.master.http.updates import UpdateHandler
 from quadlog.masterstore.store import MasterStore
 from tests.support.masters.beats import beat
 from tests.support.masters.doors import SPARQL, VOTING, Door, door, refusal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEY = {"Idempotency-Key": "again"}
 UNKNOWN = r"504 OutcomeUnknown, who knows what was logged: .*/tx/"
 STRICT: dict[str, Any] = {"params": {"query": "ASK {}"}, "headers": {"Quadlog-Consistency": "strict"}}
-ALONE = Standing(view=View(epoch=2, members=("m1",), parent=first_view(VOTING).id))
+ALONE = HardState(view=View(epoch=2, members=("m1",), parent=first_view(VOTING).id))
 
 
 @pytest.fixture
@@ -77,13 +77,13 @@ def test_who_is_waiting_when_the_server_stops_is_told_that_the_outcome_is_unknow
     """The server cancels what is still open: not a 500 that says nothing, after all was logged."""
     one = door(store, monkeypatch, tmp_path, request_timeout=60)
     monkeypatch.setattr(one.node, "knows", lambda _: True)
-    waits, outcome = asyncio.Event(), Updates._outcome
+    waits, outcome = asyncio.Event(), UpdateHandler._outcome
 
-    async def waited(updates: Updates, payload: Payload) -> Answer:
+    async def waited(updates: UpdateHandler, payload: Payload) -> TxAnswer:
         waits.set()
         return await outcome(updates, payload)
 
-    monkeypatch.setattr(Updates, "_outcome", waited)
+    monkeypatch.setattr(UpdateHandler, "_outcome", waited)
 
     async def stopped() -> httpx.Response:
         transport = httpx.ASGITransport(app=one.app)
@@ -120,10 +120,10 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
 ) -> None:
     """The view may lose its majority after the read came, or give way to a side that has the entry."""
 
-    async def agreed(_: Updates, __: Payload) -> Answer:
-        return Answer(index=1, chain=b"", by_majority=by_majority)
+    async def agreed(_: UpdateHandler, __: Payload) -> TxAnswer:
+        return TxAnswer(index=1, chain=b"", by_majority=by_majority)
 
-    monkeypatch.setattr(Updates, "_outcome", agreed)
+    monkeypatch.setattr(UpdateHandler, "_outcome", agreed)
     monkeypatch.setattr("quadlog.master.http.reads.WAIT_S", 0)
     said = one.ask("GET", "/sparql", **STRICT).json()
     assert said["error"] == ("Unavailable" if by_majority else "NoMajority"), said
@@ -132,12 +132,12 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
 def test_a_dismissal_that_is_still_to_come_is_no_refusal(one: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node's thread has not taken it in yet, and will."""
     monkeypatch.setattr("quadlog.master.http.dismissal.LOOKS", 3)
-    one.node.crew.hear(beat("w1", state=WorkerState.STARTING), 0)
+    one.node.worker_registry.hear(beat("w1", state=WorkerState.STARTING), 0)
     answer = one.ask("DELETE", "/cluster/workers/w1")
     assert (answer.status_code, answer.json()["definite"]) == (504, False)
     assert answer.headers["Location"] == "/cluster/status"
     one.node._turn()
-    assert one.node.crew.known("w1") is None
+    assert one.node.worker_registry.known("w1") is None
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_query_may_have_been_ended_by_who_did_not_answer(
     async def fails(*_: object) -> httpx.Response:
         raise error
 
-    monkeypatch.setattr(Passage, "call", fails)
-    one.node.crew.hear(beat("w1"), 0)
+    monkeypatch.setattr(ReadProxy, "call", fails)
+    one.node.worker_registry.hear(beat("w1"), 0)
     answer = one.ask("DELETE", "/queries/w1-1-1")
     assert (answer.status_code, answer.headers.get("Location")) == (status, place)
     assert answer.json()["definite"] is (status == 503)

@@ -19,7 +19,7 @@ from quadlog.quadstore.applied import Applied
 from quadlog.replay import archiving, survey
 from quadlog.replay.archiving import archive
 from quadlog.replay.compact import source, stretches_of
-from quadlog.replay.replay import Range
+from quadlog.replay.replay import CompactedRange
 from quadlog.replay.survey import Surveyor
 from tests.support.brokers import delete_before
 from tests.support.masters.random_effects import counting_effects, random_topic, with_small_chunks
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quadlog.ports import Record
-    from quadlog.replay.bundle import Manifest
+    from quadlog.replay.bundle import BundleManifest
     from quadlog.replay.stretches import Stretch
 
 # PySpark leaves the sockets to the collector that it talks to Java by.
@@ -80,7 +80,7 @@ class History:
     before: dict[str, list[Record]]
     """All records of each topic."""
     whole: Path
-    bundle: Manifest
+    bundle: BundleManifest
 
 
 @pytest.fixture(
@@ -97,7 +97,7 @@ def history(
         consumer, effects = counting_effects(topic.records, Applied())
         name, agreed = produced(kafka, topic.records), agreed_for(kafka, effects)
         with compaction(spark, kafka, name, agreed) as job:
-            bundle = job.write(Range(), path / "whole").proven()
+            bundle = job.write(CompactedRange(), path / "whole").proven()
     before = {one: list(records_between(kafka, one, 0, len(topic.records) + 1000)) for one in (name, agreed)}
     return History(
         rng=rng,
@@ -153,7 +153,7 @@ def test_a_bundle_of_archive_and_topic_is_that_of_the_topic(
 ) -> None:
     with compaction(spark, kafka, *history.topics, archive_of) as job:
         assert job.follow(Applied()).index == history.index
-        again = job.write(Range(), tmp_path / "again").proven()
+        again = job.write(CompactedRange(), tmp_path / "again").proven()
     assert replace(again, files=()) == replace(history.bundle, files=())
     lines = [
         {word: sorted(some) for word, some in said(path, manifest).items()}
@@ -188,7 +188,7 @@ def test_a_gap_between_archive_and_topic_is_told(spark: SparkSession, kafka: str
         compaction(spark, kafka, name, agreed, tmp_path / "archive") as job,
         pytest.raises(StateError, match=r"lacks effect 1, .* it begins at offset 31"),
     ):
-        job.write(Range(), tmp_path / "bundle").proven()
+        job.write(CompactedRange(), tmp_path / "bundle").proven()
     admin = AdminClient({"bootstrap.servers": kafka})
     before = stretches_of(tmp_path / "archive", kafka, name)
     assert before.end == 30

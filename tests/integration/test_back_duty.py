@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.codec.envelope import EPOCH
-from quadlog.worker.replica.tenure import Asked
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.sides import (
     COMMON,
@@ -52,11 +52,11 @@ def on_trial(path: Path) -> Split:
         split.ours.agree(COUNT)
     split.a = worker = Worker(path, split.ours, "a")
     worker.hear(TOPICS.agreed)
-    worker.replica.tenure.take_over(Asked(TERM))
+    worker.replica.evaluator_term.take_over(EvaluateRequest(TERM))
     worker.hear(TOPICS.effects)
     worker.turn()
-    assert worker.replica.tenure.suspects is not None
-    assert worker.replica.tenure.suspects._trial is not None
+    assert worker.replica.evaluator_term.suspects is not None
+    assert worker.replica.evaluator_term.suspects._trial is not None
     split.theirs.agree(COUNT)
     return split
 
@@ -64,8 +64,10 @@ def on_trial(path: Path) -> Split:
 def is_idle(worker: Worker) -> bool:
     """Does it neither evaluate, nor try, nor look again and again whether it may?"""
     worker.turn()
-    tenure = worker.replica.tenure
-    is_at_work = worker.replica._more or tenure.evaluator is not None or tenure.suspects is not None
+    evaluator_term = worker.replica.evaluator_term
+    is_at_work = (
+        worker.replica._more or evaluator_term.evaluator is not None or evaluator_term.suspects is not None
+    )
     return not (is_at_work or worker.store.is_ahead or (worker.settings.data_dir / "trial").exists())
 
 
@@ -84,7 +86,7 @@ def test_a_duty_ends_with_its_view_and_begins_in_the_next_ones_term(
     asked = write_handover(log)
     for number, event in enumerate((*order, "handover")):
         if number == asked_after:
-            worker.replica.tenure.take_over(asked)
+            worker.replica.evaluator_term.take_over(asked)
         if event == "cut":
             worker.hear(TOPICS.agreed)
         elif event == "rewind":
@@ -92,7 +94,7 @@ def test_a_duty_ends_with_its_view_and_begins_in_the_next_ones_term(
         else:
             worker.hear(TOPICS.effects, 1)
         assert is_idle(worker)
-    worker.replica.tenure.take_over(asked)
+    worker.replica.evaluator_term.take_over(asked)
     worker.catch_up()
     mine = log.effects()[said + len(THEIRS) :]
     assert [(effect.entry_chain, effect.term) for effect in mine] == [
@@ -108,10 +110,10 @@ def test_a_duty_that_waits_for_the_cut_begins_with_what_follows_it(tmp_path: Pat
     """It was handed over by then: nobody has to be asked again."""
     split = ahead(tmp_path)
     write_rewind(split.ours, split.theirs, split.fork)
-    split.a.replica.tenure.take_over(write_handover(split.ours))
+    split.a.replica.evaluator_term.take_over(write_handover(split.ours))
     split.a.catch_up()
     assert is_idle(split.a)
-    assert split.a.replica.tenure.has_duty
+    assert split.a.replica.evaluator_term.has_duty
     write_cut(split.ours, split.theirs)
     split.a.catch_up()
     split.b.catch_up()
@@ -123,11 +125,11 @@ def test_the_duty_comes_back_with_a_handover_of_the_new_view(split: Split) -> No
     """Asked for before that is heard, by the one that had the duty on the branch."""
     a, before = split.a, len(split.ours.effects())
     split.give_way()
-    a.replica.tenure.take_over(write_handover(split.ours))
+    a.replica.evaluator_term.take_over(write_handover(split.ours))
     a.hear(TOPICS.effects)
     a.hear(TOPICS.effects)
     a.turn()
-    assert a.replica.tenure._duty is not None
+    assert a.replica.evaluator_term._duty is not None
     a.catch_up()
     assert whole_of(a) == whole_of(split.b)
     assert len(split.ours.effects()) == before + len(THEIRS)
@@ -144,28 +146,28 @@ def test_behind_a_rewind_nothing_is_evaluated_before_the_cut(tmp_path: Path) -> 
     split = Split(tmp_path, COMMON, OURS, [])
     split.theirs.agree(THEIRS[0])
     write_rewind(split.ours, split.theirs, split.fork)
-    split.a.replica.tenure.take_over(write_handover(split.ours))
+    split.a.replica.evaluator_term.take_over(write_handover(split.ours))
     worker = split.a
     for is_started_again in (False, True):
         if is_started_again:
             worker.close()
             worker = Worker(tmp_path, split.ours, "a")
-            worker.replica.tenure.take_over(Asked(b"%032d" % EPOCH_2, epoch=EPOCH_2))
+            worker.replica.evaluator_term.take_over(EvaluateRequest(b"%032d" % EPOCH_2, epoch=EPOCH_2))
         worker.catch_up()
         assert worker.store.applied.index == split.fork
-        assert worker.replica.tenure._duty is not None
+        assert worker.replica.evaluator_term._duty is not None
         assert split.ours.effects()[-1].term == TERM
     lags = Worker(tmp_path, split.ours, "lags")
     lags.hear(TOPICS.agreed)
     lags.catch_up()
     assert lags.store.applied.index == split.fork
     assert list(lags.replica._hearing.backlog.behind(lags.store.applied.point))
-    lags.replica.tenure.take_over(Asked(b"%032d" % EPOCH_2, epoch=EPOCH_2))
+    lags.replica.evaluator_term.take_over(EvaluateRequest(b"%032d" % EPOCH_2, epoch=EPOCH_2))
     lags.catch_up()
-    assert lags.replica.tenure.has_duty
+    assert lags.replica.evaluator_term.has_duty
     assert split.ours.effects()[-1].term == TERM
     worker.catch_up()
-    worker.replica.tenure.take_over(Asked(b"%032d" % EPOCH_2, epoch=EPOCH_2))
+    worker.replica.evaluator_term.take_over(EvaluateRequest(b"%032d" % EPOCH_2, epoch=EPOCH_2))
     write_cut(split.ours, split.theirs)
     worker.catch_up()
     last = split.ours.effects()[-1]
@@ -181,10 +183,10 @@ def test_what_was_on_trial_when_the_log_was_cut_is_not_what_is_decided(tmp_path:
     split.theirs.agree("INSERT DATA { <urn:s> <urn:n> 'log' }")
     worker = Worker(tmp_path, split.ours, "a")
     worker.hear(TOPICS.agreed)
-    worker.replica.tenure.take_over(Asked(TERM))
+    worker.replica.evaluator_term.take_over(EvaluateRequest(TERM))
     worker.hear(TOPICS.effects)
     worker.turn()
-    suspects, evaluator = worker.replica.tenure.suspects, worker.replica.tenure.evaluator
+    suspects, evaluator = worker.replica.evaluator_term.suspects, worker.replica.evaluator_term.evaluator
     assert suspects is not None
     assert suspects._trial is not None
     assert evaluator is not None
@@ -196,7 +198,7 @@ def test_what_was_on_trial_when_the_log_was_cut_is_not_what_is_decided(tmp_path:
     assert evaluator._operations(branch) != evaluator._operations(entry)
     asked = write_handover(split.ours)  # the entry is of the new view
     worker.hear(TOPICS.effects)
-    worker.replica.tenure.take_over(asked)
+    worker.replica.evaluator_term.take_over(asked)
     worker.catch_up()
     last = split.ours.effects()[-1]
     assert (last.index, last.entry_chain) == (branch.index, entry.chain)
@@ -211,7 +213,7 @@ def test_an_entry_that_both_logs_have_is_evaluated_again(tmp_path: Path) -> None
     split.theirs.agree(both)
     write_cut(split.ours, split.theirs)
     write_rewind(split.ours, split.theirs, split.fork)
-    split.a.replica.tenure.take_over(write_handover(split.ours))
+    split.a.replica.evaluator_term.take_over(write_handover(split.ours))
     split.a.catch_up()
     last = split.ours.effects()[-1]
     assert (last.index, last.term) == (split.fork + 1, b"%032d" % EPOCH_2)
@@ -234,7 +236,7 @@ def test_behind_a_rewind_without_a_cut_it_evaluates_if_that_says_so(
     write_rewind(log, copy_of(log), 1, cut=cut)
     asked = write_handover(log, epoch=3)
     worker.catch_up()
-    worker.replica.tenure.take_over(asked)
+    worker.replica.evaluator_term.take_over(asked)
     worker.catch_up()
     assert worker.store.applied.index == evaluated
     log.epoch = 3

@@ -11,7 +11,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog.codec.envelope import EPOCH
 from quadlog.core.records import Fence, Handover, Outcome
-from quadlog.worker.replica.tenure import Asked
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.sides import (
     COMMON,
@@ -42,14 +42,14 @@ def test_an_entry_that_one_side_rejected_is_what_the_other_side_made_of_it(split
     other = copy_of(log)
     b = Worker(split.path, other, "y")
     b.catch_up()
-    b.replica.tenure.take_over(Asked(TERM))
+    b.replica.evaluator_term.take_over(EvaluateRequest(TERM))
     b.catch_up()
     same_text = "INSERT DATA { <urn:both> a 1 }"
     say(log, a, [same_text, OURS[0]])
     entry = other.agree(same_text)
     b.hear(TOPICS.agreed)
-    assert b.replica.tenure.evaluator is not None
-    b.replica.tenure.evaluator.reject(entry, "it ended its evaluator")
+    assert b.replica.evaluator_term.evaluator is not None
+    b.replica.evaluator_term.evaluator.reject(entry, "it ended its evaluator")
     say(other, b, ["INSERT DATA { <urn:after> a 1 }"])
     assert fork_of(log, other) == entry
     write_cut(log, other)
@@ -165,7 +165,7 @@ def test_who_waits_for_a_cut_hears_on_to_it(tmp_path: Path, monkeypatch: pytest.
     split.theirs.agree(THEIRS[0])
     split.give_way()
     asked = write_handover(split.ours)
-    worker.replica.tenure.take_over(asked)
+    worker.replica.evaluator_term.take_over(asked)
     worker.hear(TOPICS.effects)
     worker.turn()
     assert worker.replica.full() == set()

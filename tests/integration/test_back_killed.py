@@ -34,7 +34,7 @@ def test_killed_at_every_commit_on_the_way(
     cut_first: bool,  # noqa: FBT001
 ) -> None:
     """It goes on from the earlier state that it has come to; what is half undone is not read, nor built on."""
-    monkeypatch.setattr("quadlog.worker.replica.back.BATCH", 2)
+    monkeypatch.setattr("quadlog.worker.replica.rollback.BATCH", 2)
     if small:
         monkeypatch.setattr("quadlog.quadstore.commit.WHOLE", 2)
         monkeypatch.setattr("quadlog.quadstore.commit.PIECE", 2)

@@ -13,16 +13,16 @@ import pytest
 from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement.agreement import Agreement
-from quadlog.core.messages import Limits, Pace, Save
+from quadlog.core.messages import AgreementLimits, PostingPace, Save
 from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import SetupError, StateError, Unavailable
 from quadlog.master.clients.admission import Admission
-from quadlog.master.clients.desk import Answer, Waiter
-from quadlog.master.events import Left, Offered, Recognised, Told
+from quadlog.master.clients.pending_requests import TxAnswer, Waiter
+from quadlog.master.events import ClientLeftEarly, RecordsRead, TopicIdentified, TransactionOffered
 from quadlog.master.http.app import make_app
+from quadlog.master.node.dispatcher import SLICE
 from quadlog.master.node.inbox import BATCHES
-from quadlog.master.node.listening import SLICE
 from quadlog.master.payloads.bodies import BESIDE, Bodies
 from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.ports import Record
@@ -46,12 +46,12 @@ class Room:
 
     node: Node
     broker: Broker
-    told: list[Answer | Exception] = field(default_factory=list)
+    told: list[TxAnswer | Exception] = field(default_factory=list)
 
     def offer(self, payload: Payload) -> Waiter:
         """A client gives it."""
         waiter = Waiter(body_hash=payload.body_hash, tell=self.told.append)
-        self.node.put(Offered(payload, waiter))
+        self.node.put(TransactionOffered(payload, waiter))
         self.node._turn()
         return waiter
 
@@ -74,8 +74,8 @@ def make_node(
         masters={"m1": "dc1", "m2": "dc2"},
         durable=store.durable(),
         logged=store,
-        pace=Pace(window=0),
-        limits=Limits(),
+        pace=PostingPace(window=0),
+        limits=AgreementLimits(),
     )
     return lone_node(agreement, store, broker, admission, failed=failed)
 
@@ -137,10 +137,10 @@ def test_who_was_told_to_ask_again_is_forgotten(store: MasterStore) -> None:
     payload = payload_of(1)
     waiter = room.offer(payload)
     room.acknowledge()
-    assert len(room.node.desk) == 1
-    room.node.put(Left(payload.transaction.id, waiter))
+    assert len(room.node.pending_requests) == 1
+    room.node.put(ClientLeftEarly(payload.transaction.id, waiter))
     room.node._turn()
-    assert len(room.node.desk) == 0
+    assert len(room.node.pending_requests) == 0
     assert payload.transaction.id in room.node.agreement.queue
 
 
@@ -150,7 +150,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     for _ in range(BATCHES):
         room.node.inbox.hear("tail", [])
     assert not room.node.inbox._batches.acquire(blocking=False)
-    room.node._take(Told([]))
+    room.node._take(RecordsRead([]))
     assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
     room.node.listening.hear_the_rest(until=now().steady)
     assert room.node.inbox._batches.acquire(blocking=False)
@@ -208,7 +208,7 @@ def settings(tmp_path: Path, **values: int) -> MasterSettings:
 def test_open_requests_share_a_room(store: MasterStore, tmp_path: Path) -> None:
     """64 requests of 16 KiB, body and all, fill it; when they have ended there is room again."""
     room = make_room(store, max_waiting=1000)
-    room.node.crew.hear(
+    room.node.worker_registry.hear(
         Heartbeat(
             worker="w1",
             dc="dc1",
@@ -249,7 +249,7 @@ def test_open_requests_share_a_room(store: MasterStore, tmp_path: Path) -> None:
         assert {answer.json()["error"] for answer in waited} == {"OutcomeUnknown"}
     room.node._turn()
     assert room.broker.payloads
-    assert not any(room.node.desk._waiting.values()), "all were told to ask again"
+    assert not any(room.node.pending_requests._waiting.values()), "all were told to ask again"
 
 
 def test_the_largest_update_has_to_fit(tmp_path: Path) -> None:
@@ -303,17 +303,17 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
     monkeypatch.setattr("quadlog.master.node.node.LATER_MS", 0.0)
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
     heard: list[int] = []
-    recognise = node._remade.recognise
+    recognise = node._topic_identity.recognise
 
-    def recognised(seen: Recognised) -> None:
+    def recognised(seen: TopicIdentified) -> None:
         heard.append(node.listening.unreadable["effects"])
         recognise(seen)
 
-    monkeypatch.setattr(node._remade, "recognise", recognised)
+    monkeypatch.setattr(node._topic_identity, "recognise", recognised)
     node.inbox.hear(
         "tail", [Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)]
     )
-    node.put(Recognised("m2.payloads", "another", is_other=False))
+    node.put(TopicIdentified("m2.payloads", "another", is_other=False))
     node._turn()
     assert heard == [3 * SLICE]
 

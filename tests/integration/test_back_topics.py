@@ -20,9 +20,9 @@ from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings.units import MIB
 from quadlog.topics import Topics
 from quadlog.worker.reads.feed import Feed
-from quadlog.worker.replica.host import Host, Mouths
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
+from quadlog.worker.replica.host import Host, Publishers
 from quadlog.worker.replica.replica import Replica
-from quadlog.worker.replica.tenure import Asked
 from tests.support.brokers import until
 from tests.support.workers.pieces import dying
 from tests.support.workers.rehearsal import TERM, TOPICS, Worker
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 def test_only_what_leads_to_the_state_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The topic is full of effects that do not count: of other attempts, of other histories, copies."""
-    monkeypatch.setattr("quadlog.worker.replica.back.BATCH", 1)
+    monkeypatch.setattr("quadlog.worker.replica.rollback.BATCH", 1)
     split = Split(tmp_path, COMMON, OURS, THEIRS)
     log = split.ours
     clean = log.records[TOPICS.effects]
@@ -95,7 +95,7 @@ def test_what_the_topics_do_not_hold_any_more_is_fed_again(split: Split) -> None
     assert state_of(split.a) == state
     assert split.a.feed.is_going_back
     assert split.a.replica.full() == {TOPICS.agreed, TOPICS.effects}
-    split.a.replica.ask_to_evaluate(Asked(TERM))
+    split.a.replica.ask_to_evaluate(EvaluateRequest(TERM))
     split.a.replica._turn()
     assert records[TOPICS.effects] == kept
 
@@ -137,7 +137,7 @@ def test_a_worker_goes_back_by_what_its_own_topics_hold(kafka: str, tmp_path: Pa
         topics=topics,
         store=store,
         feed=Feed(0),
-        mouths=Mouths(
+        publishers=Publishers(
             effects=EffectsProducer(outlet, topics.effects, "real", "dc1"),
             status=StatusProducer(outlet, topics.status),
         ),

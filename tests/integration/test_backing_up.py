@@ -21,11 +21,11 @@ from quadlog.errors import QuadlogError, SetupError, StateError, Unavailable
 from quadlog.leash import leashed
 from quadlog.quadstore.quaddir import STORE_HERE
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.snapshots import parcel
-from quadlog.snapshots.backups import Backup, FedFrom, backups_in
-from quadlog.snapshots.parcel import label_of
+from quadlog.snapshots import store_archive as parcel
+from quadlog.snapshots.backups import Backup, SourceTopicIds, backups_in
+from quadlog.snapshots.store_archive import label_of
 from quadlog.worker.catchup import stream
-from quadlog.worker.catchup.coming import Coming
+from quadlog.worker.catchup.partial_copy import PartialCopy
 from tests.support.clusters.cluster import until
 from tests.support.workers.copies import FED, SMALL, Giver, dying, filled, giving
 
@@ -186,7 +186,7 @@ def test_where_there_is_none_it_says_why(
 ) -> None:
     monkeypatch.setattr(stream, "PAUSE_S", 0.0)
     monkeypatch.setattr(stream, "TRIES", 2)
-    fed_from: FedFrom | None = None if damage == "old" else FED
+    fed_from: SourceTopicIds | None = None if damage == "old" else FED
     wanted: dict[str, tuple[type[QuadlogError], str]] = {
         "turned": (Unavailable, "a chunk has not the digest"),
         "none": (Unavailable, "refused, 2 times. There is no new backup; try again, or another worker"),
@@ -236,9 +236,9 @@ def test_a_disk_that_fills_up_while_it_comes(
     store: QuadStore, giver: Giver, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says what to do, and goes on where it was when there is room."""
-    feed, taken = Coming.feed, 0
+    feed, taken = PartialCopy.feed, 0
 
-    def full(self: Coming, piece: bytes) -> None:
+    def full(self: PartialCopy, piece: bytes) -> None:
         nonlocal taken
         if taken == 5:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -246,7 +246,7 @@ def test_a_disk_that_fills_up_while_it_comes(
         feed(self, piece)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Coming, "feed", full)
+        patched.setattr(PartialCopy, "feed", full)
         with pytest.raises(SetupError, match=r"No space left on device.*There is no new backup: make room"):
             run_backup(directory, giver.url, print)
     check(directory, run_backup(directory, giver.url, print), store)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.errors import QuadlogError, UserError
-from quadlog.snapshots.parcel import Unpacker, label_of, pieces_of
-from quadlog.worker.catchup import coming as arriving
-from quadlog.worker.catchup.coming import Announced, Coming
+from quadlog.snapshots.store_archive import ArchiveExtractor, label_of, pieces_of
+from quadlog.worker.catchup import partial_copy as arriving
+from quadlog.worker.catchup.partial_copy import CopyDescription, PartialCopy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,45 +31,45 @@ def sent(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-def announced(tmp_path: Path, sent: bytes) -> Announced:
+def announced(tmp_path: Path, sent: bytes) -> CopyDescription:
     label = label_of(tmp_path / "given", signature="0" * 64, quads=0)
     assert label.size == len(sent)
-    return Announced(donor="http://127.0.0.1:1", label=label, applied="", reserved="urn:r")
+    return CopyDescription(donor="http://127.0.0.1:1", label=label, applied="", reserved="urn:r")
 
 
 def files_in(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_it_goes_on_behind_what_is_here(tmp_path: Path, sent: bytes, announced: Announced) -> None:
+def test_it_goes_on_behind_what_is_here(tmp_path: Path, sent: bytes, announced: CopyDescription) -> None:
     """Wherever it was cut, twice: not more is asked for again than what is left of a file's head, or behind it."""
     for number, cut in enumerate(range(0, len(sent), 61)):
         directory = tmp_path / f"{number}"
-        first = Coming.begin(directory, announced)
+        first = PartialCopy.begin(directory, announced)
         first.feed(sent[:cut])
         first.close()
-        second = Coming(directory, announced)
+        second = PartialCopy(directory, announced)
         at = second.size
         assert max(0, cut - 1023) <= at <= cut or at == len(sent)
         second.feed(sent[at : at + 700])
         second.close()
-        third = Coming(directory, announced)
+        third = PartialCopy(directory, announced)
         third.feed(sent[third.size :])
         assert third.is_whole
         third.close()
         third._unpacker.end(announced.label)
         assert files_in(directory / "store" / "quads") == files_in(tmp_path / "given")
-        assert Announced.load(directory) == announced
+        assert CopyDescription.load(directory) == announced
         shutil.rmtree(directory)
 
 
-def test_what_came_whole_needs_nobody(tmp_path: Path, sent: bytes, announced: Announced) -> None:
+def test_what_came_whole_needs_nobody(tmp_path: Path, sent: bytes, announced: CopyDescription) -> None:
     """All but the end, which says nothing."""
-    coming = Coming.begin(tmp_path / "in", announced)
+    coming = PartialCopy.begin(tmp_path / "in", announced)
     assert not coming.is_whole
     coming.feed(sent.rstrip(b"\0"))
     coming.close()
-    with closing(Coming(tmp_path / "in", announced)) as again:
+    with closing(PartialCopy(tmp_path / "in", announced)) as again:
         assert again.is_whole
 
 
@@ -78,9 +78,9 @@ def test_what_came_whole_needs_nobody(tmp_path: Path, sent: bytes, announced: An
     [("shorter", "has lost its end"), ("no head", "not the stream of a seed"), ("gone", "lost")],
 )
 def test_what_is_damaged_is_not_gone_on_with(
-    what: str, why: str, tmp_path: Path, sent: bytes, announced: Announced
+    what: str, why: str, tmp_path: Path, sent: bytes, announced: CopyDescription
 ) -> None:
-    coming = Coming.begin(tmp_path / "in", announced)
+    coming = PartialCopy.begin(tmp_path / "in", announced)
     coming.feed(sent[: len(sent) // 2])
     coming.close()
     files, heads = tmp_path / "in" / "store" / "quads", tmp_path / "in" / "heads"
@@ -92,49 +92,51 @@ def test_what_is_damaged_is_not_gone_on_with(
         case _:
             heads.write_bytes(b"\xff" * 512 + heads.read_bytes())
     with pytest.raises(UserError, match=why):
-        Coming(tmp_path / "in", announced)
+        PartialCopy(tmp_path / "in", announced)
 
 
-def test_what_was_changed_is_noticed_in_the_end(tmp_path: Path, sent: bytes, announced: Announced) -> None:
-    coming = Coming.begin(tmp_path / "in", announced)
+def test_what_was_changed_is_noticed_in_the_end(
+    tmp_path: Path, sent: bytes, announced: CopyDescription
+) -> None:
+    coming = PartialCopy.begin(tmp_path / "in", announced)
     coming.feed(sent[:-600])
     coming.close()
     file = tmp_path / "in" / "store" / "quads" / "file3"
     file.write_bytes(bytes(len(file.read_bytes())))
-    coming = Coming(tmp_path / "in", announced)
+    coming = PartialCopy(tmp_path / "in", announced)
     coming.feed(sent[coming.size :])
     with pytest.raises(UserError, match="nothing of it is kept"):
         coming.put_into(tmp_path)
 
 
 def test_the_last_word_of_a_dying_taker_is_not_read(
-    tmp_path: Path, sent: bytes, announced: Announced
+    tmp_path: Path, sent: bytes, announced: CopyDescription
 ) -> None:
     """Half of a head."""
-    coming = Coming.begin(tmp_path / "in", announced)
+    coming = PartialCopy.begin(tmp_path / "in", announced)
     coming.feed(sent[:2000])
     coming.close()
     heads = tmp_path / "in" / "heads"
     whole = heads.read_bytes()
     heads.write_bytes(whole + b"file")
-    coming = Coming(tmp_path / "in", announced)
+    coming = PartialCopy(tmp_path / "in", announced)
     coming.feed(sent[coming.size :])
     coming._unpacker.end(announced.label)
     coming.close()
-    with closing(Coming(tmp_path / "in", announced)) as again:
+    with closing(PartialCopy(tmp_path / "in", announced)) as again:
         assert again.is_whole
 
 
 def test_where_there_is_no_room_nothing_is_asked_for(
-    tmp_path: Path, announced: Announced, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, announced: CopyDescription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arriving, "SPARE", 1e15)
     with pytest.raises(QuadlogError, match=r"\d+ bytes are free on the disk of .*, the copy has \d+"):
-        Coming.begin(tmp_path / "in", announced)
-    assert Announced.load(tmp_path / "in") is None
+        PartialCopy.begin(tmp_path / "in", announced)
+    assert CopyDescription.load(tmp_path / "in") is None
 
 
 def test_a_seed_is_not_written_over_what_is_here(tmp_path: Path, sent: bytes) -> None:
-    Unpacker(tmp_path / "given").close()
+    ArchiveExtractor(tmp_path / "given").close()
     with pytest.raises(FileExistsError):
-        Unpacker(tmp_path / "given").feed(sent)
+        ArchiveExtractor(tmp_path / "given").feed(sent)

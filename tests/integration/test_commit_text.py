@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Quad, Store, Triple
 
 from quadlog.core.effects.signature import quad_line
-from quadlog.quadstore.commit import Net, UpdateText
+from quadlog.quadstore.commit import NetChange, UpdateText
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -90,7 +90,7 @@ quads = st.builds(Quad, iris | nodes, iris, values, iris | nodes) | st.builds(
 
 
 def carry_out(store: Store, quads: dict[str, bool]) -> None:
-    update = UpdateText.of(Net(quads, {}))
+    update = UpdateText.of(NetChange(quads, {}))
     store.update(update.text(), custom_functions=update.functions())
 
 

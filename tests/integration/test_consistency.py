@@ -14,20 +14,20 @@ from starlette.routing import Route
 
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.master.clients.room import Room
+from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.http import reads as reads_module
 from quadlog.master.http.barrier import Barrier
-from quadlog.master.http.known import OfNode
-from quadlog.master.http.passage import Passage
-from quadlog.master.http.reads import Reads
-from quadlog.master.workers.crew import Crew
+from quadlog.master.http.read_proxy import ReadProxy
+from quadlog.master.http.read_view import NodeReadView
+from quadlog.master.http.reads import ReadRouter
+from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.settings.units import MIB
 from quadlog.web.answers import handle_error
 from quadlog.web.http_pool import ConnectionPool, Message, Origin, Seconds
-from quadlog.web.http_response import Response
+from quadlog.web.http_response import HttpResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ def beat(worker: str, index: int) -> Heartbeat:
         state=WorkerState.SERVING,
         evaluating=False,
         attempt=1,
-        applied=Point(index, bytes(32)),
+        applied=LogPosition(index, bytes(32)),
         signature=bytes(32),
         quads=0,
         sent=0,
@@ -56,13 +56,13 @@ def beat(worker: str, index: int) -> Heartbeat:
 class Workers(ConnectionPool):
     """Whoever is asked answers with its name, and with what the read has to show there."""
 
-    async def request(self, origin: Origin, message: Message, seconds: Seconds) -> Response:
+    async def request(self, origin: Origin, message: Message, seconds: Seconds) -> HttpResponse:
         del seconds
         asked = (
             value for name, value in message.headers if name in {b"quadlog-consistency", b"quadlog-min-index"}
         )
         body = b" ".join((origin.host.encode(), *asked))
-        response = Response(Nobody(), asyncio.get_running_loop(), is_head=False)
+        response = HttpResponse(Nobody(), asyncio.get_running_loop(), is_head=False)
         response.feed(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         return response
 
@@ -81,7 +81,7 @@ class Door:
     """A master's, before workers `w4`, `w5`, … at the index in their name."""
 
     def __init__(self, *indexes: int, default: Consistency = Consistency.SESSION) -> None:
-        self.crew = Crew(timeout_ms=60_000)
+        self.worker_registry = WorkerRegistry(timeout_ms=60_000)
         for index in indexes:
             self.hear(f"w{index}", index)
         self.barriers = 0
@@ -92,20 +92,20 @@ class Door:
 
         store = SimpleNamespace(entry=lambda index: (CHAIN, None) if index <= AGREED else None)
         node = SimpleNamespace(
-            crew=self.crew,
-            desk=SimpleNamespace(shown=SHOWN),
+            worker_registry=self.worker_registry,
+            pending_requests=SimpleNamespace(shown=SHOWN),
             agreement=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
             store=store,
-            foreseen=SimpleNamespace(is_begun=False),
+            pending_effects=SimpleNamespace(is_begun=False),
         )
         settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
-        self.passage = Passage(self.crew)
-        self.passage._pool = Workers()
-        reads = Reads(
-            OfNode(cast("Any", node)),
+        self.read_proxy = ReadProxy(self.worker_registry)
+        self.read_proxy._pool = Workers()
+        reads = ReadRouter(
+            NodeReadView(cast("Any", node)),
             cast("Any", settings),
-            Room(MIB),
-            passage=self.passage,
+            BodyBudget(MIB),
+            read_proxy=self.read_proxy,
             barrier=Barrier(give),
         )
         app = Starlette(
@@ -115,7 +115,7 @@ class Door:
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m")
 
     def hear(self, worker: str, index: int) -> None:
-        self.crew.hear(beat(worker, index), now().steady)
+        self.worker_registry.hear(beat(worker, index), now().steady)
 
     async def ask(self, **headers: str) -> httpx.Response:
         return await self.client.post(
@@ -176,7 +176,7 @@ async def test_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_what_no_worker_here_can_show_is_read_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was acknowledged here is not in the own effects topic, which is full."""
-    monkeypatch.setattr(OfNode, "elsewhere", ["http://m2"])
+    monkeypatch.setattr(NodeReadView, "elsewhere", ["http://m2"])
     async with door(4) as master:
         assert (await master.ask()).text == f"m2 eventual {SHOWN}"
         assert (await master.ask(min_index="8")).text == "m2 eventual 8"

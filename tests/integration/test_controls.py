@@ -9,12 +9,12 @@ from threading import Event
 import pytest
 
 from quadlog.core.effects.control import ControlKind
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.core.records import Outcome
 from quadlog.errors import Forbidden, Unsupported
-from quadlog.quadstore.quadview import Visible
+from quadlog.quadstore.quadview import QuadView
 from quadlog.worker.evaluate.controls import LONG_REPORT
-from quadlog.worker.evaluate.dryrun import DryRuns
+from quadlog.worker.evaluate.dry_runs import DryRuns
 from tests.support.workers.controlled import (
     BOTH,
     EVE,
@@ -185,7 +185,7 @@ def test_what_is_not_understood_is_rejected_when_it_is_set(worker: Worker, text:
 
 
 def test_entries_of_kinds_to_come_are_rejected(worker: Worker, log: Log) -> None:
-    log.agree("", kind=Kind.CONFIG, options={"split-recovery": "smart"})
+    log.agree("", kind=TransactionKind.CONFIG, options={"split-recovery": "smart"})
     assert "not known to this version" in (outcome(worker) or "")
     assert after_control(worker, "none", None) == "control none: there is none of this name"
 
@@ -257,13 +257,13 @@ def test_a_dry_run_tells_what_came_out_for_all(worker: Worker) -> None:
 def test_no_read_sees_what_a_control_is_evaluated_on(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     assert after_control(worker, "true", "ASK {}") is None
     gates: list[bool] = []
-    holds = Visible.holds
+    holds = QuadView.holds
 
-    def looked_at(visible: Visible, ask: str) -> bool:
+    def looked_at(visible: QuadView, ask: str) -> bool:
         gates.append(worker.store.gate.is_open)
         return holds(visible, ask)
 
-    monkeypatch.setattr(Visible, "holds", looked_at)
+    monkeypatch.setattr(QuadView, "holds", looked_at)
     with worker.store.gate.reading():
         worker.log.agree(BOTH)
         worker.hear(TOPICS.agreed)
@@ -289,7 +289,7 @@ def test_core_shapes_read_no_more_than_what_they_concern(
 ) -> None:
     """The length of a graph is a scan of it all, and pyshacl asks for it by asking whether there is one."""
     assert after_control(worker, "people", SHAPES) is None
-    monkeypatch.delattr(Visible, "query")
+    monkeypatch.delattr(QuadView, "query")
     assert after_update(worker, BOTH) is None
     assert "a person has a name" in breaks(worker, "DELETE DATA { <urn:eve> <urn:name> 'Eve' }")
 

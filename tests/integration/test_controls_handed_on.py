@@ -16,7 +16,7 @@ from producers.effects import EffectsProducer
 from quadlog.core.records import Fence, Outcome
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings.units import MIB
-from quadlog.worker.evaluate.limits import Limits
+from quadlog.worker.evaluate.limits import EvaluationLimits
 from tests.support.workers.controlled import (
     BOTH,
     EVE,
@@ -141,10 +141,10 @@ def test_after_kill_9_within_a_control_nothing_of_the_update_is_left(tmp_path: P
     store.close()
 
 
-QUICK = Limits(seconds=20.0, memory=2048 * MIB, control_seconds=1.0)
+QUICK = EvaluationLimits(seconds=20.0, memory=2048 * MIB, control_seconds=1.0)
 
 
-def agreed_at_take_over(tmp_path: Path, log: Log, text: str, limits: Limits) -> Worker:
+def agreed_at_take_over(tmp_path: Path, log: Log, text: str, limits: EvaluationLimits) -> Worker:
     """Where START is applied, this control and then an update are suspects."""
     worker = successor(tmp_path, log, limits=limits)
     log.control("bad", text)
@@ -166,15 +166,15 @@ def test_what_never_ends_is_rejected_by_a_trial_and_never_set(tmp_path: Path, lo
     )
     assert log.effects()[2].outcome is Outcome.APPLIED
     assert not worker.store.controls
-    worker.replica.tenure.retire()
+    worker.replica.evaluator_term.retire()
 
 
 def test_a_trial_that_dies_at_a_control_says_at_which(tmp_path: Path, log: Log) -> None:
-    limits = Limits(seconds=20.0, memory=2048 * MIB, control_seconds=20.0)
+    limits = EvaluationLimits(seconds=20.0, memory=2048 * MIB, control_seconds=20.0)
     worker = agreed_at_take_over(tmp_path, log, ENDLESS_ASK, limits)
 
     def is_at_it() -> bool:
-        suspects = worker.replica.tenure.suspects
+        suspects = worker.replica.evaluator_term.suspects
         trial = None if suspects is None else suspects._trial
         if trial is None or trial._under_way is None or not trial._under_way[1]:
             return False
@@ -184,7 +184,7 @@ def test_a_trial_that_dies_at_a_control_says_at_which(tmp_path: Path, log: Log) 
     until(worker, is_at_it)
     until(worker, lambda: worker.store.applied.index == 3)
     assert (log.effects()[1].reason or "").startswith("control bad: evaluator-crash: ")
-    worker.replica.tenure.retire()
+    worker.replica.evaluator_term.retire()
 
 
 def test_suspects_are_tried_with_the_controls_that_hold_then(tmp_path: Path, log: Log) -> None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import aside
-from quadlog.aside import set_aside, stores_set_aside, told_set_aside
+from quadlog import set_aside as aside
 from quadlog.damage import Damage, is_damage
 from quadlog.errors import SetupError, StoreDamaged
 from quadlog.quadstore.quaddir import open_locked
 from quadlog.quadstore.quadstore import QuadStore
+from quadlog.set_aside import set_aside, stores_set_aside, told_set_aside
 from quadlog.worker import process
 from quadlog.worker.repair.health import Health
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.repair.mender import QUADS
 from tests.support.workers.copies import filled
 from tests.support.workers.damaged import (
     harm_all,

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import aside
+from quadlog import set_aside as aside
 from quadlog.cli.backing_up import run_backup
 from quadlog.errors import StoreDamaged, Unavailable
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings.units import MIB
-from quadlog.worker.evaluate.dryrun import DryRuns
-from quadlog.worker.evaluate.limits import Limits
+from quadlog.worker.evaluate.dry_runs import DryRuns
+from quadlog.worker.evaluate.limits import EvaluationLimits
 from quadlog.worker.repair import scrub
 from quadlog.worker.repair.health import Health
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.repair.scrub import Scrubber
-from quadlog.worker.replica.tenure import Asked
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
 from tests.support.clusters.cluster import until
 from tests.support.workers.copies import given_by, giving, new_taker
 from tests.support.workers.damaged import (
@@ -75,10 +75,10 @@ def test_no_update_is_rejected_because_a_damaged_store_has_no_end(tmp_path: Path
     worker.hear(TOPICS.effects)
     worker.replica._following.apply()
     worker.store._store.flush()
-    worker.replica.tenure._limits = Limits(seconds=0.2, memory=2048 * MIB)  # type: ignore[misc]
+    worker.replica.evaluator_term._limits = EvaluationLimits(seconds=0.2, memory=2048 * MIB)  # type: ignore[misc]
     harm_blocks(tmp_path / "w2" / "quads")
     before = len(log.effects())
-    worker.replica.tenure.take_over(Asked(TERM))
+    worker.replica.evaluator_term.take_over(EvaluateRequest(TERM))
     worker.hear(TOPICS.effects)
     deadline = time.monotonic() + 60
 
@@ -89,7 +89,7 @@ def test_no_update_is_rejected_because_a_damaged_store_has_no_end(tmp_path: Path
     with pytest.raises(StoreDamaged):
         evaluate()
     assert len(log.effects()) == before
-    worker.replica.tenure.close()
+    worker.replica.evaluator_term.close()
 
 
 def test_a_commit_that_meets_it_ends_the_process_in_order(data: Path) -> None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import aside
-from quadlog.aside import stores_set_aside
+from quadlog import set_aside as aside
 from quadlog.errors import StoreDamaged
-from quadlog.master.recovery import own
+from quadlog.master.recovery import startup_checks as own
 from quadlog.masterstore.store import MasterStore
+from quadlog.set_aside import stores_set_aside
 from quadlog.settings import MasterSettings
 from tests.support.workers.damaged import (
     harm_all,

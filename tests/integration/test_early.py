@@ -10,12 +10,12 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from quadlog.core.records import CatchingUp, Heartbeat, WorkerState
+from quadlog.core.records import CatchUpProgress, Heartbeat, WorkerState
 from quadlog.kafka.ports import free_ports
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.web.server import Server
-from quadlog.worker.catchup.early import Early
+from quadlog.worker.catchup.startup_status import StartupStatus
 from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def test_it_says_how_far_it_is_and_serves_at_the_same_port_afterwards(tmp_path: 
         node_id="dc1-w1", dc="dc1", data_dir=tmp_path, port=port, kafka="none", heartbeat=0.05, worker_url=url
     )
     server, store, said = Server("127.0.0.1", port), QuadStore.open(tmp_path / "quads"), list[Heartbeat]()
-    way = CatchingUp(way="full", behind=7, percent=0, left_s=None)
-    with Early(settings, store, server, said.append) as early:
+    way = CatchUpProgress(way="full", behind=7, percent=0, left_s=None)
+    with StartupStatus(settings, store, server, said.append) as early:
         store.close()
         assert not said, "who has nothing to tell serves at once"
         early.tell(lambda: way)
@@ -44,7 +44,7 @@ def test_it_says_how_far_it_is_and_serves_at_the_same_port_afterwards(tmp_path: 
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert answer.json()["catching_up"]["behind"] == 7
         assert (answer.json()["id"], answer.json()["state"]) == ("dc1-w1", "catching up")
-        early.tell(lambda: CatchingUp(way="full", behind=7, percent=40, left_s=9))
+        early.tell(lambda: CatchUpProgress(way="full", behind=7, percent=40, left_s=9))
         for path in ("sparql?query=ASK{}", "copy/offer", "statements"):
             answer = httpx.get(f"{url}/{path}")
             assert answer.status_code == 503

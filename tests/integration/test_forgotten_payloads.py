@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.agreement.agreement import Agreement
-from quadlog.core.messages import Durable, ForgottenPayloadError, Heard, Limits, Now, Pace, Submitted, Tick
+from quadlog.core.messages import (
+    AgreementLimits,
+    ForgottenPayloadError,
+    Now,
+    PostingPace,
+    PostReceived,
+    RecoveredState,
+    Submitted,
+    Tick,
+)
 from quadlog.core.model import Post, Transaction
 from quadlog.master.clients.admission import Admission
 from quadlog.master.recovery.superseded import marked
@@ -26,10 +35,10 @@ def make(name: str) -> Agreement:
         node=name,
         incarnation=bytes(16),
         masters={one: one for one in NAMES},
-        durable=Durable(),
+        durable=RecoveredState(),
         logged=(),
-        pace=Pace(window=0),
-        limits=Limits(),
+        pace=PostingPace(window=0),
+        limits=AgreementLimits(),
     )
 
 
@@ -46,11 +55,11 @@ def what_m2_added() -> Post:
         one.step(Submitted(transaction=Transaction(id=bytes([1]) * 16, digest=bytes(32))), Now(0, 0))
     for at in range(1, 100):
         if post := said(m1, at):
-            m2.step(Heard(post=post), Now(at, at))
+            m2.step(PostReceived(post=post), Now(at, at))
         if post := said(m2, at):
             if post.added:
                 return post
-            m1.step(Heard(post=post), Now(at, at))
+            m1.step(PostReceived(post=post), Now(at, at))
     pytest.fail("nothing was agreed")
 
 
@@ -58,7 +67,7 @@ def test_it_is_an_error_of_its_own() -> None:
     with pytest.raises(
         ForgottenPayloadError, match="m1: m2 says what was agreed, and its payload is not here"
     ):
-        make("m1").step(Heard(post=what_m2_added()), Now(100, 100))
+        make("m1").step(PostReceived(post=what_m2_added()), Now(100, 100))
 
 
 def test_the_next_start_begins_anew(tmp_path: Path) -> None:
@@ -72,7 +81,7 @@ def test_the_next_start_begins_anew(tmp_path: Path) -> None:
         data_dir=tmp_path,
     )
     node.agreement.step(Tick(), Now(0, 0))
-    heard = Heard(post=what_m2_added())
+    heard = PostReceived(post=what_m2_added())
     step = node.agreement.step
 
     with pytest.MonkeyPatch.context() as patched:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.core.messages import Adopted
-from quadlog.core.model import GENESIS, Pair, Standing
+from quadlog.core.model import GENESIS, HardState, Pair
 from quadlog.core.records import Cut
 from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.masters.master_stores import entries_of, opened, pair_of
@@ -17,7 +17,7 @@ from tests.support.workers.branches import JOINED, Logs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.masterstore.branch import StoredBranch
+    from quadlog.masterstore.staged_branch import StagedBranch
 
 
 def adopt(logs: Logs, store: MasterStore, last: int = 6, held: int = 0) -> Adopted:
@@ -43,7 +43,7 @@ def check_adopted(logs: Logs, store: MasterStore, last: int = 6) -> None:
     log = logs.others[:last]
     durable = store.durable()
     assert list(durable.tail) == [(entry.point, entry.pair) for entry in log]
-    assert durable.standing == Standing(view=JOINED, promise=4)
+    assert durable.standing == HardState(view=JOINED, promise=4)
     again = [payload for payload in logs.own if payload.transaction.id not in store]
     assert sorted(t.id for t in durable.acquired) == sorted(p.transaction.id for p in again)
     assert sorted(pair.key for pair in durable.queue) == sorted(p.transaction.key for p in again)
@@ -142,7 +142,7 @@ class PowerFailure(Exception):
     """The process ends here."""
 
 
-def give_way(logs: Logs, store: MasterStore, branch: StoredBranch) -> None:
+def give_way(logs: Logs, store: MasterStore, branch: StagedBranch) -> None:
     """Up to where all of it is in its place."""
     logs.save(
         store,
@@ -158,7 +158,7 @@ def test_who_dies_while_it_gives_way_has_done_so_or_not(
     tmp_path: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     """What was adopted is moved in pieces behind the batch that counts: a restart ends that."""
-    monkeypatch.setattr("quadlog.masterstore.beside.PIECE", 1)
+    monkeypatch.setattr("quadlog.masterstore.staged_log.PIECE", 1)
     with opened(tmp_path) as store:
         logs.saved(store)
         logs.begin(store)
@@ -207,7 +207,7 @@ def test_what_is_on_its_way_to_its_place_is_found(
     tmp_path: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A piece a round; what nobody needs any more meanwhile does not come back with a later piece."""
-    monkeypatch.setattr("quadlog.masterstore.beside.PIECE_ENTRIES", 1)
+    monkeypatch.setattr("quadlog.masterstore.staged_log.PIECE_ENTRIES", 1)
     known = [(entry.index, entry.chain) for entry in logs.others]
     with opened(tmp_path) as store:
         adopted = adopt(logs, store)

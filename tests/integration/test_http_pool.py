@@ -10,7 +10,7 @@ import pytest
 
 from quadlog.web import http_response
 from quadlog.web.http_client import new_client
-from quadlog.web.http_connection import Connection
+from quadlog.web.http_connection import HttpConnection
 from quadlog.web.http_pool import Origin, origin_of
 from tests.support.asking import CHUNKED, OK, Asking, asking, message
 from tests.support.raw_servers import serving
@@ -180,7 +180,7 @@ async def test_a_connection_that_ended_while_it_was_idle_is_not_used_again() -> 
 
 
 async def test_a_connection_that_ended_before_it_was_used_is_an_error() -> None:
-    connection = Connection({})
+    connection = HttpConnection({})
     connection.connection_lost(ConnectionResetError("reset"))
     response = connection.ask(message(), b"GET / HTTP/1.1\r\n\r\n")
     with pytest.raises(httpx.ReadError, match="reset"):

@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from quadlog.errors import QuadlogError, QueryStopped
 from quadlog.kafka.ports import free_ports
-from quadlog.web.answers import Streamed, handle_error, unless_left
-from quadlog.web.http10 import Gathering
+from quadlog.web.answers import StreamedResponse, handle_error, unless_left
+from quadlog.web.http10 import Http10Buffering
 from quadlog.web.http_body import read_body
 from quadlog.web.http_protocol import HEAD_LIMIT
 from quadlog.web.http_rules import HttpRules
@@ -63,7 +63,7 @@ class Door:
             yield b"a part"
             raise QueryStopped("it took too long")
 
-        return Streamed(b"", rest())
+        return StreamedResponse(b"", rest())
 
     async def waits(self, request: Request) -> Response:
         self.waiting += 1
@@ -320,7 +320,7 @@ def test_http_1_0_gets_the_error_that_broke_the_answer_off(door: Door) -> None:
 
 def test_answers_to_http_1_0_have_a_limit_together() -> None:
     door = Door()
-    gathering = Gathering(room=500_000)
+    gathering = Http10Buffering(room=500_000)
     seen = []
 
     async def receive() -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import Store
 
 from quadlog.core.records import Outcome
-from quadlog.worker.replica.replica import Fetched
+from quadlog.worker.replica.replica import DocumentsLoaded
 from tests.support.web import Web, running_web
 from tests.support.workers.loads import Pair, wait_for_effects
 from tests.support.workers.updates import same, state_of
@@ -216,7 +216,7 @@ def test_while_it_loads_everything_else_goes_on(tmp_path: Path, web: Web) -> Non
     assert b"true" in b"".join(_ask(worker, "ASK { ?s <urn:first> 1 }"))
     assert not worker.replica._more  # it does not look again and again
     free.set()
-    assert isinstance(worker.replica._inbox.get(timeout=20), Fetched)  # this wakes it
+    assert isinstance(worker.replica._inbox.get(timeout=20), DocumentsLoaded)  # this wakes it
     worker.turn()
     assert len(log.effects()) == 3
     worker.catch_up()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads import process_pool as readers_module
 from quadlog.worker.reads import scheduler as scheduler_module
 from quadlog.worker.reads.giving_way import NICE
 from quadlog.worker.reads.lanes import LONG_MS

@@ -18,10 +18,10 @@ from quadlog.core.model import START
 from quadlog.core.records import Reached
 from quadlog.errors import TopicLost
 from quadlog.master.recovery import rebuild
-from quadlog.master.recovery.own import STORE, open_store, prepare_topics
+from quadlog.master.recovery.startup_checks import STORE, open_store, prepare_topics
 from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.settings import WorkerSettings
-from quadlog.worker.replica.fed import Fed
+from quadlog.worker.replica.source_topics import SourceTopics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,10 +134,10 @@ def test_a_worker_takes_only_topics_of_a_rebuild_for_its_own(centre: Centre, tmp
     centre.has_run()
     host, topic = Leaving(), centre.own.effects
     first = centre.admin.ids([topic])[topic]
-    fed = Fed(settings, centre.own, host.leave)
+    fed = SourceTopics(settings, centre.own, host.leave)
     assert fed.known == {centre.own.agreed: None, topic: None}
     fed.recognise(topic, first, is_other=False)
-    fed = Fed(settings, centre.own, host.leave)
+    fed = SourceTopics(settings, centre.own, host.leave)
     assert fed.known == {centre.own.agreed: None, topic: first}, "also after a restart"
     with pytest.raises(TopicLost, match="effects is gone"):
         fed.recognise(topic, None, is_other=True)
@@ -151,7 +151,7 @@ def test_a_worker_takes_only_topics_of_a_rebuild_for_its_own(centre: Centre, tmp
     assert (host.left, fed.wanted) == (1, True)
     fed.put_aside()
     assert not (tmp_path / "quads").exists()
-    assert Fed(settings, centre.own, host.leave).known == {centre.own.agreed: None, topic: None}
+    assert SourceTopics(settings, centre.own, host.leave).known == {centre.own.agreed: None, topic: None}
 
 
 def test_what_went_back_is_lost_also_where_it_has_grown(centre: Centre) -> None:

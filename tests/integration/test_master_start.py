@@ -18,12 +18,12 @@ from producers.rounds import RoundsProducer
 from quadlog.broker import Admin, KafkaOutlet, backwards, end_of
 from quadlog.codec.envelope import ATTEMPT, EPOCH, HANDOVER
 from quadlog.core.messages import Save
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Reached
 from quadlog.errors import SetupError, TopicLost
 from quadlog.kafka.ports import free_ports
 from quadlog.master.process import MasterProcess
-from quadlog.master.recovery.own import open_store
+from quadlog.master.recovery.startup_checks import open_store
 from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.settings import MasterSettings
 from quadlog.topics import Topics
@@ -134,7 +134,7 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
         producer.say(entry, acked.append)
     outlet.flush(60)
     assert acked == list(range(60))
-    ends = [Point(entry.index, entry.chain) for entry in log]
+    ends = [LogPosition(entry.index, entry.chain) for entry in log]
     nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
 
     def save(reached: Reached) -> None:
@@ -148,7 +148,7 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
         master = MasterProcess(settings)
         master.server.leave()
         assert master.run() == 0
-        reached = master.node.chores.scribe.reached
+        reached = master.node.leader_tasks.log_publisher.reached
         assert (reached.offset, reached.end, reached.held) == (60, ends[59], 0), (
             "none of it is in the own log"
         )

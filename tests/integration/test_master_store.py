@@ -17,9 +17,9 @@ from quadlog.core.model import (
     GENESIS,
     START,
     Entry,
+    LogPosition,
     Pair,
     Payload,
-    Point,
     chain_hash,
 )
 from quadlog.core.records import Handover, Reached
@@ -266,7 +266,7 @@ def test_nothing_that_was_saved_is_missing_after_kill_9(tmp_path: Path) -> None:
             assert [pair.timestamp for pair in durable.queue] == list(range(1, saved + 1))
             assert len(durable.acquired) == saved
             assert [point.index for point, _ in durable.tail] == list(range(1, saved + 1))
-            for (before, _), (point, pair) in pairwise([(Point(0, GENESIS), None), *durable.tail]):
+            for (before, _), (point, pair) in pairwise([(LogPosition(0, GENESIS), None), *durable.tail]):
                 transaction = payload_of(point.index).transaction
                 assert pair == pair_of(payload_of(point.index), point.index)
                 assert point.chain == chain_hash(before.chain, transaction, point.index)
@@ -292,7 +292,7 @@ def test_a_new_disk_beside_old_topics_is_blank_until_it_is_let_in(tmp_path: Path
 def test_how_far_the_agreed_topic_was_followed_is_remembered(tmp_path: Path) -> None:
     """With the round that it was followed in: what a start takes for said is in the topic."""
     nothing = Save(counter=0, sequence=0, acquired=(), enqueued=(), dequeued=(), entries=(), released=())
-    reached = Reached(offset=17, end=Point(9, b"\x09" * 32), epoch=4, held=7)
+    reached = Reached(offset=17, end=LogPosition(9, b"\x09" * 32), epoch=4, held=7)
     with opened(tmp_path) as store:
         assert store.reached() is None, "all of the topic is read"
         taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, reached=reached)

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadlog.errors import StateError
-from quadlog.snapshots import packing
-from quadlog.snapshots.packing import (
+from quadlog.snapshots import chunk_codec as packing
+from quadlog.snapshots.chunk_codec import (
     CHUNK,
     COMPRESSED,
     LEAST_WINDOW,
     PROBE,
     WINDOW,
+    ChunkDecoder,
     Compression,
     DamagedChunk,
-    Unpacked,
-    ahead,
-    packed,
+    encode_chunks,
+    prefetch,
     window_for,
 )
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     st.integers(1, 100),
 )
 def test_what_is_packed_comes_out_again(pieces: list[bytes], how: Compression, cut: int) -> None:
-    sent = b"".join(packed(pieces, how))
-    unpacked = Unpacked()
+    sent = b"".join(encode_chunks(pieces, how))
+    unpacked = ChunkDecoder()
     came = [piece for at in range(0, len(sent), cut) for piece in unpacked.feed(sent[at : at + cut])]
     assert came == pieces
 
@@ -47,14 +47,14 @@ def test_what_is_packed_comes_out_again(pieces: list[bytes], how: Compression, c
 def test_any_bit_that_is_turned_is_noticed(how: Compression) -> None:
     """In the head it may also be that more is waited for; what is given out was sent."""
     pieces = [random.Random(n).randbytes(40) + b"-" * 60 for n in range(3)]
-    sent = b"".join(packed(pieces, how))
+    sent = b"".join(encode_chunks(pieces, how))
     noticed = 0
     for at in range(len(sent) * 8):
         damaged = bytearray(sent)
         damaged[at // 8] ^= 1 << at % 8
         came: list[bytes] = []
         try:
-            came.extend(Unpacked().feed(bytes(damaged)))
+            came.extend(ChunkDecoder().feed(bytes(damaged)))
         except DamagedChunk:
             noticed += 1
         assert came == pieces[: len(came)], at
@@ -65,7 +65,7 @@ def test_any_bit_that_is_turned_is_noticed(how: Compression) -> None:
 def test_what_compresses_is_smaller() -> None:
     piece = b"<urn:s> <urn:p> <urn:o> .\n" * 30_000
     none, zstd, snappy = (
-        len(b"".join(packed([piece], Compression(how)))) for how in ("none", "zstd", "snappy")
+        len(b"".join(encode_chunks([piece], Compression(how)))) for how in ("none", "zstd", "snappy")
     )
     assert len(piece) < none < len(piece) + 100
     assert zstd < snappy < none / 10
@@ -73,12 +73,12 @@ def test_what_compresses_is_smaller() -> None:
 
 def test_a_chunk_that_is_too_large_is_not_waited_for() -> None:
     with pytest.raises(DamagedChunk, match=f"more than {CHUNK}"):
-        list(Unpacked().feed(b"\xff" * 30))
+        list(ChunkDecoder().feed(b"\xff" * 30))
 
 
 def lengths(pieces: list[bytes], how: Compression, window: int) -> list[int]:
     """Of each chunk."""
-    return [len(chunk) for chunk in packed(pieces, how, window=window)]
+    return [len(chunk) for chunk in encode_chunks(pieces, how, window=window)]
 
 
 def test_what_stands_far_behind_is_seen_as_far_as_the_window_goes() -> None:
@@ -93,10 +93,12 @@ def test_what_stands_far_behind_is_seen_as_far_as_the_window_goes() -> None:
 
 def test_more_memory_than_is_lent_is_not_taken() -> None:
     chance = random.Random(1)
-    sent = b"".join(packed([chance.randbytes(CHUNK) for _ in range(9)], Compression.ZSTD, window=8 * CHUNK))
-    assert len(list(Unpacked(window=8 * CHUNK).feed(sent))) == 9
+    sent = b"".join(
+        encode_chunks([chance.randbytes(CHUNK) for _ in range(9)], Compression.ZSTD, window=8 * CHUNK)
+    )
+    assert len(list(ChunkDecoder(window=8 * CHUNK).feed(sent))) == 9
     with pytest.raises(DamagedChunk, match="a chunk is no zstd"):
-        list(Unpacked(window=4 * CHUNK).feed(sent))
+        list(ChunkDecoder(window=4 * CHUNK).feed(sent))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_what_the_way_takes_decides(rate: float, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(packing, "time", SimpleNamespace(monotonic=lambda: moment[0]))
     pieces = [bytes([n]) * CHUNK for n in range(PROBE + 5)]
     found: list[int] = []
-    for number, chunk in enumerate(packed(pieces, Compression.AUTO)):
+    for number, chunk in enumerate(encode_chunks(pieces, Compression.AUTO)):
         found.append(len(chunk))
         if number >= PROBE // 2:
             moment[0] += CHUNK / rate
@@ -137,7 +139,7 @@ def test_what_is_made_ahead_is_the_same_and_not_more() -> None:
             yield number
 
     came: list[int] = []
-    for number in ahead(making(), 3):
+    for number in prefetch(making(), 3):
         came.append(number)
         assert len(made) <= number + 3
     assert came == made == list(range(1, 20))
@@ -151,14 +153,14 @@ def test_what_goes_wrong_ahead_is_told_in_its_place() -> None:
 
     came: list[int] = []
     with pytest.raises(StateError, match="became shorter"):
-        came.extend(ahead(making()))
+        came.extend(prefetch(making()))
     assert came == [1, 2]
 
 
 def test_who_takes_no_more_ends_it() -> None:
     """No thread is left."""
     before = threading.active_count()
-    given = ahead(iter(range(1, 1000)))
+    given = prefetch(iter(range(1, 1000)))
     assert next(given) == 1
     given.close()
     assert threading.active_count() == before

@@ -19,11 +19,11 @@ from quadlog.core.consistency import Consistency
 from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
-from quadlog.master.clients.room import Room
-from quadlog.master.http.known import OfNode
-from quadlog.master.http.passage import Passage, Question, Reply
-from quadlog.master.http.reads import Reads, _passed_back
-from quadlog.master.workers.crew import Crew
+from quadlog.master.clients.body_budget import BodyBudget
+from quadlog.master.http.read_proxy import ReadProxy, ReadReply, ReadRequest
+from quadlog.master.http.read_view import NodeReadView
+from quadlog.master.http.reads import ReadRouter, _passed_back
+from quadlog.master.workers.worker_registry import WorkerRegistry
 from quadlog.settings.units import MIB
 from quadlog.web.answers import handle_error
 from tests.support.raw_servers import serving
@@ -49,14 +49,14 @@ HANGS = b""
 @asynccontextmanager
 async def master(
     *says: bytes | None, lives: bool = False, timeout_ms: float = TIMEOUT * 1000
-) -> AsyncIterator[tuple[httpx.AsyncClient, Crew]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, WorkerRegistry]]:
     """A master's door before workers w1, w2, … that say this; None: nobody listens.
 
     A worker that says nothing hangs; with `lives` it still answers `/status`.
     """
     servers: list[asyncio.Server] = []
     connections: set[asyncio.StreamWriter] = set()
-    crew = Crew(timeout_ms=timeout_ms)
+    worker_registry = WorkerRegistry(timeout_ms=timeout_ms)
 
     async def serve(what: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.add(writer)
@@ -75,22 +75,30 @@ async def master(
             server = await asyncio.start_server(partial(serve, what), "127.0.0.1", 0)
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
-        crew.hear(heartbeat(f"w{number}", port), now().steady)
+        worker_registry.hear(heartbeat(f"w{number}", port), now().steady)
     node = cast(
         "Any",
-        SimpleNamespace(crew=crew, desk=SimpleNamespace(shown=0), foreseen=SimpleNamespace(is_begun=False)),
+        SimpleNamespace(
+            worker_registry=worker_registry,
+            pending_requests=SimpleNamespace(shown=0),
+            pending_effects=SimpleNamespace(is_begun=False),
+        ),
     )
     settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=Consistency.SESSION)
-    reads = Reads(
-        OfNode(node), cast("Any", settings), Room(MIB), passage=Passage(crew), barrier=cast("Any", None)
+    reads = ReadRouter(
+        NodeReadView(node),
+        cast("Any", settings),
+        BodyBudget(MIB),
+        read_proxy=ReadProxy(worker_registry),
+        barrier=cast("Any", None),
     )
     app = Starlette(
         routes=[Route("/sparql", reads.answer, methods=["POST"])],
         exception_handlers={QuadlogError: handle_error},
     )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m") as client:
-        yield client, crew
-    await reads._passage._client.aclose()
+        yield client, worker_registry
+    await reads._read_proxy._client.aclose()
     for server in servers:
         server.close()
     await asyncio.gather(*(writer.wait_closed() for writer in connections), return_exceptions=True)
@@ -117,11 +125,11 @@ async def ask(client: httpx.AsyncClient) -> httpx.Response:
 
 def test_the_next_one_is_asked_until_one_answers() -> None:
     async def scenario() -> None:
-        async with master(None, REFUSES, BREAKS_OFF, OK, timeout_ms=LONG_MS) as (client, crew):
+        async with master(None, REFUSES, BREAKS_OFF, OK, timeout_ms=LONG_MS) as (client, worker_registry):
             answer = await ask(client)
             assert (answer.status_code, answer.text, answer.headers["quadlog-index"]) == (200, "ok", "0:ab")
-            assert [worker.reading for worker in crew.all()] == [0, 0, 0, 0]
-            assert [worker.failed_at > 0 for worker in crew.all()] == [True, False, True, False]
+            assert [worker.reading for worker in worker_registry.all()] == [0, 0, 0, 0]
+            assert [worker.failed_at > 0 for worker in worker_registry.all()] == [True, False, True, False]
 
     asyncio.run(scenario())
 
@@ -147,8 +155,8 @@ def test_a_query_that_was_stopped_is_not_begun_again_elsewhere() -> None:
 
 def test_when_all_fail_each_says_why() -> None:
     async def scenario() -> None:
-        async with master(None, REFUSES, BREAKS_OFF, OK, timeout_ms=LONG_MS) as (client, crew):
-            crew.all()[3].heard_at -= LONG_MS + 4000
+        async with master(None, REFUSES, BREAKS_OFF, OK, timeout_ms=LONG_MS) as (client, worker_registry):
+            worker_registry.all()[3].heard_at -= LONG_MS + 4000
             answer = await ask(client)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
             title, first, second, third, fourth = answer.json()["message"].split("\n")
@@ -157,19 +165,19 @@ def test_when_all_fail_each_says_why() -> None:
             assert second == "w2 answered 503: busy"
             assert third.startswith("w3 failed: RemoteProtocolError")
             assert fourth.startswith("w4 is down: last heard of 6")
-            assert [worker.reading for worker in crew.all()] == [0, 0, 0, 0]
+            assert [worker.reading for worker in worker_registry.all()] == [0, 0, 0, 0]
 
     asyncio.run(scenario())
 
 
 def test_one_that_hangs_is_left_when_it_counts_as_down() -> None:
     async def scenario() -> None:
-        async with master(HANGS, OK) as (client, crew):
+        async with master(HANGS, OK) as (client, worker_registry):
             began = time.monotonic()
             asking = asyncio.create_task(ask(client))
             for _ in range(10):  # the other one is heard all the time
                 await asyncio.sleep(TIMEOUT / 5)
-                crew.all()[1].heard_at = now().steady
+                worker_registry.all()[1].heard_at = now().steady
             answer = await asking
             assert (answer.status_code, answer.text) == (200, "ok")
             assert TIMEOUT <= time.monotonic() - began < TIMEOUT * 2 + 0.5 + 0.5
@@ -181,29 +189,29 @@ def test_one_whose_heartbeats_stay_away_may_take_its_time_while_it_lives() -> No
     """Kafka is away, say: a long query goes on."""
 
     async def scenario() -> None:
-        async with master(HANGS, lives=True) as (client, crew):
+        async with master(HANGS, lives=True) as (client, worker_registry):
             asking = asyncio.create_task(ask(client))
             await asyncio.sleep(TIMEOUT * 3)
             assert not asking.done()
-            assert [worker.reading for worker in crew.all()] == [1]
+            assert [worker.reading for worker in worker_registry.all()] == [1]
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
-            assert [worker.reading for worker in crew.all()] == [0]
+            assert [worker.reading for worker in worker_registry.all()] == [0]
 
     asyncio.run(scenario())
 
 
 BEGINS = BREAKS_OFF + b"1\r\na\r\n"
-QUESTION = Question(method="POST", path="/sparql", query_string=b"", headers=[], body=b"ASK {}")
+QUESTION = ReadRequest(method="POST", path="/sparql", query_string=b"", headers=[], body=b"ASK {}")
 
 
 def test_one_that_hangs_in_the_middle_of_an_answer_breaks_it_off() -> None:
     async def scenario() -> None:
         async with serving((None, BEGINS, None), (None, None)) as (port, _):
-            crew = Crew(timeout_ms=TIMEOUT * 1000)
-            crew.hear(heartbeat("w1", port), now().steady)
-            [worker] = crew.all()
-            reply = await Passage(crew).ask(worker, QUESTION)
+            worker_registry = WorkerRegistry(timeout_ms=TIMEOUT * 1000)
+            worker_registry.hear(heartbeat("w1", port), now().steady)
+            [worker] = worker_registry.all()
+            reply = await ReadProxy(worker_registry).ask(worker, QUESTION)
             assert (reply.first, worker.reading) == (b"a", 1)
             assert reply.rest is not None
             with pytest.raises(Unavailable, match="in the middle of an answer w1 is down: last heard of 1"):
@@ -236,11 +244,11 @@ def test_a_proof_that_fails_ends_only_the_wait_that_it_began_in(*, lives: bool, 
             return next(proofs)
 
         async with serving((None, BEGINS, later())) as (port, _):
-            crew = Crew(timeout_ms=TIMEOUT * 1000)
-            crew.hear(heartbeat("w1", port), now().steady)
-            passage = Passage(crew)
-            passage.lives = proof  # type: ignore[method-assign, assignment]
-            reply = await passage.ask(crew.all()[0], QUESTION)
+            worker_registry = WorkerRegistry(timeout_ms=TIMEOUT * 1000)
+            worker_registry.hear(heartbeat("w1", port), now().steady)
+            read_proxy = ReadProxy(worker_registry)
+            read_proxy.lives = proof  # type: ignore[method-assign, assignment]
+            reply = await read_proxy.ask(worker_registry.all()[0], QUESTION)
             assert reply.rest is not None
             assert await anext(reply.rest) == b"b"
             if not waits_again:
@@ -259,7 +267,7 @@ def test_a_proof_that_fails_ends_only_the_wait_that_it_began_in(*, lives: bool, 
 
 def test_the_answer_to_head_says_nothing_of_a_length_that_nobody_knows() -> None:
     for length in ([], [(b"content-length", b"7")]):
-        reply = Reply(status=200, headers=length, first=b"", rest=None)
+        reply = ReadReply(status=200, headers=length, first=b"", rest=None)
         assert _passed_back("HEAD", reply).headers.get("content-length") == ("7" if length else None)
     assert _passed_back("GET", reply).headers["content-length"] == "7"
 
@@ -267,11 +275,11 @@ def test_the_answer_to_head_says_nothing_of_a_length_that_nobody_knows() -> None
 def test_a_client_that_leaves_before_the_rest_is_begun_frees_its_worker() -> None:
     async def scenario() -> None:
         async with serving((None, BEGINS, None)) as (port, heard):
-            crew = Crew(timeout_ms=60_000)
-            crew.hear(heartbeat("w1", port), now().steady)
-            [worker], passage = crew.all(), Passage(crew)
+            worker_registry = WorkerRegistry(timeout_ms=60_000)
+            worker_registry.hear(heartbeat("w1", port), now().steady)
+            [worker], read_proxy = worker_registry.all(), ReadProxy(worker_registry)
             for number in (1, 2):
-                reply = await passage.ask(worker, QUESTION)
+                reply = await read_proxy.ask(worker, QUESTION)
                 assert reply.rest is not None
                 await reply.rest.aclose()
                 assert worker.reading == 0

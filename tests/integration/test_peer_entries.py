@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog.core.membership.electorate import options_of
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.core.records import Outcome
 from tests.support.workers.controlled import BOTH, NAMED, after_control, after_update, breaks, outcome
 from tests.support.workers.rehearsal import Worker
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def name_peer(log: Log, peer: str, dc: str = "") -> None:
-    log.agree("", options=options_of(peer, dc), media_type="application/json", kind=Kind.CONFIG)
+    log.agree("", options=options_of(peer, dc), media_type="application/json", kind=TransactionKind.CONFIG)
 
 
 def test_it_is_applied_and_changes_nothing(worker: Worker, log: Log, tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_it_stands_among_updates_that_are_evaluated_ahead(worker: Worker, log: L
 
 
 def test_an_entry_of_neither_is_rejected(worker: Worker, log: Log) -> None:
-    log.agree("", options={"colour": "red"}, kind=Kind.CONFIG)
+    log.agree("", options={"colour": "red"}, kind=TransactionKind.CONFIG)
     assert outcome(worker) == "this CONFIG entry is not known to this version"
-    log.agree("", options=options_of("", "dc4"), kind=Kind.CONFIG)
+    log.agree("", options=options_of("", "dc4"), kind=TransactionKind.CONFIG)
     assert outcome(worker) == "this CONFIG entry is not known to this version"
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from producers.effects import EffectsMirror
-from quadlog.core.model import Peer, Returned, Standing, View, first_view
+from quadlog.core.model import HardState, Peer, RejoinedMember, View, first_view
 from quadlog.master.http.app import make_app
 from quadlog.master.seeds.seeding import Seeding
 from quadlog.masterstore.store import MasterStore
-from quadlog.snapshots.parcel import Label
+from quadlog.snapshots.store_archive import ArchiveManifest
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal, saying
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_what_is_agreed_and_not_decided_is_told(
     """m2 is removed by the view, m3 added by an entry that no view names yet."""
     m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
     view = View(epoch=2, members=("m1", "m2"), peers=(m1,), before=(m1, m2))
-    of = door(store, monkeypatch, tmp_path, Standing(view=view, changes=((m1, m3),)))
+    of = door(store, monkeypatch, tmp_path, HardState(view=view, changes=((m1, m3),)))
     peers = of.ask("GET", "/cluster/peers").json()["peers"]
     assert [(peer["id"], peer["peer"], peer["decided"]) for peer in peers] == [
         ("m1", True, True),
@@ -170,7 +170,7 @@ def test_who_cannot_be_removed(one: Door) -> None:
 
 def test_the_last_one_stays(store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     view = View(epoch=2, members=("m1",), peers=(Peer("m1", "dc1"),))
-    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    of = door(store, monkeypatch, tmp_path, HardState(view=view))
     assert re.match(
         refusal(409, "PeersStay", "the only peer"), of.told(of.ask("DELETE", "/cluster/peers/m1"))
     )
@@ -180,7 +180,7 @@ def test_one_of_several_of_a_data_centre_is_stopped_first(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     view = View(epoch=2, members=("m1", "m2"), peers=(Peer("m1", "dc1"), Peer("m2", "dc1")))
-    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    of = door(store, monkeypatch, tmp_path, HardState(view=view))
     monkeypatch.setattr("quadlog.master.http.peers.is_silent", lambda *_: False)
     assert re.match(
         refusal(409, "PeersStay", "stop it first"), of.told(of.ask("DELETE", "/cluster/peers/m2"))
@@ -191,14 +191,14 @@ def test_one_of_several_of_a_data_centre_is_stopped_first(
 def test_a_minority_changes_nothing(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
 ) -> None:
-    of = door(store, monkeypatch, tmp_path, Standing(view=View(epoch=2, members=("m1",))))
+    of = door(store, monkeypatch, tmp_path, HardState(view=View(epoch=2, members=("m1",))))
     answer = of.add() if path.endswith("peers") else of.ask("DELETE", path)
     assert re.match(refusal(503, "Unavailable", "(m1) is no majority"), of.told(answer))
 
 
 LEFT = "/cluster/peers/m2?survivor=m1"
 HALF = View(epoch=2, members=("m1",))
-BLANK = replace(HALF, returned=(Returned("m1", bytes(16), blank=True),))
+BLANK = replace(HALF, returned=(RejoinedMember("m1", bytes(16), blank=True),))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_who_is_left_is_named_where_no_majority_is(
     error: str,
     words: str,
 ) -> None:
-    of = door(store, monkeypatch, tmp_path, Standing(view=view))
+    of = door(store, monkeypatch, tmp_path, HardState(view=view))
     status, name = error.split()
     assert re.match(refusal(int(status), name, words), of.told(of.ask("DELETE", path)))
 
@@ -242,7 +242,7 @@ def test_who_is_left_is_named_where_no_majority_is(
 def test_who_is_heard_is_not_gone(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    of = door(store, monkeypatch, tmp_path, Standing(view=HALF))
+    of = door(store, monkeypatch, tmp_path, HardState(view=HALF))
     monkeypatch.setattr("quadlog.master.http.peers.is_silent", lambda *_: False)
     assert re.match(
         refusal(409, "PeersStay", "m2 is heard, so it is not gone"), of.told(of.ask("DELETE", LEFT))
@@ -264,7 +264,7 @@ def test_outside_nothing_is_written(
     m1, m2, m3 = Peer("m1", "dc1"), Peer("m2", "dc2"), Peer("m3", "dc3")
     beyond = View(epoch=7, members=("m2", "m3"), peers=(m2, m3))
     decided = View(epoch=6, members=("m1", "m2", "m3"), peers=(m2, m3), before=(m1, m2, m3))
-    outside = Standing(view=decided, changes=((m1, m3),), joining=beyond, outside=True)
+    outside = HardState(view=decided, changes=((m1, m3),), joining=beyond, outside=True)
     of = door(store, monkeypatch, tmp_path, outside)
     update = "INSERT DATA { <urn:a> a 1 }"
     for answer in (
@@ -287,13 +287,13 @@ def test_outside_nothing_is_written(
 def test_outside_nothing_is_imported(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    of = door(store, monkeypatch, tmp_path, Standing(view=first_view(VOTING), outside=True))
+    of = door(store, monkeypatch, tmp_path, HardState(view=first_view(VOTING), outside=True))
     seeding = Seeding(of.node, of.settings, EffectsMirror(of.broker, "effects", "m1"))
     of.app = make_app(of.node, of.settings, peers=NAMED, seeding=seeding)
     seed = {"signature": "11" * 32, "quads": 1, "digest": "22" * 32, "sources": ["a.nq"]}
     assert re.match(
         refusal(503, "NotAPeer", "write at http://m2,"), of.told(of.ask("POST", "/cluster/seed", json=seed))
     )
-    label = Label(signature="11" * 32, quads=1, digest="22" * 32, size=1)
+    label = ArchiveManifest(signature="11" * 32, quads=1, digest="22" * 32, size=1)
     answer = of.ask("PUT", "/cluster/seed/files", content=b"x", headers=label.headers())
     assert re.match(refusal(503, "NotAPeer", "write at http://m2,"), of.told(answer))

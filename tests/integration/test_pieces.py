@@ -12,7 +12,7 @@ from quadlog.core.effects.patch import MEDIA_TYPE
 from quadlog.errors import Unavailable
 from quadlog.quadstore.commit import PIECE, WHOLE
 from quadlog.quadstore.quadstore import Applied, QuadStore
-from quadlog.worker.evaluate.ahead import LARGE
+from quadlog.worker.evaluate.speculative import LARGE
 from tests.support.workers.pieces import Dies, Dying, dying, seed
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.support.workers.updates import state_of
@@ -107,7 +107,7 @@ def test_a_large_one_is_made_in_pieces_and_not_kept(tmp_path: Path) -> None:
     log.agree("DP * * <urn:large> * .\nA <urn:s> <urn:p> _:x .", media_type=MEDIA_TYPE)
     evaluating.hear(TOPICS.agreed)
     evaluating.turn()
-    evaluator = evaluating.replica.tenure.evaluator
+    evaluator = evaluating.replica.evaluator_term.evaluator
     assert evaluator is not None
     assert evaluator.index == 1
     assert evaluator._ahead.weight == WHOLE + 1 > LARGE

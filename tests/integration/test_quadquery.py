@@ -13,9 +13,9 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.core.effects.effect import Change
 from quadlog.core.effects.lines import lines_of
 from quadlog.errors import Forbidden, SyntaxRefused, Unsupported
-from quadlog.quadstore.hiding import Dataset as Named
-from quadlog.quadstore.hiding import hide
 from quadlog.quadstore.quadstore import Applied, QuadStore
+from quadlog.quadstore.query_scope import Dataset as Named
+from quadlog.quadstore.query_scope import hide
 from tests.support.workers.stores import DATA, G, P, S, body, rows, run
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from producers.effects import EffectsMirror
-from quadlog.core.model import Standing, first_view
+from quadlog.core.model import HardState, first_view
 from quadlog.master.http.app import make_app
 from quadlog.master.seeds.seeding import Seeding
 from quadlog.masterstore.store import MasterStore
-from quadlog.snapshots.parcel import Label
+from quadlog.snapshots.store_archive import ArchiveManifest
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_whatever_would_be_logged_is_refused(witness: Door) -> None:
     """With the addresses of those that take it, the peers among them."""
     update, ask = "INSERT DATA { <urn:a> a 1 }", {"Content-Type": "application/sparql-query"}
     seed = {"signature": "11" * 32, "quads": 1, "digest": "22" * 32, "sources": ["a.nq"]}
-    label = Label(signature="11" * 32, quads=1, digest="22" * 32, size=1)
+    label = ArchiveManifest(signature="11" * 32, quads=1, digest="22" * 32, size=1)
     strict = {"Quadlog-Consistency": "strict"}
     for answer in (
         witness.ask("POST", "/update", content=update, headers=SPARQL),
@@ -60,7 +60,7 @@ def test_whatever_would_be_logged_is_refused(witness: Door) -> None:
 
 def test_also_what_is_known_by_its_key(witness: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be done, so no 503; and it has no worker that shows it, so who tells is another one."""
-    monkeypatch.setattr(witness.node.desk, "is_known", lambda _: True)
+    monkeypatch.setattr(witness.node.pending_requests, "is_known", lambda _: True)
     answer = witness.ask(
         "POST", "/update", content="CLEAR ALL", headers=SPARQL | {"Idempotency-Key": "again"}
     )
@@ -89,7 +89,7 @@ def test_outside_it_says_that(store: MasterStore, monkeypatch: pytest.MonkeyPatc
         store,
         monkeypatch,
         tmp_path,
-        Standing(view=first_view(VOTING), outside=True),
+        HardState(view=first_view(VOTING), outside=True),
         roles={"m1": "read-only"},
     )
     assert of.ask("GET", "/cluster/status").json()["role"] == "outside"

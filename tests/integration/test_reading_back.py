@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads import process_pool as readers_module
 from quadlog.worker.reads.feed import Feed
-from quadlog.worker.replica.tenure import Asked
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
 from tests.support.workers.rehearsal import TERM, Log, Worker
 from tests.support.workers.served import OF_X, gone, served
 from tests.support.workers.sides import copy_of, say, write_cut, write_rewind
@@ -26,7 +26,7 @@ def gives_way(worker: Worker, path: Path, before: Log) -> None:
     theirs = copy_of(before)
     other = Worker(path, theirs, "theirs")
     other.catch_up()
-    other.replica.tenure.take_over(Asked(TERM))
+    other.replica.evaluator_term.take_over(EvaluateRequest(TERM))
     other.catch_up()
     say(theirs, other, [f"INSERT DATA {{ <urn:x> <urn:theirs> {number} }}" for number in range(5)])
     other.close()

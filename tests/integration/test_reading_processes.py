@@ -14,15 +14,15 @@ import pytest
 
 from quadlog.settings.units import MIB
 from quadlog.web.answers import FINAL
-from quadlog.worker.reads import reader as reader_module
-from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads import process_pool as readers_module
+from quadlog.worker.reads import reading_process as reader_module
 from quadlog.worker.reads.feed import Feed
 from tests.support.workers.served import ENDLESS, OF_X, Served, gone, lives, served, suspend
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.worker.reads.reader import Reader
+    from quadlog.worker.reads.reading_process import ReadingProcess
 
 pytestmark = pytest.mark.anyio
 
@@ -91,7 +91,7 @@ async def test_where_nobody_reads_no_process_follows_what_is_written(
         assert len(answer.json()["results"]["bindings"]) == 3
 
 
-async def one_idle(here: Served) -> Reader:
+async def one_idle(here: Served) -> ReadingProcess:
     deadline = time.monotonic() + 30
     while len(here.readers.idle) != 1:
         assert time.monotonic() < deadline
@@ -229,11 +229,11 @@ async def test_a_query_is_for_another_worker_where_its_process_fails_by_itself(
 ) -> None:
     """It ended with an exit status, which is not the fault of the query."""
 
-    async def fate(reader: Reader) -> int:
+    async def fate(reader: ReadingProcess) -> int:
         del reader
         return 1
 
-    monkeypatch.setattr(reader_module.Reader, "fate", fate)
+    monkeypatch.setattr(reader_module.ReadingProcess, "fate", fate)
     async with served(tmp_path, most=1) as here:
         asking = asyncio.create_task(here.ask(ENDLESS))
         os.kill((await here.one_begun())["pid"], signal.SIGKILL)

@@ -17,8 +17,8 @@ from quadlog.core.model import START
 from quadlog.core.records import LoggedEntry, WorkerState
 from quadlog.errors import SetupError, TopicLost
 from quadlog.kafka.ports import free_ports
-from quadlog.master.recovery.own import STORE, open_store, prepare_topics
-from quadlog.master.recovery.rebuild import Rebuild
+from quadlog.master.recovery.rebuild import TopicsRebuild
+from quadlog.master.recovery.startup_checks import STORE, open_store, prepare_topics
 from quadlog.masterstore.store import MasterStore
 from tests.support.brokers import never
 from tests.support.labs import quadlog
@@ -105,7 +105,7 @@ def test_a_rebuild_that_was_broken_off_is_run_again(centre: Centre) -> None:
         with pytest.raises(TopicLost, match="has a log, and no master has ever posted"):
             open_store(mate)
         with pytest.raises(SetupError, match="Say --yes"):
-            Rebuild(mate.model_copy(update={"peer": centre.settings.peer}), never).run(is_meant=False)
+            TopicsRebuild(mate.model_copy(update={"peer": centre.settings.peer}), never).run(is_meant=False)
     centre.rebuild()
     store = open_store(mate)
     assert store.durable().blank, "what such a start has left is nothing to go on from"

@@ -21,15 +21,15 @@ from quadlog.core.effects.signature import as_bytes, empty_graph_line
 from quadlog.errors import StateError, UserError
 from quadlog.ports import Record
 from quadlog.quadstore.applied import Applied
-from quadlog.quadstore.commit import Net, UpdateText, net_of
+from quadlog.quadstore.commit import NetChange, UpdateText, net_of
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.replay import proof, survey
-from quadlog.replay.bundle import MANIFEST, Manifest, Word, lines_of
+from quadlog.replay.bundle import MANIFEST, BundleManifest, LastWord, lines_of
 from quadlog.replay.compact import source
-from quadlog.replay.replay import Range
+from quadlog.replay.replay import CompactedRange
 from quadlog.replay.survey import Surveyor
-from quadlog.worker.catchup import taking
-from quadlog.worker.catchup.taking import take
+from quadlog.worker.catchup import bundle_loader as taking
+from quadlog.worker.catchup.bundle_loader import load_bundle
 from tests.bench.catching_up import line_of
 from tests.bench.catching_up import log_of as log_of_bench
 from tests.support.agreement.random_entries import heard_from, random_agreed
@@ -68,12 +68,12 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "CHUNK", 600)
 
 
-def net_in(lines: dict[Word, list[str]]) -> Net:
+def net_in(lines: dict[LastWord, list[str]]) -> NetChange:
     """As a worker makes it."""
-    quads = dict.fromkeys(lines[Word.DELETED], False)
-    quads |= dict.fromkeys([*lines[Word.INSERTED], *lines[Word.KEPT]], True)
-    graphs = dict.fromkeys([*lines[Word.FILLED], *lines[Word.DROPPED]], False)
-    return Net(quads, graphs | dict.fromkeys(lines[Word.EMPTIED], True))
+    quads = dict.fromkeys(lines[LastWord.DELETED], False)
+    quads |= dict.fromkeys([*lines[LastWord.INSERTED], *lines[LastWord.KEPT]], True)
+    graphs = dict.fromkeys([*lines[LastWord.FILLED], *lines[LastWord.DROPPED]], False)
+    return NetChange(quads, graphs | dict.fromkeys(lines[LastWord.EMPTIED], True))
 
 
 def heard_on(kafka: str, agreed: str, state: Applied) -> list[LoggedEntry]:
@@ -95,7 +95,7 @@ def world_in(store: Store) -> World:
     return World(frozenset(f"{quad} ." for quad in store), frozenset(map(str, store.named_graphs())))
 
 
-def changed_by(world: World, net: Net) -> World:
+def changed_by(world: World, net: NetChange) -> World:
     store, update = store_of(world), UpdateText.of(net)
     store.update(update.text(), custom_functions=update.functions())
     for graph in update.unnamed:
@@ -116,10 +116,10 @@ def test_a_bundle_is_the_net_of_the_effects_that_count(
         half = random.Random(seed).randrange(2, lineage.index)
         for after, until in ((0, lineage.index), (half // 2, half)):
             bundle = tmp_path / f"{after}-{until}"
-            manifest = job.write(Range(after=after, until=until), bundle).proven()
+            manifest = job.write(CompactedRange(after=after, until=until), bundle).proven()
             lines, before, expected = said(bundle, manifest), topic.worlds[after], topic.worlds[until]
             exact = difference(before, expected)
-            for word in (Word.DELETED, Word.INSERTED, Word.EMPTIED, Word.FILLED):
+            for word in (LastWord.DELETED, LastWord.INSERTED, LastWord.EMPTIED, LastWord.FILLED):
                 assert sorted(lines[word]) == sorted(exact[word]), (after, until, word)
             in_range = [effects[index] for index in range(after + 1, until + 1)]
             assert changed_by(before, net_of(in_range)) == expected
@@ -145,9 +145,9 @@ def test_lines_that_are_cut_are_read_together(
     with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         spans = job.follow(Applied()).spans(0, topic.index)
         assert sum(span.group >= 0 for span in spans) > 5
-        manifest = job.write(Range(), tmp_path / "bundle").proven()
+        manifest = job.write(CompactedRange(), tmp_path / "bundle").proven()
     lines = said(tmp_path / "bundle", manifest)
-    assert sorted(lines[Word.INSERTED]) == sorted(topic.worlds[topic.index].quads)
+    assert sorted(lines[LastWord.INSERTED]) == sorted(topic.worlds[topic.index].quads)
     assert manifest.effects == topic.index
 
 
@@ -168,9 +168,9 @@ def test_an_effect_that_is_not_exact_makes_no_bundle(spark: SparkSession, kafka:
     topic.append(effect)
     with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
         with pytest.raises(StateError, match=r"effects 1 to 21 leads to the signature .* are not exact"):
-            job.write(Range(), tmp_path / "bundle").proven()
+            job.write(CompactedRange(), tmp_path / "bundle").proven()
         assert not list(tmp_path.iterdir())
-        job.write(Range(until=20), tmp_path / "bundle").proven()
+        job.write(CompactedRange(until=20), tmp_path / "bundle").proven()
     assert (tmp_path / "bundle" / MANIFEST).is_file()
 
 
@@ -180,18 +180,18 @@ def test_a_topic_that_lacks_effects_says_so(spark: SparkSession, kafka: str, tmp
     with compaction(spark, kafka, name, agreed) as job:
         state = job.follow(Applied()).state_at(20)
         with pytest.raises(UserError, match="goes up to effect 40 now: there is no 41"):
-            job.write(Range(until=41), tmp_path / "bundle").proven()
+            job.write(CompactedRange(until=41), tmp_path / "bundle").proven()
         with pytest.raises(UserError, match="no effects between 40 and 40"):
-            job.write(Range(after=40), tmp_path / "bundle").proven()
+            job.write(CompactedRange(after=40), tmp_path / "bundle").proven()
     delete_before(kafka, name, state.effects_offset)
     with compaction(spark, kafka, name, agreed) as job:
         with pytest.raises(
             StateError, match=f"lacks effect 1, .* it begins at offset {state.effects_offset}"
         ):
-            job.write(Range(), tmp_path / "bundle").proven()
-        manifest = job.write(Range(applied=state), tmp_path / "bundle").proven()
+            job.write(CompactedRange(), tmp_path / "bundle").proven()
+        manifest = job.write(CompactedRange(applied=state), tmp_path / "bundle").proven()
     assert manifest.effects == 20
-    gone = said(tmp_path / "bundle", manifest)[Word.DELETED]
+    gone = said(tmp_path / "bundle", manifest)[LastWord.DELETED]
     assert sorted(gone) == sorted(topic.worlds[20].quads - topic.worlds[40].quads)
 
 
@@ -201,13 +201,13 @@ def test_a_bundle_is_not_overwritten(spark: SparkSession, kafka: str, tmp_path: 
         compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job,
         pytest.raises(UserError, match="is there already"),
     ):
-        job.write(Range(), tmp_path).proven()
+        job.write(CompactedRange(), tmp_path).proven()
 
 
 def test_a_file_that_was_damaged_is_told(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     topic = plain_topic(30)
     with compaction(spark, kafka, produced(kafka, topic.records), agreed_for(kafka, topic.effects)) as job:
-        manifest = job.write(Range(), tmp_path / "bundle").proven()
+        manifest = job.write(CompactedRange(), tmp_path / "bundle").proven()
     path = tmp_path / "bundle" / manifest.files[0].name
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(StateError, match="ends within a line: make the bundle again"):
@@ -282,8 +282,8 @@ def test_an_entry_that_is_missing_is_told(spark: SparkSession, kafka: str, tmp_p
     agreed = agreed_for(kafka, {index: effect for index, effect in topic.effects.items() if index < 20})
     with compaction(spark, kafka, produced(kafka, topic.records), agreed) as job:
         with pytest.raises(StateError, match=r"has no entry 20 with the chain that its effect names"):
-            job.write(Range(), tmp_path / "bundle").proven()
-        assert job.write(Range(until=19), tmp_path / "bundle").proven().after.index == 19
+            job.write(CompactedRange(), tmp_path / "bundle").proven()
+        assert job.write(CompactedRange(until=19), tmp_path / "bundle").proven().after.index == 19
 
 
 def bundles(spark: SparkSession, kafka: str, topic: RandomTopic, directory: Path, half: int) -> list[Path]:
@@ -291,8 +291,8 @@ def bundles(spark: SparkSession, kafka: str, topic: RandomTopic, directory: Path
     name, agreed = produced(kafka, topic.records), agreed_for(kafka, topic.effects)
     paths = [directory / "first", directory / "second"]
     with compaction(spark, kafka, name, agreed) as job:
-        state = job.write(Range(until=half), paths[0]).proven().after
-        job.write(Range(applied=state), paths[1]).proven()
+        state = job.write(CompactedRange(until=half), paths[0]).proven().after
+        job.write(CompactedRange(applied=state), paths[1]).proven()
     return paths
 
 
@@ -305,7 +305,7 @@ def test_a_store_takes_bundles(spark: SparkSession, kafka: str, tmp_path: Path) 
     topic = plain_topic(90)
     store = QuadStore.open(tmp_path / "store")
     for path, index in zip(bundles(spark, kafka, topic, tmp_path, 40), (40, 90), strict=True):
-        manifest = take(store, path)
+        manifest = load_bundle(store, path)
         assert store.applied == manifest.after
         assert store.applied.index == index
         world = topic.worlds[index]
@@ -313,7 +313,7 @@ def test_a_store_takes_bundles(spark: SparkSession, kafka: str, tmp_path: Path) 
         assert sorted(store.lines()) == sorted([*world.quads, *empty])
         assert store.controls == controls_at(topic.effects, index)
     with pytest.raises(StateError, match=r"begins behind effect 40, and the store is at 90"):
-        take(store, tmp_path / "second")
+        load_bundle(store, tmp_path / "second")
     store.close()
     again = QuadStore.open(tmp_path / "store")
     assert (again.applied.index, again.controls) == (90, controls_at(topic.effects, 90))
@@ -323,16 +323,16 @@ def test_a_store_takes_bundles(spark: SparkSession, kafka: str, tmp_path: Path) 
 def test_a_bundle_that_was_changed_changes_nothing(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     topic = plain_topic(60)
     [path, _] = bundles(spark, kafka, topic, tmp_path, 50)
-    [file, *_] = [one for one in Manifest.read(path).files if one.word is Word.INSERTED]
+    [file, *_] = [one for one in BundleManifest.read(path).files if one.word is LastWord.INSERTED]
     lines = gzip.decompress((path / file.name).read_bytes())
     (path / file.name).write_bytes(gzip.compress(lines + b'<urn:s> <urn:p> "more" .\n'))
     store = QuadStore.open(tmp_path / "store")
     with pytest.raises(StateError, match=r"is not the file that was proven: .* make the bundle again"):
-        take(store, path)
+        load_bundle(store, path)
     assert (store.applied, list(store.lines()), store.is_ahead) == (Applied(), [], False)
     (path / file.name).unlink()
     with pytest.raises(StateError, match=r"cannot be read: .* make the bundle again"):
-        take(store, path)
+        load_bundle(store, path)
 
 
 class _Dies(BaseException):
@@ -352,13 +352,13 @@ def test_a_death_on_the_way_is_made_good_by_the_log(
     [first, second] = bundles(spark, kafka, topic, tmp_path, 40)
     monkeypatch.setattr(taking, "PIECE", 1)
     monkeypatch.setattr(taking, "BULK", 1)
-    manifest = Manifest.read(second)
+    manifest = BundleManifest.read(second)
     number = len(list(taking.pieces_of(second, manifest)))
     assert number > 8
     effects = [topic.effects[index] for index in range(41, 91)]
     for round_, dies_after in enumerate(range(number + 1)):
         store = QuadStore.open(tmp_path / f"store{round_}")
-        take(store, first)
+        load_bundle(store, first)
         with pytest.raises(_Dies):
             store.take(dying(taking.pieces_of(second, manifest), dies_after), manifest.after)
         store.close()
@@ -369,7 +369,7 @@ def test_a_death_on_the_way_is_made_good_by_the_log(
             assert again.is_ahead
             again.apply(effects[20:], Applied.after(effects[-1]))
         else:
-            take(again, second)
+            load_bundle(again, second)
         assert again.recount() == (topic.worlds[90].signature(), len(topic.worlds[90].quads))
         assert not again.is_ahead
         again.close()

@@ -34,7 +34,7 @@ def test_a_replica_that_cannot_go_on_ends_its_process(
     def due(_: object) -> None:
         raise kind("it cannot go on")
 
-    monkeypatch.setattr(worker.replica.tenure, "due", due)
+    monkeypatch.setattr(worker.replica.evaluator_term, "due", due)
     worker.replica.hear("tail", [*log.records[TOPICS.agreed], *log.records[TOPICS.effects]])
     worker.replica._run()
     assert worker.failures == ["it cannot go on"]

@@ -17,18 +17,18 @@ from quadlog.cli.backing_up import run_backup
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.snapshots.backups import SAID, Backup, Log
+from quadlog.snapshots.backups import SAID, Backup, LogExtent
 from quadlog.topics import Topics
 from quadlog.worker.catchup import restoring, stream
-from quadlog.worker.catchup.copying import Offer
 from quadlog.worker.catchup.restoring import COMING, Restoring
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.catchup.store_copying import CopyOffer
+from quadlog.worker.repair.mender import QUADS
 from tests.support.workers.copies import FED, Taker, filled, giving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.worker.catchup.copying import Copied
+    from quadlog.worker.catchup.store_copying import CopiedStore
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Shelf:
         self.directory = self.path / "backups"
         self.settings = self.taker.settings.model_copy(update={"backups": self.directory})
         self.monkeypatch.setattr(stream, "PAUSE_S", 0.0)
-        self.monkeypatch.setattr(Restoring, "_log", lambda _: Log(FED, (0, 1000), self.effects))
+        self.monkeypatch.setattr(Restoring, "_log", lambda _: LogExtent(FED, (0, 1000), self.effects))
         self.restoring = Restoring(self.settings, Topics("main", "dc1"))
         self.room = 0
 
@@ -61,14 +61,14 @@ class Shelf:
     def make_room(self) -> None:
         self.room += 1
 
-    def take(self) -> tuple[Copied | str, dict[str, str]]:
+    def take(self) -> tuple[CopiedStore | str, dict[str, str]]:
         """What came, or why nothing; and what is said of those that were of no use."""
         store = self.taker.opened()
         applied = store.applied
         store.close()
         with capture_logs() as said:
             try:
-                found: Copied | str = self.restoring.take(applied, self.make_room)
+                found: CopiedStore | str = self.restoring.take(applied, self.make_room)
             except Unavailable as error:
                 found = str(error)
         refused = [one for one in said if one["event"] == "backup_refused"]
@@ -93,7 +93,7 @@ def test_the_newest_is_taken(shelf: Shelf) -> None:
     shelf.add(7)
     newest = shelf.add(9, quads=400)
     shelf.add(8)
-    assert shelf.restoring.offer(Applied()) == Offer(
+    assert shelf.restoring.offer(Applied()) == CopyOffer(
         donor=str(newest.path), index=9, size=newest.label.size, is_backup=True
     )
     found, refused = shelf.take()
@@ -150,7 +150,7 @@ def test_a_damaged_one_is_said_once_and_the_next_one_is_taken(
     with shelf.monkeypatch.context() as patched:
         whole = Restoring._whole
 
-        def once(here: Restoring, backup: Backup) -> Copied:
+        def once(here: Restoring, backup: Backup) -> CopiedStore:
             assert backup.path == older.path
             return whole(here, backup)
 
@@ -287,7 +287,7 @@ def test_where_nothing_is_set_nothing_is_looked_at(taker: Taker) -> None:
 def test_where_kafka_does_not_answer_none_is_considered(shelf: Shelf) -> None:
     shelf.add(9)
 
-    def gone(_: Restoring) -> Log:
+    def gone(_: Restoring) -> LogExtent:
         raise QuadlogError("no broker answers")
 
     shelf.monkeypatch.setattr(Restoring, "_log", gone)

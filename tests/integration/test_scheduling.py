@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.web.answers import FINAL
-from quadlog.worker.reads import reader as reader_module
+from quadlog.worker.reads import reading_process as reader_module
 from quadlog.worker.reads import scheduler as scheduler_module
-from quadlog.worker.reads.frames import Kind, framed, headers_frame
+from quadlog.worker.reads.frames import FrameKind, framed, headers_frame
 from quadlog.worker.reads.reader_process import GATHERED
 from tests.support.workers.served import (
     ENDLESS,
@@ -163,10 +163,10 @@ async def test_a_process_that_has_begun_the_next_question_does_not_wait_for_a_cl
     await listed(one, 2)
     assert reader.tickets.withdraw() == {2, 3}, "as if the process had begun both"
     head = headers_frame({"Content-Type": "text/plain"})
-    reader._channel.data_received(head + framed(Kind.PIECE, b"x" * GATHERED) * 10)
+    reader._channel.data_received(head + framed(FrameKind.PIECE, b"x" * GATHERED) * 10)
     assert not reader._is_paused
     reader._channel.data_received(
-        framed(Kind.END, b"") + head + framed(Kind.PIECE, b"yes") + framed(Kind.END, b"")
+        framed(FrameKind.END, b"") + head + framed(FrameKind.PIECE, b"yes") + framed(FrameKind.END, b"")
     )
     assert (await short).content == b"yes"
     client.goes_on.set()
@@ -246,9 +246,9 @@ async def test_a_process_whose_answer_came_whole_is_heard_again(one: Served) -> 
     client = SlowClient(one, OF_X)
     await listed(one, 1)
     reader.tickets.withdraw()  # as if the process had begun it
-    pieces = framed(Kind.PIECE, b"x" * GATHERED) * 10
+    pieces = framed(FrameKind.PIECE, b"x" * GATHERED) * 10
     reader._channel.data_received(
-        headers_frame({"Content-Type": "text/plain"}) + pieces + framed(Kind.END, b"")
+        headers_frame({"Content-Type": "text/plain"}) + pieces + framed(FrameKind.END, b"")
     )
     assert not reader._is_paused
     client.goes_on.set()

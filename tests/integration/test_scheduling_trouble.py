@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quadlog.worker.reads import reader as reader_module
-from quadlog.worker.reads import readers as readers_module
+from quadlog.worker.reads import process_pool as readers_module
+from quadlog.worker.reads import reading_process as reader_module
 from quadlog.worker.reads import scheduler as scheduler_module
-from quadlog.worker.reads.frames import Kind, framed, headers_frame
+from quadlog.worker.reads.frames import FrameKind, framed, headers_frame
 from quadlog.worker.reads.reader_process import GATHERED
 from tests.support.workers.served import OF_X, Served, gone, lives, served, suspend
 from tests.support.workers.slow_client import SlowClient
@@ -22,12 +22,12 @@ from tests.support.workers.slow_client import SlowClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quadlog.worker.reads.reader import Reader
+    from quadlog.worker.reads.reading_process import ReadingProcess
 
 pytestmark = pytest.mark.anyio
 
 
-async def next_of(here: Served) -> Reader:
+async def next_of(here: Served) -> ReadingProcess:
     """The process that is asked next."""
     async with asyncio.timeout(60):
         while here.readers.starting:
@@ -101,7 +101,7 @@ async def test_who_gives_up_behind_an_answer_that_is_on_its_way_does_not_break_i
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
         assert lives(reader.pid)
-        answer = framed(Kind.PIECE, b"x" * GATHERED) + framed(Kind.END, b"")
+        answer = framed(FrameKind.PIECE, b"x" * GATHERED) + framed(FrameKind.END, b"")
         reader._channel.data_received(headers_frame({"Content-Type": "text/plain"}) + answer)
         assert (await first).content == b"x" * GATHERED
         await gone(reader.pid)
@@ -114,7 +114,7 @@ class Hanging:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begins, self.is_on = subprocess.Popen, True
         self.pids: list[int] = []
-        monkeypatch.setattr("quadlog.worker.reads.reader.subprocess.Popen", self)
+        monkeypatch.setattr("quadlog.worker.reads.reading_process.subprocess.Popen", self)
 
     def __call__(self, *what: Any, **how: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401
         process = self.begins(*what, **how)

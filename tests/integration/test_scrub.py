@@ -13,10 +13,10 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.errors import Forbidden, StoreDamaged, Unavailable
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
-from quadlog.worker.repair import mend
+from quadlog.worker.repair import mender as mend
 from quadlog.worker.repair.health import Health
-from quadlog.worker.repair.mend import Mender, empty, last_rebuild, tidy
-from quadlog.worker.repair.recount import CHUNK, Pace, recount
+from quadlog.worker.repair.mender import Mender, empty, last_rebuild, tidy
+from quadlog.worker.repair.recount import CHUNK, ScrubPace, recount
 from quadlog.worker.repair.scrub import Scrubber
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
 from tests.support.workers.stores import DATA, run
@@ -205,7 +205,7 @@ def test_the_pace_is_kept(tmp_path: Path) -> None:
         Quad(NamedNode(f"urn:s{n}"), NamedNode("urn:p"), Literal(n)) for n in range(count)
     )
     cpu, wall = time.process_time(), time.monotonic()
-    assert recount(store, Pace(0.2).pause).quads == count
+    assert recount(store, ScrubPace(0.2).pause).quads == count
     share = (time.process_time() - cpu) / (time.monotonic() - wall)
     assert share < 0.3, share
 

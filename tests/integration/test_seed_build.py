@@ -28,9 +28,18 @@ from quadlog.quadstore.quaddir import FILES as STORE_FILES
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed import commands, counting, lines, recount
 from quadlog.seed.build import build
-from quadlog.seed.commands import Wanted
-from quadlog.seed.sources import Source, files_of
-from quadlog.snapshots.parcel import BLAKE2B, FILES, HASHED_BY, LABEL, Label, Unpacker, label_of, pieces_of
+from quadlog.seed.commands import ImportOptions
+from quadlog.seed.sources import ImportSource, files_of
+from quadlog.snapshots.store_archive import (
+    BLAKE2B,
+    FILES,
+    HASHED_BY,
+    LABEL,
+    ArchiveExtractor,
+    ArchiveManifest,
+    label_of,
+    pieces_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,13 +51,13 @@ RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 
 def built(
-    tmp_path: Path, sources: Sequence[Source], name: str = "built", *, keep: bool = False
-) -> tuple[Label, Path]:
+    tmp_path: Path, sources: Sequence[ImportSource], name: str = "built", *, keep: bool = False
+) -> tuple[ArchiveManifest, Path]:
     directory = tmp_path / name
     return build(sources, directory, Phases(), keep_blank_nodes=keep), directory
 
 
-def opened(directory: Path, label: Label) -> QuadStore:
+def opened(directory: Path, label: ArchiveManifest) -> QuadStore:
     """The store that a worker makes of it."""
     place = directory.with_name(f"{directory.name}-opened")
     shutil.rmtree(place, ignore_errors=True)
@@ -64,7 +73,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def check(directory: Path, label: Label) -> QuadStore:
+def check(directory: Path, label: ArchiveManifest) -> QuadStore:
     """It is what it says."""
     store = opened(directory, label)
     assert store.recount() == (int(label.signature, 16), label.quads)
@@ -181,7 +190,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     whole = lines.load
 
-    def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
+    def load(store: Store, source: ImportSource, tally: Tally, check: Callable[[], None]) -> None:
         done.append(source.name)
         whole(store, source, tally, check)
 
@@ -244,7 +253,7 @@ def test_who_counts_ends_the_loading(tmp_path: Path, monkeypatch: pytest.MonkeyP
     asked: list[str] = []
     whole = lines.load
 
-    def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
+    def load(store: Store, source: ImportSource, tally: Tally, check: Callable[[], None]) -> None:
         def wait() -> None:
             asked.append("in the middle")
             for _ in range(500):
@@ -269,7 +278,7 @@ def test_a_file_that_is_written_meanwhile_is_refused(
     file = written(tmp_path / "some.nq", "<urn:a> <urn:p> <urn:o> .\n")
     whole = lines.load
 
-    def load(store: Store, source: Source, tally: Tally, check: Callable[[], None]) -> None:
+    def load(store: Store, source: ImportSource, tally: Tally, check: Callable[[], None]) -> None:
         whole(store, source, tally, check)
         file.unlink() if after is None else written(file, after)
 
@@ -361,7 +370,7 @@ def test_what_cannot_be_read_is_named_with_its_place(  # noqa: PLR0917 - what py
     sources = list(files_of([str(good), str(written(tmp_path / name, text))]))
     with pytest.raises((UserError, Forbidden), match=said):
         built(tmp_path, sources)
-    assert Label.load(tmp_path / "built") is None
+    assert ArchiveManifest.load(tmp_path / "built") is None
 
 
 def test_sources_that_are_none(tmp_path: Path) -> None:
@@ -403,8 +412,8 @@ def test_a_dump_gives_the_same_signature_again(tmp_path: Path) -> None:
 def test_what_was_built_of_other_sources_is_not_taken_for_these(tmp_path: Path) -> None:
     one, other = (str(written(tmp_path / f"{n}.nq", f"_:b <urn:p> <urn:o{n}> .\n")) for n in ("one", "other"))
 
-    def again(*sources: str, keep: bool = False) -> Label:
-        wanted = Wanted(sources=sources, into="", keep_blank_nodes=keep, work=tmp_path / "work")
+    def again(*sources: str, keep: bool = False) -> ArchiveManifest:
+        wanted = ImportOptions(sources=sources, into="", keep_blank_nodes=keep, work=tmp_path / "work")
         return commands._built(wanted, tmp_path / "work", Phases())
 
     first = again(one)
@@ -419,7 +428,7 @@ def test_what_was_built_of_other_sources_is_not_taken_for_these(tmp_path: Path) 
 # --- as one stream --------------------------------------------------------------------------------------
 
 
-def parcel(tmp_path: Path) -> tuple[Label, Path]:
+def parcel(tmp_path: Path) -> tuple[ArchiveManifest, Path]:
     place = tmp_path / "files"
     place.mkdir()
     for name, size in (("000012.sst", 3_000_000), ("CURRENT", 16), ("empty.log", 0), ("block", 512)):
@@ -436,7 +445,7 @@ def test_a_stream_is_the_same_files_whatever_the_pieces(tmp_path: Path) -> None:
     for number, most in enumerate((1_000_000, 700, 10_000_000)):
         target = tmp_path / str(number)
         target.mkdir()
-        unpacker, at = Unpacker(target), 0
+        unpacker, at = ArchiveExtractor(target), 0
         while at < len(stream):
             size = chance.randint(1, most)
             unpacker.feed(stream[at : at + size])
@@ -456,7 +465,7 @@ def test_a_stream_that_is_short_or_changed_is_refused(tmp_path: Path) -> None:
     ):
         target = tmp_path / str(number)
         target.mkdir()
-        unpacker = Unpacker(target)
+        unpacker = ArchiveExtractor(target)
         unpacker.feed(wrong)
         with pytest.raises(UserError, match="were announced"):
             unpacker.end(label)
@@ -474,19 +483,19 @@ def test_what_an_earlier_build_labelled_is_still_known(tmp_path: Path) -> None:
     (tmp_path / LABEL).write_text(json.dumps(said))
     headers = old.headers()
     del headers[HASHED_BY]
-    assert Label.load(tmp_path) == Label.of(headers) == old
+    assert ArchiveManifest.load(tmp_path) == ArchiveManifest.of(headers) == old
     for one in (label, old):
-        assert Label.of(one.headers()) == one
+        assert ArchiveManifest.of(one.headers()) == one
         target = tmp_path / one.hashed_by
         target.mkdir()
-        unpacker = Unpacker(target, hashed_by=one.hashed_by)
+        unpacker = ArchiveExtractor(target, hashed_by=one.hashed_by)
         unpacker.feed(stream)
         unpacker.end(one)
 
 
 def test_what_a_later_build_may_hash_by_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="blake4, which this build does not know"):
-        Unpacker(tmp_path, hashed_by="blake4")
+        ArchiveExtractor(tmp_path, hashed_by="blake4")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", "LOCK", ".hidden"])
@@ -494,10 +503,10 @@ def test_a_stream_writes_nowhere_else(tmp_path: Path, name: str) -> None:
 
     info = tarfile.TarInfo(name)
     with pytest.raises(UserError, match="plain files"):
-        Unpacker(tmp_path).feed(info.tobuf(tarfile.GNU_FORMAT))
+        ArchiveExtractor(tmp_path).feed(info.tobuf(tarfile.GNU_FORMAT))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_stream_at_all(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not the stream of a seed"):
-        Unpacker(tmp_path).feed(b"x" * 1024)
+        ArchiveExtractor(tmp_path).feed(b"x" * 1024)

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from quadlog.errors import QuadlogError
-from quadlog.snapshots.parcel import Label, pieces_of
+from quadlog.snapshots.store_archive import ArchiveManifest, pieces_of
 from quadlog.web.answers import handle_error
 from quadlog.worker.seeds.seed_door import SeedDoor
 from tests.support.workers.ground import Ground, built, check, seed_of
@@ -36,7 +36,7 @@ def test_door(tmp_path: Path) -> None:
                 assert (taken.status_code, taken.json()) == (201, {"seeds": [label.signature]})
             assert (await another.get("/seed", params={"signature": label.signature})).status_code == 404
             given = await client.get("/seed", params={"signature": label.signature})
-            assert Label.of(given.headers) == label
+            assert ArchiveManifest.of(given.headers) == label
             passed_on = await another.put("/seed", content=given.content, headers=label.headers())
             assert passed_on.status_code == 201
 

@@ -17,7 +17,7 @@ from quadlog.core.model import Peer
 from quadlog.errors import QuadlogError
 from quadlog.master.seeds import seed_files
 from quadlog.master.seeds.seed_files import SeedFiles
-from quadlog.snapshots.parcel import FILES, Label, pieces_of
+from quadlog.snapshots.store_archive import FILES, ArchiveManifest, pieces_of
 from quadlog.web.answers import handle_error
 from quadlog.worker.seeds.seed_door import SeedDoor
 from quadlog.worker.seeds.seedbed import place_in
@@ -97,7 +97,7 @@ class Town:
             peer={name: SimpleNamespace(id=name, dc=name, url=f"http://{name}") for name in peers},
         )
         node = SimpleNamespace(
-            crew=SimpleNamespace(all=lambda: self.workers),
+            worker_registry=SimpleNamespace(all=lambda: self.workers),
             agreement=SimpleNamespace(peers=[Peer(name, name) for name in peers if name != OUTSIDER]),
         )
         mounts: dict[str, httpx.AsyncBaseTransport] = {
@@ -118,7 +118,7 @@ class Town:
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m")
 
-    async def put(self, label: Label, files: Path) -> dict[str, str]:
+    async def put(self, label: ArchiveManifest, files: Path) -> dict[str, str]:
         """As a client sends it; what failed."""
         answer = await self.client.put(
             "/cluster/seed/files?here", content=b"".join(pieces_of(files)), headers=label.headers()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.errors import NotEmpty, Unavailable
-from quadlog.snapshots.parcel import pieces_of
-from quadlog.worker.repair import mend
+from quadlog.snapshots.store_archive import pieces_of
+from quadlog.worker.repair import mender as mend
 from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:

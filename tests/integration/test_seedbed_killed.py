@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from quadlog.snapshots.parcel import FILES, Label
+from quadlog.snapshots.store_archive import FILES, ArchiveManifest
 from tests.support.workers.ground import Ground, check, seed_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_killed_anywhere_it_has_the_empty_store_or_the_whole_seed(tmp_path: Path
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
-        label = Label.load(place / "seed-built")
+        label = ArchiveManifest.load(place / "seed-built")
         assert label is not None
         ground = Ground(place / "w")
         quads = ground.store.applied.quads

@@ -8,7 +8,7 @@ import pytest
 
 from producers.effects import EffectsMirror
 from quadlog.errors import Unavailable
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.seeds.seedbed import Seedbed
 from tests.support.workers.ground import Ground, built, seed_of
 from tests.support.workers.rehearsal import TOPICS, Log, Worker

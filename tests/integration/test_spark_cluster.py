@@ -19,9 +19,9 @@ from quadlog.kafka.java import find_java
 from quadlog.kafka.ports import free_ports
 from quadlog.leash import leashed
 from quadlog.replay import compact
-from quadlog.replay.bundle import Manifest
-from quadlog.replay.compact import Wanted, run_compact
-from quadlog.replay.replay import Compaction, Range
+from quadlog.replay.bundle import BundleManifest
+from quadlog.replay.compact import CompactOptions, run_compact
+from quadlog.replay.replay import CompactedRange, Compaction
 from quadlog.replay.spark import SparkSettings
 from quadlog.topics import Topics
 from tests.integration.conftest import QUICK_JAVA
@@ -129,7 +129,7 @@ def test_a_bundle_is_made_on_a_cluster(spark_master: str, wheel: Path, kafka: st
     environment = os.environ | QUICK_JAVA
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr
-    manifest = Manifest.read(tmp_path / "bundle")
+    manifest = BundleManifest.read(tmp_path / "bundle")
     manifest.verify(tmp_path / "bundle")
     assert manifest.after.index == topic.index
     assert manifest.after.signature == topic.worlds[topic.index].signature()
@@ -160,8 +160,8 @@ def test_a_job_that_fails_is_one_message(
 
     monkeypatch.setattr(Compaction, "write", failing)
     monkeypatch.setattr(compact, "session", lambda *_: nullcontext(spark))
-    wanted = Wanted(
-        kafka=kafka, topics=topics, target=tmp_path / "bundle", range=Range(), spark=SparkSettings()
+    wanted = CompactOptions(
+        kafka=kafka, topics=topics, target=tmp_path / "bundle", range=CompactedRange(), spark=SparkSettings()
     )
     with pytest.raises(
         SparkFailed, match=r"a job of Spark failed, and there is no bundle: .*there is no space"

@@ -15,16 +15,18 @@ from structlog.testing import capture_logs
 from quadlog.broker import Hole
 from quadlog.cli.backing_up import run_backup
 from quadlog.core.catchup import SPEED
-from quadlog.core.records import CatchingUp as Progress
+from quadlog.core.records import CatchUpProgress as Progress
 from quadlog.errors import QuadlogError
-from quadlog.snapshots.backups import Log
+from quadlog.snapshots.backups import LogExtent
 from quadlog.topics import Topics
-from quadlog.worker.catchup import catching_up, full, stream
-from quadlog.worker.catchup.catching_up import CatchingUp
-from quadlog.worker.catchup.coming import COMING, Coming
-from quadlog.worker.catchup.full import Full
+from quadlog.worker.catchup import catch_up as catching_up
+from quadlog.worker.catchup import store_transfer as full
+from quadlog.worker.catchup import stream
+from quadlog.worker.catchup.catch_up import CatchUp
+from quadlog.worker.catchup.partial_copy import COMING, PartialCopy
 from quadlog.worker.catchup.restoring import Restoring
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.catchup.store_transfer import StoreTransfer
+from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.replica import out_of_log
 from quadlog.worker.replica.out_of_log import KnownHoles
 from quadlog.worker.replica.rates import RatesFile
@@ -53,8 +55,8 @@ class Starting:
     def run(self, **settings: float | str | Path) -> tuple[int, list[str]]:
         """The index that it begins to hear the log at, and what it said."""
         self.monkeypatch.setattr(catching_up, "AGAIN_S", 0.0)
-        self.monkeypatch.setattr(CatchingUp, "_look_for_the_newest", lambda _: self.newest)
-        self.monkeypatch.setattr(CatchingUp, "_compact", _refused)
+        self.monkeypatch.setattr(CatchUp, "_look_for_the_newest", lambda _: self.newest)
+        self.monkeypatch.setattr(CatchUp, "_compact", _refused)
         beginnings = self.beginnings
 
         def beginning_of(_: str, topic: str, **__: float) -> int:
@@ -64,7 +66,7 @@ class Starting:
         chosen = self.taker.settings.model_copy(update=settings)
         rates = RatesFile(self.taker.directory / "rates.json", speed=chosen.net_speed_bits_per_sec)
         with capture_logs() as said:
-            store = CatchingUp(
+            store = CatchUp(
                 chosen, Topics("main", "dc1"), self.taker.opened(), rates, self.looks.append
             ).run()
         index = store.applied.index
@@ -77,7 +79,7 @@ def _named(one: MutableMapping[str, Any]) -> str:
     return f"{one['event']}: {one['cause']}" if "cause" in one else str(one["event"])
 
 
-def _refused(_: CatchingUp) -> None:
+def _refused(_: CatchUp) -> None:
     raise QuadlogError("no Spark here")
 
 
@@ -225,7 +227,7 @@ IS_THAT = "store_replaced"
 @pytest.fixture
 def backups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One, up to entry 7, that the log goes on behind."""
-    monkeypatch.setattr(Restoring, "_log", lambda _: Log(FED, (0, 1000), (0, 1000)))
+    monkeypatch.setattr(Restoring, "_log", lambda _: LogExtent(FED, (0, 1000), (0, 1000)))
     store = filled(tmp_path / "backed-up", 20_000)
     with giving(store, tmp_path / "out-to-backup") as giver:
         run_backup(tmp_path / "backups", giver.url, print)
@@ -253,13 +255,13 @@ def test_what_a_donor_began_makes_room_for_a_backup(
     """It dies half-way."""
     store = filled(tmp_path / "store", 20_000, index=9)
     monkeypatch.setattr(stream, "TRIES", 2)
-    put_into, coming = Coming.put_into, starting.taker.directory / COMING
+    put_into, coming = PartialCopy.put_into, starting.taker.directory / COMING
 
-    def alone(here: Coming, data_dir: Path) -> Applied:
+    def alone(here: PartialCopy, data_dir: Path) -> Applied:
         assert not coming.exists()
         return put_into(here, data_dir)
 
-    monkeypatch.setattr(Coming, "put_into", alone)
+    monkeypatch.setattr(PartialCopy, "put_into", alone)
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
         giver.cut_after = [40_000, 0, 0]
@@ -283,7 +285,7 @@ def test_where_there_is_neither_both_reasons_are_told(
     starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given_by(monkeypatch)
-    monkeypatch.setattr(Restoring, "_log", lambda _: Log(FED, (0, 1000), (0, 1000)))
+    monkeypatch.setattr(Restoring, "_log", lambda _: LogExtent(FED, (0, 1000), (0, 1000)))
     (tmp_path / "none").mkdir()
     starting.beginnings = [100, 100]
     starting.run(backups=tmp_path / "none")
@@ -331,9 +333,9 @@ def test_whether_a_rebuilt_worker_would_be_given_a_store(
     rates = RatesFile(starting.taker.directory / "rates.json")
     with_backups = settings.model_copy(update={"backups": backups})
     given_by(monkeypatch)
-    assert not Full(settings, topics, rates).is_there()
-    assert Full(with_backups, topics, rates).is_there()
+    assert not StoreTransfer(settings, topics, rates).is_there()
+    assert StoreTransfer(with_backups, topics, rates).is_there()
     shutil.rmtree(next(backups.iterdir()))
-    assert not Full(with_backups, topics, rates).is_there()
+    assert not StoreTransfer(with_backups, topics, rates).is_there()
     given_by(monkeypatch, "http://127.0.0.1:1")
-    assert Full(settings, topics, rates).is_there()
+    assert StoreTransfer(settings, topics, rates).is_there()

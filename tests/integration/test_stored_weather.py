@@ -30,7 +30,7 @@ def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was adopted takes many rounds to get to its place."""
-    monkeypatch.setattr("quadlog.masterstore.beside.PIECE_ENTRIES", 2)
+    monkeypatch.setattr("quadlog.masterstore.staged_log.PIECE_ENTRIES", 2)
 
 
 @pytest.mark.parametrize(

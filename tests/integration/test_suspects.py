@@ -20,9 +20,9 @@ from quadlog.errors import StateError
 from quadlog.settings.units import MIB
 from quadlog.worker.evaluate import suspects
 from quadlog.worker.evaluate.fetch import LoadLimits
-from quadlog.worker.evaluate.limits import Limits, Watch
-from quadlog.worker.evaluate.trial import READY, Asked, receive, send
-from quadlog.worker.replica import tenure
+from quadlog.worker.evaluate.limits import EvaluationLimits, LimitWatch
+from quadlog.worker.evaluate.trial import READY, TrialRequest, receive, send
+from quadlog.worker.replica import evaluator_term as tenure
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.suspects import CROSS, START, agree, successor, until
 from tests.support.workers.updates import Generator, state_of
@@ -69,7 +69,7 @@ def test_suspects_that_do_nothing_wrong_have_their_effects(tmp_path: Path, log: 
 
 def test_what_takes_too_long_is_rejected_and_the_others_are_not(tmp_path: Path, log: Log) -> None:
     # On a busy machine a tiny one may wait a second for a core.
-    limits = Limits(seconds=5.0, memory=2048 * MIB)
+    limits = EvaluationLimits(seconds=5.0, memory=2048 * MIB)
     worker = successor(tmp_path, log, ONE, ENDLESS, ONE.replace("7", "8"), limits=limits)
     began = time.monotonic()
     assert decided(worker, log, 4) == [FINE, FINE, rejected("evaluator-timeout"), FINE]
@@ -78,7 +78,7 @@ def test_what_takes_too_long_is_rejected_and_the_others_are_not(tmp_path: Path, 
 
 
 def test_what_takes_too_much_memory_is_rejected(tmp_path: Path, log: Log) -> None:
-    worker = successor(tmp_path, log, HUNGRY, ONE, limits=Limits(seconds=50, memory=256 * MIB))
+    worker = successor(tmp_path, log, HUNGRY, ONE, limits=EvaluationLimits(seconds=50, memory=256 * MIB))
     assert decided(worker, log, 3) == [FINE, rejected("evaluator-memory"), FINE]
 
 
@@ -86,7 +86,9 @@ def test_what_kills_the_trial_is_rejected(tmp_path: Path, log: Log) -> None:
     worker = successor(tmp_path, log, ENDLESS, ONE)
     until(
         worker,
-        lambda: worker.replica.tenure.suspects is not None and _trial_of(worker)._under_way is not None,
+        lambda: (
+            worker.replica.evaluator_term.suspects is not None and _trial_of(worker)._under_way is not None
+        ),
     )
     until(worker, lambda: _trial_of(worker)._is_ready)
     os.kill(_trial_of(worker)._process.pid, signal.SIGKILL)
@@ -97,12 +99,13 @@ def _trial_of(worker: Worker) -> Trial:
     until(
         worker,
         lambda: (
-            worker.replica.tenure.suspects is not None and worker.replica.tenure.suspects._trial is not None
+            worker.replica.evaluator_term.suspects is not None
+            and worker.replica.evaluator_term.suspects._trial is not None
         ),
     )
-    assert worker.replica.tenure.suspects is not None
-    assert worker.replica.tenure.suspects._trial is not None
-    return worker.replica.tenure.suspects._trial
+    assert worker.replica.evaluator_term.suspects is not None
+    assert worker.replica.evaluator_term.suspects._trial is not None
+    return worker.replica.evaluator_term.suspects._trial
 
 
 def test_what_was_agreed_is_suspected_also_if_it_is_heard_late(tmp_path: Path, log: Log) -> None:
@@ -114,15 +117,15 @@ def test_what_was_agreed_is_suspected_also_if_it_is_heard_late(tmp_path: Path, l
     log.agree(ENDLESS)
     worker = Worker(tmp_path, log, "w2")
     worker.hear(TOPICS.effects)
-    worker.replica.tenure.take_over(tenure.Asked(TERM))
+    worker.replica.evaluator_term.take_over(tenure.EvaluateRequest(TERM))
     worker.hear(TOPICS.agreed, 1)
     worker.hear(TOPICS.effects)
     worker.turn()
-    begun = worker.replica.tenure.evaluator is not None
+    begun = worker.replica.evaluator_term.evaluator is not None
     worker.hear(TOPICS.agreed)
     assert not begun
     assert _trial_of(worker) is not None
-    worker.replica.tenure.retire()
+    worker.replica.evaluator_term.retire()
 
 
 @pytest.mark.waits
@@ -131,7 +134,7 @@ def test_heartbeats_and_the_end_of_a_duty_do_not_wait_for_a_trial(tmp_path: Path
     pid = _trial_of(worker)._process.pid
     began = time.monotonic()
     assert worker.replica.beat().evaluating
-    worker.replica.tenure.retire()
+    worker.replica.evaluator_term.retire()
     assert time.monotonic() - began < 1
     assert not Path(f"/proc/{pid}").exists()
     assert not (tmp_path / "trial").exists()
@@ -145,7 +148,7 @@ def test_a_trial_that_cannot_be_held_is_the_workers_fault(
     with pytest.raises(StateError, match="ended before it began"):
         decided(worker, log, 2)
     assert len(log.effects()) == 1, "nothing is rejected for it"
-    worker.replica.tenure.retire()
+    worker.replica.evaluator_term.retire()
 
 
 BEGINS_NEVER = {"it waits": "exec sleep 60", "it has no end": "while :; do :; done"}
@@ -163,7 +166,7 @@ def test_a_trial_that_does_not_begin_is_the_workers_fault(
     worker = successor(tmp_path, log, ONE)
     with pytest.raises(StateError, match="could be begun within"):
         decided(worker, log, 2)
-    worker.replica.tenure.retire()
+    worker.replica.evaluator_term.retire()
 
 
 def test_a_trial_that_goes_on_may_begin_late(
@@ -180,15 +183,15 @@ def test_a_trial_that_goes_on_may_begin_late(
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (Limits(seconds=0.2, memory=2048 * MIB), "evaluator-timeout"),
-        (Limits(seconds=60.0, memory=100 * MIB), "evaluator-memory"),
+        (EvaluationLimits(seconds=0.2, memory=2048 * MIB), "evaluator-timeout"),
+        (EvaluationLimits(seconds=60.0, memory=100 * MIB), "evaluator-memory"),
     ],
 )
 def test_the_watch_ends_what_is_above_its_limits(
-    limits: Limits, reason: str, capsys: pytest.CaptureFixture[str]
+    limits: EvaluationLimits, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ended: list[float] = []
-    watch = Watch(limits, lambda: ended.append(time.monotonic()))
+    watch = LimitWatch(limits, lambda: ended.append(time.monotonic()))
     watch.start()
     for index in range(1, 5):  # each within the limits
         watch.begin(index)
@@ -221,7 +224,7 @@ def test_a_trial_ends_with_its_worker(tmp_path: Path, log: Log) -> None:
         Fence(term=TERM, attempt=1, worker="w1"),
         LoadLimits(beginnings=(), endpoints=(), seconds=1, size=1),
     )
-    asked = Asked(store=str(tmp_path / "store"), fence=fence, load=load, parent=0).encode()
+    asked = TrialRequest(store=str(tmp_path / "store"), fence=fence, load=load, parent=0).encode()
     trial = f"{sys.executable} -m quadlog.worker.evaluate.trial"
     script = f'{trial} "$(echo "$0" | sed s/PID/$$/)" <{work} & echo $!; wait'
     command = ["sh", "-c", script, asked.replace('"parent": 0', '"parent": PID')]

@@ -6,8 +6,8 @@ import asyncio
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.master.seeds.tee import deliver
-from quadlog.snapshots.parcel import Label
+from quadlog.master.seeds.fan_out import deliver
+from quadlog.snapshots.store_archive import ArchiveManifest
 from quadlog.web.http_client import new_client
 
 if TYPE_CHECKING:
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 BODY = b"x" * 20_000_000
 """More than the sockets of one connection hold."""
-LABEL = Label(signature="a" * 64, quads=1, digest=blake2b(BODY, digest_size=32).hexdigest(), size=len(BODY))
+LABEL = ArchiveManifest(
+    signature="a" * 64, quads=1, digest=blake2b(BODY, digest_size=32).hexdigest(), size=len(BODY)
+)
 
 
 async def pieces() -> AsyncGenerator[bytes]:

@@ -22,7 +22,7 @@ def test_an_entry_of_a_later_view_waits_for_its_handover(tmp_path: Path) -> None
     assert [effect.index for effect in worker.log.effects()] == [1]
     asked = write_handover(worker.log)
     worker.catch_up()
-    worker.replica.tenure.take_over(asked)
+    worker.replica.evaluator_term.take_over(asked)
     worker.catch_up()
     assert [(effect.index, effect.term) for effect in worker.log.effects()][1:] == [(2, asked.term)]
     assert worker.store.applied.index == 2

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from quadlog.broker import Admin, KafkaOutlet
 from quadlog.kafka.ports import free_ports
-from quadlog.master.recovery.own import prepare_topics
+from quadlog.master.recovery.startup_checks import prepare_topics
 from quadlog.master.retention.topic_monitor import TopicMonitor
 from quadlog.master.workers.alarms import Alarms
 from quadlog.settings import MasterSettings

@@ -16,7 +16,7 @@ from producers.agreed import AgreedProducer
 from quadlog import codec
 from quadlog.broker import Admin, KafkaOutlet, beginning_of, offset_at, records_between
 from quadlog.core.limits import LogLimits, Needs
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Checkpoint, EffectsPlace, Reached
 from quadlog.errors import Unavailable
 from quadlog.master.retention import trimming
@@ -24,8 +24,8 @@ from quadlog.master.retention.backups_kept import BackupsKept
 from quadlog.master.retention.trimming import Stock, Trimming
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import STORE_HERE
-from quadlog.snapshots.backups import Backup, FedFrom
-from quadlog.snapshots.parcel import Label
+from quadlog.snapshots.backups import Backup, SourceTopicIds
+from quadlog.snapshots.store_archive import ArchiveManifest
 from quadlog.topics import Topics
 from tests.support.agreement.topics import effect, entries
 
@@ -87,8 +87,8 @@ class Shortening:
     def checkpoint(self) -> Checkpoint:
         last = self.log[-1]
         return Checkpoint(
-            last=Point(last.index, last.chain),
-            reached=Reached(800, Point(800, self.chains[800]), 1, 800),
+            last=LogPosition(last.index, last.chain),
+            reached=Reached(800, LogPosition(800, self.chains[800]), 1, 800),
             effects=EffectsPlace(650, 650, 1, 0),
             duty=None,
             seed=None,
@@ -190,13 +190,13 @@ def put(directory: Path, shortening: Shortening, index: int, **changes: str) -> 
     """A backup up to this entry, of which nobody looks at more than what it says."""
     own = shortening.topics
     ids = Admin(shortening.kafka).ids([own.agreed, own.effects])
-    fed = FedFrom(own.repository, own.dc, ids[own.agreed], ids[own.effects])
+    fed = SourceTopicIds(own.repository, own.dc, ids[own.agreed], ids[own.effects])
     backup = Backup(
         path=directory / f"{index}",
         fed_from=dataclasses.replace(fed, **changes),
         made="2026-01-01T00:00:00Z",
         store=STORE_HERE,
-        label=Label(signature="", quads=0, digest="", size=0),
+        label=ArchiveManifest(signature="", quads=0, digest="", size=0),
         applied=Applied(index=index, agreed_offset=index, effects_offset=index),
         reserved="urn:r",
     )

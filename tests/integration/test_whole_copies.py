@@ -21,17 +21,17 @@ from structlog.testing import capture_logs
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
 from quadlog.quadstore.quaddir import STORE_HERE
-from quadlog.snapshots import parcel
-from quadlog.snapshots.packing import LEAST_WINDOW, Unpacked, packed, window_for
-from quadlog.snapshots.parcel import pieces_of
+from quadlog.snapshots import store_archive as parcel
+from quadlog.snapshots.chunk_codec import LEAST_WINDOW, ChunkDecoder, encode_chunks, window_for
+from quadlog.snapshots.store_archive import pieces_of
 from quadlog.topics import Topics
 from quadlog.web.answers import handle_error
 from quadlog.worker.catchup import donor as donating
 from quadlog.worker.catchup import stream
-from quadlog.worker.catchup.coming import COMING
-from quadlog.worker.catchup.copying import Copying
 from quadlog.worker.catchup.donor import Donor
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.catchup.partial_copy import COMING
+from quadlog.worker.catchup.store_copying import StoreCopying
+from quadlog.worker.repair.mender import QUADS
 from tests.support.clusters.cluster import until
 from tests.support.workers.copies import SMALL, Taker, check, dying, filled, given_by, giving
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message
 
-    from quadlog.snapshots.parcel import Label
+    from quadlog.snapshots.store_archive import ArchiveManifest
 
 
 def test_a_copy_is_the_whole_store(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_what_is_wanted_comes_or_nothing_is_compressed(
     settings = taker.settings.model_copy(update={"copy_compression": how})
     with giving(store, tmp_path / "out") as giver, capture_logs() as said:
         given_by(monkeypatch, giver.url)
-        check(taker, store, Copying(settings, Topics("main", "dc1")).fetch(3))
+        check(taker, store, StoreCopying(settings, Topics("main", "dc1")).fetch(3))
     [given] = [one for one in said if one["event"] == "copy_requested"]
     assert given["how"] == (how if how != "brotli" else "none")
 
@@ -116,7 +116,7 @@ def test_it_is_taken_up_where_it_was_cut_off(
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
         giver.cut_after = [30_000, 0, 50_001]
-        check(taker, store, Copying(settings, Topics("main", "dc1")).fetch(3))
+        check(taker, store, StoreCopying(settings, Topics("main", "dc1")).fetch(3))
     assert giver.made == 1
     assert len(giver.asked) == 4
     assert giver.asked == sorted(giver.asked)
@@ -259,7 +259,7 @@ def test_who_asks_for_what_it_cannot_have_is_told_so(tmp_path: Path) -> None:
         assert refused.status_code == 400
         assert client.get(url, headers={donating.WINDOW: "many", donating.COMPRESSION: "zstd"}).is_success
         whole = client.get(url, headers={donating.WINDOW: "-1", donating.COMPRESSION: "zstd"}).content
-        assert sum(map(len, Unpacked(window=LEAST_WINDOW).feed(whole))) == label.size
+        assert sum(map(len, ChunkDecoder(window=LEAST_WINDOW).feed(whole))) == label.size
 
 
 def test_no_more_memory_than_is_lent(taker: Taker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,7 @@ def test_no_more_memory_than_is_lent(taker: Taker, tmp_path: Path, monkeypatch: 
 
     def counting(*said: Any, window: int, **more: Any) -> Iterator[bytes]:  # noqa: ANN401
         windows.append(window)
-        return packed(*said, window=window, **more)
+        return encode_chunks(*said, window=window, **more)
 
     monkeypatch.setattr(donating, "packed", counting)
     monkeypatch.setattr(donating, "window_for", lambda _, *most: window_for(1 << 40, *most))
@@ -279,7 +279,7 @@ def test_no_more_memory_than_is_lent(taker: Taker, tmp_path: Path, monkeypatch: 
         )
         with giving(store, tmp_path / f"out{number}", window=theirs * LEAST_WINDOW) as giver:
             given_by(monkeypatch, giver.url)
-            Copying(settings, Topics("main", "dc1")).fetch(3)
+            StoreCopying(settings, Topics("main", "dc1")).fetch(3)
     assert windows == [4 * LEAST_WINDOW] * 3
 
 
@@ -288,7 +288,7 @@ def test_what_came_whole_and_is_wrong_is_asked_for_anew(
 ) -> None:
     store = filled(tmp_path / "store", 500)
 
-    def wrong(*said: Any, **more: Any) -> Label:  # noqa: ANN401
+    def wrong(*said: Any, **more: Any) -> ArchiveManifest:  # noqa: ANN401
         return replace(parcel.label_of(*said, **more), digest="0" * 64)
 
     with giving(store, tmp_path / "out") as giver:

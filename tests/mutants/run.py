@@ -26,7 +26,7 @@ SCENARIOS = (
     "--no-header",
     "-p",
     "no:cacheprovider",
-    "tests/unit/core/test_scenarios.py",
+    "tests/unit/core/agreement/test_scenarios.py",
 )
 WEATHER_S = 60
 """Within which a mutant has to die."""

@@ -12,7 +12,7 @@ from tests.support.raw_servers import Script, serving
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from quadlog.web.http_response import Response
+    from quadlog.web.http_response import HttpResponse
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -31,7 +31,7 @@ class Asking:
         self.pool = ConnectionPool()
         self.origin = Origin("http", "127.0.0.1", port)
 
-    async def begin(self, what: Message | None = None, seconds: Seconds = PATIENCE) -> Response:
+    async def begin(self, what: Message | None = None, seconds: Seconds = PATIENCE) -> HttpResponse:
         return await self.pool.request(self.origin, what or message(), seconds)
 
     async def ask(self, what: Message | None = None, seconds: Seconds = PATIENCE) -> tuple[int, bytes]:

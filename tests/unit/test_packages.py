@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,14 @@ def test_all_modules_stand_in_packages() -> None:
     for package in PACKAGES:
         for path in package.rglob("*.py"):
             assert path.parent in PACKAGES, f"{path}: its directory has no __init__.py"
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    defined = Counter(
+        node.name
+        for package in PACKAGES
+        for path in package.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not [name for name, count in defined.items() if count > 1]

@@ -17,24 +17,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from quadlog.core.agreement.company import Company
-from quadlog.core.agreement.holdings import Holdings
+from quadlog.core.agreement.local_state import LocalState
 from quadlog.core.agreement.pacing import Clock, Pacing
+from quadlog.core.agreement.post_builder import PostBuilder
+from quadlog.core.agreement.progress_tracker import ProgressTracker
 from quadlog.core.agreement.rounds import Rounds
 from quadlog.core.agreement.shared import Shared
-from quadlog.core.agreement.speech import Speech
-from quadlog.core.agreement.succession import Succession
+from quadlog.core.agreement.view_change import ViewChange
 from quadlog.core.membership.incarnations import first_standing
 from quadlog.core.membership.views import Views
 from quadlog.core.messages import (
     Acquired,
-    Durable,
-    Followed,
-    Heard,
-    Limits,
+    AgreementLimits,
+    BranchExtended,
     Now,
-    Pace,
+    PostingPace,
+    PostReceived,
     Ready,
+    RecoveredState,
     Save,
     Submitted,
     Tick,
@@ -46,8 +46,18 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from quadlog.core.messages import Input
-    from quadlog.core.model import Ask, Entry, Held, Peer, Point, Post, Standing, Transaction, View
-    from quadlog.core.queues.member import Member
+    from quadlog.core.model import (
+        Ask,
+        EffectsPosition,
+        Entry,
+        HardState,
+        LogPosition,
+        Peer,
+        Post,
+        Transaction,
+        View,
+    )
+    from quadlog.core.queues.progress import Progress
 
 
 class Agreement:
@@ -59,10 +69,10 @@ class Agreement:
         node: str,
         incarnation: bytes,
         masters: Mapping[str, str],
-        durable: Durable,
+        durable: RecoveredState,
         logged: Container[bytes],
-        pace: Pace,
-        limits: Limits,
+        pace: PostingPace,
+        limits: AgreementLimits,
         witnesses: frozenset[str] = frozenset(),
     ) -> None:
         """Start, or continue after a restart.
@@ -93,23 +103,23 @@ class Agreement:
         )
         self._clock: Final = Clock(durable.counter)
         self._pacing: Final = Pacing(pace)
-        self._holdings: Final = Holdings(durable, logged=logged, length=limits.post)
-        self.queue: Final = self._holdings.queue
-        self._company: Final = Company(node, self._views)
-        self.ignored: Final = self._company.ignored
+        self._local_state: Final = LocalState(durable, logged=logged, length=limits.post)
+        self.queue: Final = self._local_state.queue
+        self._progress: Final = ProgressTracker(node, self._views)
+        self.ignored: Final = self._progress.ignored
         shared = Shared(
             node=node,
             views=self._views,
-            company=self._company,
-            holdings=self._holdings,
+            progress=self._progress,
+            local_state=self._local_state,
             clock=self._clock,
             pacing=self._pacing,
             limits=limits,
         )
-        self._speech: Final = Speech(shared, incarnation, durable.sequence)
-        self._rounds: Final = Rounds(shared, offer=self._speech.offer)
-        self._succession: Final = Succession(
-            self._views, self._holdings, self._company.members, stamp=self._clock.stamp
+        self._post_builder: Final = PostBuilder(shared, incarnation, durable.sequence)
+        self._rounds: Final = Rounds(shared, offer=self._post_builder.offer)
+        self._view_change: Final = ViewChange(
+            self._views, self._local_state, self._progress.members, stamp=self._clock.stamp
         )
         self._post_due: Post | None = None
         self._saved = durable.standing
@@ -122,7 +132,7 @@ class Agreement:
         return self._views.view
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> HardState:
         """Membership state of this master."""
         return self._views.standing
 
@@ -166,37 +176,37 @@ class Agreement:
         return self._views.heard_at
 
     @property
-    def beside(self) -> Point | None:
+    def beside(self) -> LogPosition | None:
         """Position up to which the log of the side that this master is joining was read."""
-        return self._succession.beside
+        return self._view_change.beside
 
     @property
-    def effects(self) -> Held:
+    def effects(self) -> EffectsPosition:
         """End of this data centre's effects topic; it is posted, and determines where a view's home may be."""
-        return self._speech.effects
+        return self._post_builder.effects
 
     @effects.setter
-    def effects(self, held: Held) -> None:
-        self._speech.effects = held
+    def effects(self, held: EffectsPosition) -> None:
+        self._post_builder.effects = held
         self._views.know_effects(held)
 
     @property
     def unheard(self) -> tuple[str, ...]:
         """Data centres from whose topics nothing arrives; a change is posted at once, and has no other effect here."""
-        return self._speech.unheard
+        return self._post_builder.unheard
 
     @unheard.setter
     def unheard(self, dcs: tuple[str, ...]) -> None:
-        self._speech.unheard = dcs
+        self._post_builder.unheard = dcs
 
     @property
     def full(self) -> bool:
         """True if this data centre's effects topic accepts no records; it is posted, and no home may be here then."""
-        return self._speech.full
+        return self._post_builder.full
 
     @full.setter
     def full(self, full: bool) -> None:
-        self._speech.full = full
+        self._post_builder.full = full
         self._views.know_full(full=full)
 
     @property
@@ -205,19 +215,19 @@ class Agreement:
         return self._clock.counter
 
     @property
-    def last(self) -> Point:
+    def last(self) -> LogPosition:
         """End of the synchronised queue: the merge base of the next post."""
-        return self._holdings.log.last
+        return self._local_state.log.last
 
     @property
-    def members(self) -> Mapping[str, Member]:
+    def members(self) -> Mapping[str, Progress]:
         """Known state of each master that has posted, including this one."""
-        return self._company.members
+        return self._progress.members
 
     @property
     def asks(self) -> Mapping[str, Ask]:
         """Snapshots that are requested, by master."""
-        return self._company.asks
+        return self._progress.asks
 
     @property
     def wake_at(self) -> float:
@@ -230,14 +240,14 @@ class Agreement:
 
         0: no such entry is known.
         """
-        members = self._company.in_view()
+        members = self._progress.in_view()
         if members is None or not self.has_majority:
             return 0
         return min(member.said.base.index for member in members if member.said is not None)
 
     def is_synchronised(self, transaction_id: bytes) -> bool:
         """Return whether a transaction of this id is in the synchronised queue, saved or about to be saved."""
-        return transaction_id in self._holdings.log
+        return transaction_id in self._local_state.log
 
     # --- inputs in, one Ready out -----------------------------------------------------------------
 
@@ -245,7 +255,7 @@ class Agreement:
         """Process one input."""
         self._clock.now = now
         self._views.wake(now.steady)
-        self._holdings.begin_turn()
+        self._local_state.begin_turn()
         match given:
             case Submitted(transaction=transaction):
                 if not self.is_synchronised(transaction.id):
@@ -253,14 +263,14 @@ class Agreement:
                     self._rounds.submit(transaction)
             case Acquired(transaction=transaction):
                 self._acquire(transaction)
-            case Heard(post=post):
+            case PostReceived(post=post):
                 self._collect(post)
-            case Followed(branch=branch):
-                self._succession.branch = branch
+            case BranchExtended(branch=branch):
+                self._view_change.branch = branch
                 self._pacing.tell()
                 self._install()
             case Voided(node=node, incarnation=incarnation):
-                if self._company.void(node, incarnation):
+                if self._progress.void(node, incarnation):
                     self._govern()
             case Tick():
                 self._tick()
@@ -280,16 +290,16 @@ class Agreement:
         wait for the next post: until then nothing is promised to any master.
         """
         if self._clock.now.steady >= self._pacing.post_at:
-            self._post_due = self._speech.post(self.beside)
+            self._post_due = self._post_builder.post(self.beside)
             self._rounds.add()
-        changes, post = self._holdings.changes, self._post_due
+        changes, post = self._local_state.changes, self._post_due
         if not changes.entries and post is None and changes.adopted is None:
             return None
-        self._holdings.take_changes()
+        self._local_state.take_changes()
         self._post_due = None
         save = Save(
             counter=self.counter,
-            sequence=self._speech.sequence,
+            sequence=self._post_builder.sequence,
             standing=None if self.standing is self._saved else self.standing,
             adopted=changes.adopted,
             acquired=tuple(changes.acquired),
@@ -307,7 +317,7 @@ class Agreement:
         if self.is_synchronised(transaction.id) or self.queue.has_payload(transaction.key):
             return
         self._rounds.acquire(transaction)
-        if self._succession.may_wait_for(transaction.id):
+        if self._view_change.may_wait_for(transaction.id):
             self._install()
 
     # --- COLLECT ----------------------------------------------------------------------------------
@@ -315,9 +325,9 @@ class Agreement:
     def _collect(self, post: Post) -> None:
         if post.node == self.node:
             return
-        member = self._company.recognised(post)
+        member = self._progress.recognised(post)
         if member is None:
-            self._speech.hear(post)  # a removed master may request a snapshot, to learn of its removal
+            self._post_builder.hear(post)  # a removed master may request a snapshot, to learn of its removal
             return
         if member.heard >= post.sequence:
             return  # received before, or out of date
@@ -325,7 +335,7 @@ class Agreement:
         self._clock.pass_by(post.highest)
         self._views.hear(post, self._clock.now.steady)
         self._rounds.collect(member, post)
-        self._speech.hear(post)
+        self._post_builder.hear(post)
         if self._views.is_moved_by(post, before):
             self._govern()
         self._rounds.add()
@@ -334,24 +344,24 @@ class Agreement:
 
     def _govern(self) -> None:
         """Update the membership: missing members, a side to join, votes."""
-        now, members = self._clock.now.steady, self._company.members
+        now, members = self._clock.now.steady, self._progress.members
         self._pacing.tended(now)
-        changed = self._views.tend(members, self._company.holding_up(self.queue), now)
+        changed = self._views.tend(members, self._progress.holding_up(self.queue), now)
         self._install()
         has_voted = self._views.vote(members, self.last.index, now)
         if has_voted or changed:
             self._pacing.tell()
             if self.standing.joining is None:
-                self._succession.branch = None
+                self._view_change.branch = None
         if has_voted:
             self._install()
 
     def _install(self) -> None:
-        if self._succession.install(self._clock.now.steady):
-            adopted = self._holdings.changes.adopted
+        if self._view_change.install(self._clock.now.steady):
+            adopted = self._local_state.changes.adopted
             if adopted is not None and self.effects.index > adopted.kept:
                 self.effects = (
                     OF_A_BRANCH  # the first post in the new view reports this, before the shell has cut them
                 )
-            self._speech.begin_view()
+            self._post_builder.begin_view()
             self._rounds.begin_view()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.messages import Now
 
 if TYPE_CHECKING:
-    from quadlog.core.messages import Pace
+    from quadlog.core.messages import PostingPace
 
 LOGICAL_BITS: Final = 16
 
@@ -33,7 +33,7 @@ class Clock:
 class Pacing:
     """Pace of posts: soon after news, later for a new merge base alone, else rarely.  Times are steady milliseconds."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: PostingPace) -> None:
         """Start with a post due."""
         self._pace: Final = pace
         self._posted_at = float("-inf")

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.agreement.company import common_head
+from quadlog.core.agreement.progress_tracker import common_head
 from quadlog.core.messages import ForgottenPayloadError, TwoOrdersError
-from quadlog.core.model import START, Kind, Pair
+from quadlog.core.model import START, Pair, TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from quadlog.core.agreement.shared import Shared
     from quadlog.core.model import Post, Transaction
-    from quadlog.core.queues.member import Member
+    from quadlog.core.queues.progress import Progress
 
 
 class Rounds:
@@ -30,8 +30,8 @@ class Rounds:
         """Start without any post; `offer` is called with each pair that may be posted."""
         self._node: Final = shared.node
         self._views: Final = shared.views
-        self._company: Final = shared.company
-        self._holdings: Final = shared.holdings
+        self._progress: Final = shared.progress
+        self._local_state: Final = shared.local_state
         self._clock: Final = shared.clock
         self._pacing: Final = shared.pacing
         self._limits: Final = shared.limits
@@ -39,7 +39,7 @@ class Rounds:
 
     # --- COLLECT ----------------------------------------------------------------------------------
 
-    def collect(self, member: Member, post: Post) -> None:
+    def collect(self, member: Progress, post: Post) -> None:
         """Make a post its sender's last word, or request a snapshot if that is not possible."""
         is_here = post.view == self._views.view
         member.hear(post, post.base if is_here else post.beside)
@@ -47,21 +47,21 @@ class Rounds:
         if is_here:
             self._follow(post)
             pairs = self._merge(post.queue)
-        if member.follows(post) and not (is_here and post.base.index > self._holdings.log.last.index):
+        if member.follows(post) and not (is_here and post.base.index > self._local_state.log.last.index):
             member.understand(post, pairs)
-            self._company.understood(post.node)
+            self._progress.understood(post.node)
         else:
             self._ask(post)
 
     def _ask(self, post: Post) -> None:
-        if self._company.ask(post):
+        if self._progress.ask(post):
             self._pacing.tell()
 
     def begin_view(self) -> None:
         """Process again the posts that members of the new view sent in it."""
         view = self._views.view
         for name in view.members:
-            member = self._company.members.get(name)
+            member = self._progress.members.get(name)
             if member is None or member.said is None:
                 continue
             said = member.said
@@ -72,7 +72,7 @@ class Rounds:
             elif is_here:
                 self._follow(said)
                 member.repost(self._merge(sorted(member.posted)))
-                if said.base.index > self._holdings.log.last.index:
+                if said.base.index > self._local_state.log.last.index:
                     member.forget()
                     self._ask(said)
 
@@ -80,20 +80,20 @@ class Rounds:
 
     def add(self) -> None:
         """Append the longest common prefix of the posted queues into which no member can still insert a pair."""
-        holdings, pacing = self._holdings, self._pacing
+        local_state, pacing = self._local_state, self._pacing
         pacing.has_more = False
-        members = self._company.in_view()
+        members = self._progress.in_view()
         if members is None or self._views.is_frozen(members):
             return  # every member has to post in this view first
         stable = min(member.counter for member in members)
-        end = self._company.furthest_behind(holdings.log.last.index) + self._limits.post
-        while (pair := common_head(members, holdings.queue)) is not None and pair.timestamp <= stable:
-            if len(holdings.changes.entries) >= self._limits.turn:
+        end = self._progress.furthest_behind(local_state.log.last.index) + self._limits.post
+        while (pair := common_head(members, local_state.queue)) is not None and pair.timestamp <= stable:
+            if len(local_state.changes.entries) >= self._limits.turn:
                 pacing.has_more = True
                 return
-            if holdings.log.last.index >= end:
+            if local_state.log.last.index >= end:
                 # Members that lag have to post first; this master does so at once if it is one of them.
-                if self._company.members[self._node].base.index < holdings.log.last.index:
+                if self._progress.members[self._node].base.index < local_state.log.last.index:
                     pacing.tell()
                 return
             self._append(pair)
@@ -106,12 +106,12 @@ class Rounds:
             TwoOrdersError: both masters have different entries at one index.
 
         """
-        log = self._holdings.log
+        log = self._local_state.log
         behind = post.base.index - log.last.index
         if 0 < behind <= len(post.added):  # else the missing entries arrive with a snapshot
             for pair in post.added[-behind:]:
                 # An entry is agreed only if all members have its payload.
-                if self._holdings.queue.transaction(pair) is None:
+                if self._local_state.queue.transaction(pair) is None:
                     message = f"{self._node}: {post.node} says what was agreed, and its payload is not here"
                     raise ForgottenPayloadError(message)
                 self._append(pair)
@@ -124,15 +124,15 @@ class Rounds:
             raise TwoOrdersError(message)
 
     def _append(self, pair: Pair) -> None:
-        holdings = self._holdings
-        transaction = holdings.queue.transaction(pair)
+        local_state = self._local_state
+        transaction = local_state.queue.transaction(pair)
         if transaction is None:
-            index = holdings.log.last.index + 1
+            index = local_state.log.last.index + 1
             message = f"{self._node}: entry {index} was agreed, but its payload is not here"
             raise AssertionError(message)
-        holdings.append(pair, transaction, self._views.view)
+        local_state.append(pair, transaction, self._views.view)
         self._pacing.move()
-        if transaction.kind is Kind.CONFIG and self._views.configure(transaction):
+        if transaction.kind is TransactionKind.CONFIG and self._views.configure(transaction):
             self._pacing.tell()
             self._pacing.tend_soon()
 
@@ -148,12 +148,12 @@ class Rounds:
         Every pair is kept: two timestamps of one id are two pairs, and the first one that is agreed spends
         both.
         """
-        for known in self._holdings.queue.pairs(pair.id):
+        for known in self._local_state.queue.pairs(pair.id):
             if known == pair:
                 return known
-        if pair.id in self._holdings.log:
+        if pair.id in self._local_state.log:
             return None
-        if self._holdings.enqueue(pair):
+        if self._local_state.enqueue(pair):
             self._offer(pair)
         return pair
 
@@ -161,11 +161,11 @@ class Rounds:
 
     def submit(self, transaction: Transaction) -> None:
         """Stamp and enqueue a client's transaction whose payload is here, unless it already waits."""
-        if any(p.digest == transaction.digest for p in self._holdings.queue.pairs(transaction.id)):
+        if any(p.digest == transaction.digest for p in self._local_state.queue.pairs(transaction.id)):
             return  # a retry
         self._enqueue(Pair(self._clock.stamp(), transaction.id, transaction.digest))
 
     def acquire(self, transaction: Transaction) -> None:
         """Note a payload that was not here, and offer its pairs for posting."""
-        for pair in self._holdings.acquire(transaction):
+        for pair in self._local_state.acquire(transaction):
             self._offer(pair)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from quadlog.core.agreement.company import Company
-    from quadlog.core.agreement.holdings import Holdings
+    from quadlog.core.agreement.local_state import LocalState
     from quadlog.core.agreement.pacing import Clock, Pacing
+    from quadlog.core.agreement.progress_tracker import ProgressTracker
     from quadlog.core.membership.views import Views
-    from quadlog.core.messages import Limits
+    from quadlog.core.messages import AgreementLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +21,13 @@ class Shared:
     """Id of the master."""
     views: Views
     """Its membership state."""
-    company: Company
+    progress: ProgressTracker
     """Known state of all masters."""
-    holdings: Holdings
+    local_state: LocalState
     """Its queue and log."""
     clock: Clock
     """Source of its timestamps."""
     pacing: Pacing
     """Times of its posts."""
-    limits: Limits
+    limits: AgreementLimits
     """Sizes of posts and turns."""

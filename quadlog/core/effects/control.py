@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
 from quadlog.core.membership.electorate import names_peer
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.core.records import Outcome
 from quadlog.core.sparql.reserved import names_of_query, refuse_reserved_names
 from quadlog.core.sparql.text.caution import MAX_NESTING, weigh
@@ -134,7 +134,7 @@ def change_of(entry: LoggedEntry) -> ControlChange:
 
 def concerns(entry: LoggedEntry) -> bool:
     """Return whether an entry changes controls; other CONFIG entries do not affect workers."""
-    return entry.kind is Kind.CONFIG and not names_peer(entry.options)
+    return entry.kind is TransactionKind.CONFIG and not names_peer(entry.options)
 
 
 def changes_of(pairs: Iterable[tuple[LoggedEntry, Effect]]) -> list[ControlChange]:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import Kind, Peer
+from quadlog.core.model import Peer, TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ..
     >>> changed((Peer("m1", "dc1"),), add)
     (Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2'))
     """
-    if transaction.kind is not Kind.CONFIG or not names_peer(transaction.options):
+    if transaction.kind is not TransactionKind.CONFIG or not names_peer(transaction.options):
         return ()
     name, dc = transaction.options[PEER], transaction.options.get(DC, "")
     if left := transaction.options.get(FORCED):

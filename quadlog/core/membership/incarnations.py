@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import Standing, first_view, no_view
+from quadlog.core.model import HardState, first_view, no_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,11 +48,11 @@ def just_after(incarnation: bytes) -> bytes:
 
 def first_standing(
     node: str, incarnation: bytes, masters: Mapping[str, str], witnesses: frozenset[str], *, blank: bool
-) -> Standing:
+) -> HardState:
     """Return the initial state of a master: in the first view or, if it is blank, in no view."""
     if not blank:
-        return Standing(view=first_view(masters, witnesses))
-    return Standing(view=no_view(incarnation), promise=0, newest=((node, incarnation),))
+        return HardState(view=first_view(masters, witnesses))
+    return HardState(view=no_view(incarnation), promise=0, newest=((node, incarnation),))
 
 
 class Incarnations:

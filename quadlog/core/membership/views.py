@@ -13,18 +13,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.membership.ballots import Ballots, elected_from
 from quadlog.core.membership.electorate import Electorate, changed, is_forced_in
+from quadlog.core.membership.failure_detector import FailureDetector
 from quadlog.core.membership.incarnations import Incarnations
-from quadlog.core.membership.presence import Presence
-from quadlog.core.model import Standing
+from quadlog.core.membership.view_election import ViewElection, elected_from
+from quadlog.core.model import HardState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from quadlog.core.membership.presence import HoldingUp
-    from quadlog.core.model import Held, Peer, Post, Rank, Transaction, View
-    from quadlog.core.queues.member import Member
+    from quadlog.core.membership.failure_detector import HoldingUp
+    from quadlog.core.model import EffectsPosition, Peer, Post, Rank, Transaction, View
+    from quadlog.core.queues.progress import Progress
 
 
 class Views:
@@ -34,7 +34,7 @@ class Views:
         self,
         node: str,
         masters: Mapping[str, str],
-        standing: Standing,
+        standing: HardState,
         *,
         lag: float,
         near: int,
@@ -57,22 +57,22 @@ class Views:
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters, witnesses)
-        self._presence: Final = Presence(node, self._electorate, lag=lag, put_off=put_off)
-        self._ballots: Final = Ballots(
+        self._failure_detector: Final = FailureDetector(node, self._electorate, lag=lag, put_off=put_off)
+        self._view_election: Final = ViewElection(
             node,
-            presence=self._presence,
+            failure_detector=self._failure_detector,
             incarnations=self.incarnations,
             electorate=self._electorate,
             near=near,
         )
 
-    def know_effects(self, held: Held) -> None:
+    def know_effects(self, held: EffectsPosition) -> None:
         """Set the end of the own data centre's effects topic: a home must have the effects of the log."""
-        self._ballots.effects = held
+        self._view_election.effects = held
 
     def know_full(self, *, full: bool) -> None:
         """Set whether the own data centre's effects topic accepts no records: that of a home must accept them."""
-        self._ballots.full = full
+        self._view_election.full = full
 
     @property
     def view(self) -> View:
@@ -92,7 +92,7 @@ class Views:
     @property
     def heard_at(self) -> Mapping[str, float]:
         """Time at which each other master was last heard, in this view or outside it."""
-        return self._presence.heard_at
+        return self._failure_detector.heard_at
 
     @property
     def is_settled(self) -> bool:
@@ -182,11 +182,11 @@ class Views:
 
     def wake(self, now: float) -> None:
         """Note that this master is running."""
-        self._presence.wake(now)
+        self._failure_detector.wake(now)
 
     def hear(self, post: Post, now: float) -> None:
         """Note a received post."""
-        self._presence.hear(post, self.view, now)
+        self._failure_detector.hear(post, self.view, now)
 
     def is_moved_by(self, post: Post, before: Post | None) -> bool:
         """Return whether a post requires a check of the membership; `before`: the previous post that was understood."""
@@ -195,7 +195,7 @@ class Views:
 
     # --- changing ---------------------------------------------------------------------------------
 
-    def tend(self, members: Mapping[str, Member], holding_up: HoldingUp, now: float) -> bool:
+    def tend(self, members: Mapping[str, Progress], holding_up: HoldingUp, now: float) -> bool:
         """Determine missing members and a stronger side; return whether anything changed.
 
         Args:
@@ -204,32 +204,34 @@ class Views:
             now: steady milliseconds.
 
         """
-        standing, presence = self.standing, self._presence
-        given_up = presence.missing(standing, self.incarnations.gone(standing.view), members, holding_up, now)
-        is_elected = self._ballots.is_elected(standing, members, now)
-        joining = elected_from(standing) if is_elected else presence.stronger(standing, members, now)
+        standing, failure_detector = self.standing, self._failure_detector
+        given_up = failure_detector.missing(
+            standing, self.incarnations.gone(standing.view), members, holding_up, now
+        )
+        is_elected = self._view_election.is_elected(standing, members, now)
+        joining = elected_from(standing) if is_elected else failure_detector.stronger(standing, members, now)
         is_named = joining is None or self.node in self._electorate.centres(joining)
         outside = not is_named or (joining is None and standing.outside)
         before = (set(standing.given_up), standing.joining, standing.outside)
         if (given_up, joining, outside) == before:
             return False
-        presence.give_up(given_up - before[0], now)
+        failure_detector.give_up(given_up - before[0], now)
         self.standing = replace(standing, given_up=tuple(sorted(given_up)), joining=joining, outside=outside)
         return True
 
-    def vote(self, members: Mapping[str, Member], last: int, now: float) -> bool:
+    def vote(self, members: Mapping[str, Progress], last: int, now: float) -> bool:
         """Propose or vote if that is due; return whether anything changed."""
-        ballots, before = self._ballots, self.standing.ballot
-        if ballots.is_elected(self.standing, members, now):
+        view_election, before = self._view_election, self.standing.ballot
+        if view_election.is_elected(self.standing, members, now):
             return False  # followed once all that it inherits is here
-        proposal = ballots.proposal(self.standing, members, last, now)
+        proposal = view_election.proposal(self.standing, members, last, now)
         if proposal is not None:
             self.standing = replace(self.standing, ballot=proposal)
         for name, member in members.items():
             said = member.said
             if name == self.node or said is None or said.ballot is None:
                 continue
-            if ballots.votes_for(said.ballot, said, self.standing, members, now):
+            if view_election.votes_for(said.ballot, said, self.standing, members, now):
                 self.standing = replace(self.standing, ballot=said.ballot)
         return self.standing.ballot is not before
 
@@ -245,7 +247,7 @@ class Views:
             self.standing = replace(self.standing, changes=(*self.standing.changes, change), forced=forced)
         return bool(change)
 
-    def is_frozen(self, members: Iterable[Member]) -> bool:
+    def is_frozen(self, members: Iterable[Progress]) -> bool:
         """Return whether nothing may be added in this view.
 
         This is so once this master or a member has voted for the next view, or this master is joining another
@@ -265,14 +267,14 @@ class Views:
             now: steady milliseconds.
 
         """
-        self.standing = Standing(
+        self.standing = HardState(
             view=view,
             ballot=self.standing.ballot,
             promise=max(promise, view.epoch) if self.is_majority(view) else promise,
             newest=self.standing.newest,
             changes=_left_of(changes, view, self.standing.forced),
         )
-        self._presence.begin(now)
+        self._failure_detector.begin(now)
 
 
 def _left_of(

@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import Entry, Point, chain_hash
+from quadlog.core.model import Entry, LogPosition, chain_hash
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -18,7 +18,12 @@ class SynchronisedQueue:
     """Entries, each chained to the previous one."""
 
     def __init__(
-        self, last: Point, tail: Iterable[tuple[Point, Pair]], *, logged: Container[bytes], length: int
+        self,
+        last: LogPosition,
+        tail: Iterable[tuple[LogPosition, Pair]],
+        *,
+        logged: Container[bytes],
+        length: int,
     ) -> None:
         """Continue from the saved state.
 
@@ -32,7 +37,7 @@ class SynchronisedQueue:
         self.last = last
         self.logged = logged
         self._length = length
-        self._tail: deque[tuple[Point, Pair]] = deque(tail, maxlen=length)
+        self._tail: deque[tuple[LogPosition, Pair]] = deque(tail, maxlen=length)
         self._tail_ids = {pair.id for _, pair in self._tail}
 
     def __contains__(self, transaction_id: bytes) -> bool:
@@ -42,7 +47,7 @@ class SynchronisedQueue:
     def append(self, pair: Pair, transaction: Transaction, view: View) -> Entry:
         """Append a pair; return the entry that it becomes."""
         previous = self.last.chain
-        self.last = Point(self.last.index + 1, chain_hash(previous, transaction, pair.timestamp))
+        self.last = LogPosition(self.last.index + 1, chain_hash(previous, transaction, pair.timestamp))
         if len(self._tail) == self._length:
             self._tail_ids.discard(self._tail[0][1].id)
         self._tail.append((self.last, pair))

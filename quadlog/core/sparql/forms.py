@@ -28,7 +28,7 @@ from quadlog.core.sparql.operations import (
     Where,
 )
 from quadlog.core.sparql.text.prologue import Prologue
-from quadlog.core.sparql.text.reader import Reader
+from quadlog.core.sparql.text.reader import TextReader
 from quadlog.core.sparql.text.terms import BlankNodes, Literals
 from quadlog.errors import Unsupported, UserError
 
@@ -49,7 +49,7 @@ class FormParser:
 
     def __init__(self, text: str, tx_id: bytes, using: Using | None) -> None:
         """Start before the first operation.  ``using``: dataset of every WHERE; None if the request names none."""
-        self._reader = Reader(text)
+        self._reader = TextReader(text)
         self._prologue = Prologue()
         self._graphs = GraphNames(self._reader, self._prologue.names)
         self._groups = Groups(self._reader, self._prologue, self._graphs)

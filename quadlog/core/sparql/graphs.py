@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pyoxigraph import NamedNode
 
     from quadlog.core.sparql.operations import Target
-    from quadlog.core.sparql.text.reader import Reader
+    from quadlog.core.sparql.text.reader import TextReader
     from quadlog.core.sparql.text.terms import Names
 
 
 class GraphNames:
     """Parser of graph names and the keywords around them."""
 
-    def __init__(self, reader: Reader, names: Names) -> None:
+    def __init__(self, reader: TextReader, names: Names) -> None:
         """``names``: the declarations so far; the owner adds later ones."""
         self._reader, self._names = reader, names
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.sparql.graphs import GraphNames
     from quadlog.core.sparql.text.prologue import Prologue
-    from quadlog.core.sparql.text.reader import Reader
+    from quadlog.core.sparql.text.reader import TextReader
 
 _BRACES = {"{": 1, "}": -1}
 
@@ -27,7 +27,7 @@ MAX_SERVICES: Final = 100
 class Groups:
     """Reader of group graph patterns, ``{ … }``."""
 
-    def __init__(self, reader: Reader, prologue: Prologue, graphs: GraphNames) -> None:
+    def __init__(self, reader: TextReader, prologue: Prologue, graphs: GraphNames) -> None:
         """``prologue``: the declarations so far, which are prepended to the queries to endpoints."""
         self._reader, self._prologue, self._graphs = reader, prologue, graphs
         self._services = 0

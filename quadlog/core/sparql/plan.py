@@ -25,7 +25,7 @@ Maker: TypeAlias = "Callable[[Sequence[str]], Literal]"
 _INTEGER_TYPE = NamedNode(INTEGER)
 
 
-class Node(NamedTuple):
+class BlankNodeRef(NamedTuple):
     """A blank node: the number of its operation, and its name."""
 
     operation: int
@@ -92,7 +92,7 @@ class Plan:
 
     iris: tuple[int, ...]
     makers: tuple[Maker, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[BlankNodeRef, ...]
     fixed: tuple[Any, ...]
     steps: tuple[DataPlan | ModifyPlan, ...]
 

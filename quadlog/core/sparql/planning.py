@@ -15,9 +15,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from quadlog.core.sparql.forms import FormParser
 from quadlog.core.sparql.operations import DeleteData, InsertData, Modify, TripleTemplate
 from quadlog.core.sparql.plan import (
+    BlankNodeRef,
     DataPlan,
     ModifyPlan,
-    Node,
     Plan,
     in_language,
     integer,
@@ -121,7 +121,9 @@ def _terms_of(operation: Operation) -> Iterator[Any]:
             raise NoPlan
 
 
-def _nodes(blank: Sequence[BlankNode], read: Sequence[Operation], skeleton: Skeleton) -> Iterator[Node]:
+def _nodes(
+    blank: Sequence[BlankNode], read: Sequence[Operation], skeleton: Skeleton
+) -> Iterator[BlankNodeRef]:
     """Yield operation and name from which each blank node was derived."""
     if not blank:
         return
@@ -129,7 +131,7 @@ def _nodes(blank: Sequence[BlankNode], read: Sequence[Operation], skeleton: Skel
     if len(read) * len(names) > MOST_NAMES:
         raise NoPlan
     derived = {
-        BlankNodes(_STAND_IN_ID, number).named(name): Node(number, name)
+        BlankNodes(_STAND_IN_ID, number).named(name): BlankNodeRef(number, name)
         for number in range(len(read))
         for name in names
     }

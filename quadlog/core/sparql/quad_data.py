@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Variable
 
     from quadlog.core.sparql.operations import Slot
-    from quadlog.core.sparql.text.reader import Reader
+    from quadlog.core.sparql.text.reader import TextReader
     from quadlog.core.sparql.text.terms import BlankNodes, Literals, Names
 
 Q = TypeVar("Q")
@@ -44,7 +44,7 @@ class BlockParser(ABC, Generic[Q]):
 
     def __init__(
         self,
-        reader: Reader,
+        reader: TextReader,
         names: Names,
         literals: Literals,
         nodes: BlankNodes | None,

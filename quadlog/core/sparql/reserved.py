@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quadlog.core.sparql.quad_data import refuse_reserved
 from quadlog.core.sparql.text.prologue import Prologue
-from quadlog.core.sparql.text.reader import Reader
+from quadlog.core.sparql.text.reader import TextReader
 from quadlog.core.sparql.text.tokens import tokens
 from quadlog.errors import Unsupported, UserError
 
@@ -54,7 +54,7 @@ def names_of_query(text: str, base_iri: str | None) -> Names:
     try:
         if base_iri is not None:
             prologue.names.set_base(f"<{base_iri}>")
-        prologue.read(Reader(text))
+        prologue.read(TextReader(text))
     except (UserError, SyntaxError, ValueError) as error:
         raise Unsupported(f"the prologue is not understood: {error}") from None
     return prologue.names

@@ -66,7 +66,7 @@ def read_update(text: str, *, tx_id: bytes, using: Using | None = None) -> tuple
     return operations
 
 
-class _Known:
+class _SeenSkeleton:
     """A cached skeleton.  Its second accepted text leads to a plan, if one is possible."""
 
     def __init__(self, skeleton: Skeleton) -> None:
@@ -87,5 +87,5 @@ class _Known:
 
 
 @lru_cache(maxsize=PLANS)
-def _known(skeleton: Skeleton) -> _Known:
-    return _Known(skeleton)
+def _known(skeleton: Skeleton) -> _SeenSkeleton:
+    return _SeenSkeleton(skeleton)

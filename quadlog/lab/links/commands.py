@@ -18,8 +18,8 @@ from quadlog.lab.links.relay import HOST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.lab.links.loop import Loop, Watch
-    from quadlog.lab.links.relay import Relay
+    from quadlog.lab.links.loop import SocketLoop, SocketWatch
+    from quadlog.lab.links.relay import LinkRelay
     from quadlog.lab.links.state import LinksState
 
 LONGEST: Final = 65536
@@ -33,7 +33,9 @@ log = structlog.get_logger()
 class Commands:
     """Server that executes commands one after the other."""
 
-    def __init__(self, loop: Loop, port: int, relay: Relay, save: Callable[[LinksState], None]) -> None:
+    def __init__(
+        self, loop: SocketLoop, port: int, relay: LinkRelay, save: Callable[[LinksState], None]
+    ) -> None:
         """Listen on the port.
 
         Raises:
@@ -41,7 +43,7 @@ class Commands:
 
         """
         self._loop, self._relay, self._save = loop, relay, save
-        self._watch: Watch = loop.watch(socket.create_server((HOST, port)), self, READ)
+        self._watch: SocketWatch = loop.watch(socket.create_server((HOST, port)), self, READ)
 
     def readable(self) -> None:
         """Accept a client."""
@@ -96,10 +98,12 @@ class Commands:
 class _Asker:
     """One connection of a client, which is closed after the first answer."""
 
-    def __init__(self, loop: Loop, sock: socket.socket, answer: Callable[[bytes], dict[str, Any]]) -> None:
+    def __init__(
+        self, loop: SocketLoop, sock: socket.socket, answer: Callable[[bytes], dict[str, Any]]
+    ) -> None:
         self._answer = answer
         self._heard = b""
-        self._watch: Watch = loop.watch(sock, self, READ)
+        self._watch: SocketWatch = loop.watch(sock, self, READ)
 
     def readable(self) -> None:
         """Receive a piece of the request; answer when it is complete."""

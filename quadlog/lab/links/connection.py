@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.lab.links.lane import Lane
-    from quadlog.lab.links.loop import Loop, Watch
+    from quadlog.lab.links.loop import SocketLoop, SocketWatch
 
 LINGER_NOT: Final = struct.pack("ii", 1, 0)
 """Linger option with which a close sends a reset."""
 
 
-class End:
+class SocketEnd:
     """One socket of a connection, between the flow that reads it and the flow that writes it."""
 
     __slots__ = ("_watch", "connection", "into", "out", "socket")
 
-    def __init__(self, loop: Loop, sock: socket.socket, connection: Connection) -> None:
+    def __init__(self, loop: SocketLoop, sock: socket.socket, connection: LinkConnection) -> None:
         """Start to watch the socket; the connection must set `out` and `into`."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = sock
         self.connection = connection
         self.out: Flow
         self.into: Flow
-        self._watch: Watch = loop.watch(sock, self)
+        self._watch: SocketWatch = loop.watch(sock, self)
 
     def want(self, event: int, *, when: bool) -> None:
         """Start or stop waiting for an event, `READ` or `WRITE`."""
@@ -59,16 +59,16 @@ class End:
         self._watch.close()
 
 
-class Connection:
+class LinkConnection:
     """Connection from a client at a door to the server of that door."""
 
     def __init__(
         self,
-        loop: Loop,
+        loop: SocketLoop,
         client: socket.socket,
         address: tuple[str, int],
         lanes: tuple[Lane, Lane],
-        gone: Callable[[Connection], None],
+        gone: Callable[[LinkConnection], None],
     ) -> None:
         """Begin to connect.
 
@@ -86,8 +86,8 @@ class Connection:
         """True while both sockets are connected and not closed."""
         self.is_cut = False
         self.was_reset = False
-        self._client = End(loop, client, self)
-        self._server = End(loop, socket.socket(), self)
+        self._client = SocketEnd(loop, client, self)
+        self._server = SocketEnd(loop, socket.socket(), self)
         self._client.out = self._server.into = Flow(loop, there, self, self._client, self._server)
         self._server.out = self._client.into = Flow(loop, back, self, self._server, self._client)
         self._flows = (self._client.out, self._server.out)
@@ -113,7 +113,7 @@ class Connection:
         if self.is_open:
             self._update()
 
-    def lost(self, end: End) -> None:
+    def lost(self, end: SocketEnd) -> None:
         """Handle a failed socket: the other end is reset after it has received all bytes on their way to it."""
         self.was_reset = True
         end.into.drop()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from quadlog.lab.links.loop import READ, WRITE
 
 if TYPE_CHECKING:
-    from quadlog.lab.links.connection import Connection, End
+    from quadlog.lab.links.connection import LinkConnection, SocketEnd
     from quadlog.lab.links.lane import Lane
-    from quadlog.lab.links.loop import Loop
+    from quadlog.lab.links.loop import SocketLoop
 
 CHUNK: Final = 256 * 1024
 """Bytes read at once."""
@@ -45,7 +45,9 @@ class Flow:
         "sink",
     )
 
-    def __init__(self, loop: Loop, lane: Lane, connection: Connection, source: End, sink: End) -> None:
+    def __init__(
+        self, loop: SocketLoop, lane: Lane, connection: LinkConnection, source: SocketEnd, sink: SocketEnd
+    ) -> None:
         """Start without reading anything."""
         self._loop, self._lane, self._connection = loop, lane, connection
         self._source, self.sink = source, sink

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from quadlog.lab.links.loop import Loop
+    from quadlog.lab.links.loop import SocketLoop
 
 BURST: Final = 0.05
 """Seconds of the rate that may pass at once, so that a process that wakes late loses no throughput: on a busy host it
@@ -68,7 +68,7 @@ class Lane:
 
     __slots__ = ("_loop", "_queue", "_timer", "bucket", "latency", "passed")
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: SocketLoop) -> None:
         """Start without delay or limit."""
         self.latency = 0.0
         self.bucket: Bucket | None = None

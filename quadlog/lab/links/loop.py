@@ -19,7 +19,7 @@ READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 
 
-class Handler(Protocol):
+class SocketHandler(Protocol):
     """Handler of a socket's events."""
 
     def readable(self) -> None:
@@ -29,12 +29,12 @@ class Handler(Protocol):
         """Handle room to write, or the end of a connect."""
 
 
-class Watch:
+class SocketWatch:
     """A socket, and the events that are reported for it."""
 
     __slots__ = ("_selector", "events", "handler", "socket")
 
-    def __init__(self, selector: selectors.BaseSelector, sock: socket.socket, handler: Handler) -> None:
+    def __init__(self, selector: selectors.BaseSelector, sock: socket.socket, handler: SocketHandler) -> None:
         """Start without events; `want` sets them."""
         self._selector = selector
         self.socket = sock
@@ -59,7 +59,7 @@ class Watch:
         self.socket.close()
 
 
-class Loop:
+class SocketLoop:
     """Runs handlers; none of them may block."""
 
     def __init__(self) -> None:
@@ -68,10 +68,10 @@ class Loop:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
-    def watch(self, sock: socket.socket, handler: Handler, events: int = 0) -> Watch:
+    def watch(self, sock: socket.socket, handler: SocketHandler, events: int = 0) -> SocketWatch:
         """Make a socket non-blocking, and watch it."""
         sock.settimeout(0)
-        watch = Watch(self._selector, sock, handler)
+        watch = SocketWatch(self._selector, sock, handler)
         watch.want(events)
         return watch
 
@@ -92,7 +92,7 @@ class Loop:
             due = max(0.0, timers[0][0] - time.monotonic())
             wait = due if longest is None else min(due, longest)
         for key, events in self._selector.select(wait):
-            watch: Watch = key.data
+            watch: SocketWatch = key.data
             # Handlers that ran earlier in this turn may have changed the watched events.
             if events & READ & watch.events:
                 watch.handler.readable()

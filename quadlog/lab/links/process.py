@@ -17,8 +17,8 @@ import structlog
 from quadlog.errors import SetupError, StateError
 from quadlog.lab.directory import write_atomically
 from quadlog.lab.links.commands import Commands
-from quadlog.lab.links.loop import Loop
-from quadlog.lab.links.relay import Relay
+from quadlog.lab.links.loop import SocketLoop
+from quadlog.lab.links.relay import LinkRelay
 from quadlog.lab.links.state import LinksState
 from quadlog.lab.links.wiring import Wiring
 from quadlog.logs import start_logging
@@ -43,9 +43,9 @@ def run(arguments: Sequence[str]) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     [file] = arguments
     wiring = Wiring.read(Path(file))
-    loop = Loop()
+    loop = SocketLoop()
     try:
-        relay = Relay(loop, wiring.doors, _saved_state(wiring))
+        relay = LinkRelay(loop, wiring.doors, _saved_state(wiring))
         Commands(loop, wiring.port, relay, lambda state: write_atomically(wiring.state, state.to_json()))
     except OSError as error:
         message = f"the links cannot listen: {error}; stop what uses their ports"

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from quadlog.lab.links.connection import Connection
+from quadlog.lab.links.connection import LinkConnection
 from quadlog.lab.links.lane import Lane
 from quadlog.lab.links.loop import READ
 from quadlog.lab.links.state import routes_of
@@ -17,7 +17,7 @@ from quadlog.lab.links.state import routes_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from quadlog.lab.links.loop import Loop, Watch
+    from quadlog.lab.links.loop import SocketLoop, SocketWatch
     from quadlog.lab.links.state import LinksState, Route
 
 HOST: Final = "127.0.0.1"
@@ -33,7 +33,7 @@ BITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class ListenDoor:
     """Port for the connections of `opener` to one broker or master of `target`."""
 
     opener: str
@@ -50,11 +50,11 @@ class Door:
 class _OpenDoor:
     """Door with its listening socket."""
 
-    def __init__(self, relay: Relay, loop: Loop, door: Door) -> None:
+    def __init__(self, relay: LinkRelay, loop: SocketLoop, door: ListenDoor) -> None:
         self._relay, self._loop = relay, loop
         self.door = door
         listener = socket.create_server((HOST, door.port), backlog=BACKLOG)
-        self._watch: Watch = loop.watch(listener, self, READ)
+        self._watch: SocketWatch = loop.watch(listener, self, READ)
 
     def readable(self) -> None:
         """Accept a client."""
@@ -77,10 +77,10 @@ class _OpenDoor:
         self._watch.close()
 
 
-class Relay:
+class LinkRelay:
     """Relay of all connections between the data centres."""
 
-    def __init__(self, loop: Loop, doors: Iterable[Door], state: LinksState) -> None:
+    def __init__(self, loop: SocketLoop, doors: Iterable[ListenDoor], state: LinksState) -> None:
         """Listen at every door.
 
         Raises:
@@ -91,8 +91,8 @@ class Relay:
         self._lanes: dict[Route, Lane] = {
             route: Lane(loop) for pair in state.pairs for route in routes_of(pair)
         }
-        self._connections: dict[Route, set[Connection]] = {route: set() for route in self._lanes}
-        self._knocking: dict[Route, deque[tuple[socket.socket, Door]]] = {
+        self._connections: dict[Route, set[LinkConnection]] = {route: set() for route in self._lanes}
+        self._knocking: dict[Route, deque[tuple[socket.socket, ListenDoor]]] = {
             route: deque() for route in self._lanes
         }
         self.state = state
@@ -120,7 +120,7 @@ class Relay:
             else:
                 self._open(client, door)
 
-    def knock(self, client: socket.socket, door: Door) -> None:
+    def knock(self, client: socket.socket, door: ListenDoor) -> None:
         """Connect an accepted client, or hold it until its route heals."""
         if door.route not in self.state.cuts:
             self._open(client, door)
@@ -135,11 +135,11 @@ class Relay:
                     waiting[0].close()
             self._knocking[door.route] = deque(kept)
 
-    def _open(self, client: socket.socket, door: Door) -> None:
+    def _open(self, client: socket.socket, door: ListenDoor) -> None:
         lanes = self._lanes[door.route], self._lanes[door.target, door.opener]
         connections = self._connections[door.route]
         try:
-            connection = Connection(
+            connection = LinkConnection(
                 self._loop, client, (HOST, door.server_port), lanes, gone=connections.discard
             )
         except OSError:  # no file descriptor is left for the connection to the server

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from quadlog.lab.directory import write_atomically
-from quadlog.lab.links.relay import Door
+from quadlog.lab.links.relay import ListenDoor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Wiring:
     dcs: tuple[str, ...]
     port: int
     state: Path
-    doors: tuple[Door, ...]
+    doors: tuple[ListenDoor, ...]
 
     def write(self, file: Path) -> None:
         """Write the wiring to a file for the process."""
@@ -34,5 +34,5 @@ class Wiring:
             dcs=tuple(values["dcs"]),
             port=values["port"],
             state=Path(values["state"]),
-            doors=tuple(Door(**door) for door in values["doors"]),
+            doors=tuple(ListenDoor(**door) for door in values["doors"]),
         )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from quadlog.clock import wall
-from quadlog.core.model import Kind, Payload, Transaction, payload_digest
+from quadlog.core.model import Payload, Transaction, TransactionKind, payload_digest
 from quadlog.core.records import Handover, Term
 from quadlog.failpoints import Failpoint, visit
 from quadlog.master.effects.lineage import follows, is_of
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from consumers.effects_ledger import EffectsLedger
-    from quadlog.core.model import Entry, Held, View
-    from quadlog.master.workers.crew import Crew
+    from quadlog.core.model import EffectsPosition, Entry, View
+    from quadlog.master.workers.worker_registry import WorkerRegistry
 
 log = structlog.get_logger()
 
@@ -62,7 +62,7 @@ class Duty:
         dcs: Iterable[str],
         agreed: Handover,
         ledger: EffectsLedger,
-        crew: Crew,
+        worker_registry: WorkerRegistry,
         locate: Callable[[Handover], None],
         hand_over: Callable[[Handover], None],
         propose: Callable[[Handover, str], None],
@@ -76,7 +76,7 @@ class Duty:
             dcs: the data centres of that view.
             agreed: the newest agreed handover.
             ledger: the ledger that follows the own effects topic, which is the home's or a copy of it.
-            crew: the workers of this data centre.
+            worker_registry: the workers of this data centre.
             locate: function that finds the end of the effects of the data centre that gets the duty, and has
                 `located` called.
             hand_over: function that writes a handover to the own topic.
@@ -87,7 +87,7 @@ class Duty:
         self._witnesses: Final = witnesses
         self._full = frozenset[str]()
         self.agreed = agreed
-        self._dc, self._ledger, self._crew = dc, ledger, crew
+        self._dc, self._ledger, self._worker_registry = dc, ledger, worker_registry
         self._locate, self._hand_over, self._propose = locate, hand_over, propose
         self._said_at = self._proposed_at = float("-inf")
         self._lone_since: float | None = None
@@ -125,7 +125,7 @@ class Duty:
         time.
         """
         for entry in entries:
-            if entry.kind is not Kind.EVALUATOR:
+            if entry.kind is not TransactionKind.EVALUATOR:
                 continue
             dc, term = entry.options.get("dc", ""), entry.options.get("term", "")
             if dc in self._dcs and term == self.agreed.term.hex():
@@ -140,7 +140,7 @@ class Duty:
         *,
         last_index: int,
         is_whole: bool,
-        others: Mapping[str, Iterable[Held]],
+        others: Mapping[str, Iterable[EffectsPosition]],
         is_full: bool = False,
         full: frozenset[str] = frozenset(),
     ) -> None:
@@ -191,7 +191,7 @@ class Duty:
                 terms = (*terms, Term(view.epoch, view.id, self._ledger.index))
             self._hand_over(replace(handover, terms=terms))
 
-    def _is_copied(self, others: Mapping[str, Iterable[Held]]) -> bool:
+    def _is_copied(self, others: Mapping[str, Iterable[EffectsPosition]]) -> bool:
         """Return whether the home has all effects that are here.
 
         Effects that the home lacks would be evaluated again elsewhere, and would still count here: nothing in
@@ -211,13 +211,13 @@ class Duty:
         if self._ledger.index > self._decided:
             self._decided, self._moves = self._ledger.index, 0
         waits = self._ledger.index < last_index
-        is_able = bool(self._crew.live(moment)) and not (is_full and self._dc != self._dcs[0])
+        is_able = bool(self._worker_registry.live(moment)) and not (is_full and self._dc != self._dcs[0])
         if self._dc != self.agreed.dc or self._following == self._dc or not waits or is_able:
             self._lone_since = None
             return False
         if self._lone_since is None:
             self._lone_since = moment
-        patience = 0.0 if self._crew.all() else UNHEARD_MS
+        patience = 0.0 if self._worker_registry.all() else UNHEARD_MS
         if self._moves >= len(self._dcs):  # no data centre evaluates
             patience = min(AGAIN_MS * 2 ** (self._moves - len(self._dcs)), LONGEST_MS)
         return moment - self._lone_since >= patience
@@ -229,7 +229,7 @@ def move_of(duty: Handover, dc: str, *, node: str, node_dc: str, new_id: bytes) 
     body, created = json.dumps(options).encode(), wall()
     digest = payload_digest(origin=node, created=created, media_type=JSON, traceparent="", body=body)
     return Payload(
-        transaction=Transaction(id=new_id, digest=digest, kind=Kind.EVALUATOR, options=options),
+        transaction=Transaction(id=new_id, digest=digest, kind=TransactionKind.EVALUATOR, options=options),
         origin=node,
         origin_dc=node_dc,
         created=created,

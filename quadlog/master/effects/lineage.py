@@ -10,7 +10,7 @@ from itertools import zip_longest
 from math import inf
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import GENESIS, Held
+from quadlog.core.model import GENESIS, EffectsPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,17 +38,19 @@ def is_of(terms: Sequence[Term], view: View) -> bool:
     return terms[-1].id == view.id if terms else view.epoch == 1
 
 
-def held(terms: Sequence[Term], index: int) -> Held:
+def held(terms: Sequence[Term], index: int) -> EffectsPosition:
     """Return what a post reports about effects that end at `index`."""
-    return Held(terms[-1].id if terms else GENESIS, index)
+    return EffectsPosition(terms[-1].id if terms else GENESIS, index)
 
 
-def follows(there: Held, view: View) -> bool:
+def follows(there: EffectsPosition, view: View) -> bool:
     """Return whether a data centre that reports `there` about its effects has the view's handover."""
     return there.term == (GENESIS if view.epoch == 1 else view.id)
 
 
-def furthest(own: Sequence[Term], index: int, others: Mapping[str, Iterable[Held]]) -> tuple[str, int] | None:
+def furthest(
+    own: Sequence[Term], index: int, others: Mapping[str, Iterable[EffectsPosition]]
+) -> tuple[str, int] | None:
     """Return which data centre has most of the own history beyond `index`, and up to where; None if none has more.
 
     Args:

@@ -12,23 +12,23 @@ from quadlog.clock import now
 from quadlog.codec.envelope import text_id
 from quadlog.core.model import id_of_key
 from quadlog.errors import QuadlogError
-from quadlog.master.clients.outside import urls_of
-from quadlog.master.clients.room import Room
-from quadlog.master.events import Dismissed
+from quadlog.master.clients.body_budget import BodyBudget
+from quadlog.master.clients.write_guards import urls_of
+from quadlog.master.events import WorkerDismissed
 from quadlog.master.http import registry
 from quadlog.master.http.barrier import Barrier
-from quadlog.master.http.controls import Controls
+from quadlog.master.http.controls import ControlsHandler
 from quadlog.master.http.dismissal import Dismissal
 from quadlog.master.http.introduction import Introduction
-from quadlog.master.http.known import OfNode
 from quadlog.master.http.log_door import LogDoor
-from quadlog.master.http.passage import Passage
-from quadlog.master.http.peers import Peers
+from quadlog.master.http.peers import PeersHandler
 from quadlog.master.http.queries import Queries
-from quadlog.master.http.reads import Reads
+from quadlog.master.http.read_proxy import ReadProxy
+from quadlog.master.http.read_view import NodeReadView
+from quadlog.master.http.reads import ReadRouter
 from quadlog.master.http.statements import Statements
 from quadlog.master.http.status import cluster_status
-from quadlog.master.http.updates import Updates
+from quadlog.master.http.updates import UpdateHandler
 from quadlog.settings import Role
 from quadlog.web.answers import handle_error
 
@@ -49,14 +49,18 @@ def make_app(
     node: Node, settings: MasterSettings, *, peers: Mapping[str, str], seeding: Seeding | None = None
 ) -> Starlette:
     """Return the ASGI application; `peers` maps the id of every master, this one included, to its data centre."""
-    room = Room(settings.max_open_requests_size)
-    passage, updates = Passage(node.crew), Updates(node, settings, room)
-    reads = Reads(
-        OfNode(node, urls_of(settings)), settings, room, passage=passage, barrier=Barrier(updates.barrier)
+    room = BodyBudget(settings.max_open_requests_size)
+    read_proxy, updates = ReadProxy(node.worker_registry), UpdateHandler(node, settings, room)
+    reads = ReadRouter(
+        NodeReadView(node, urls_of(settings)),
+        settings,
+        room,
+        read_proxy=read_proxy,
+        barrier=Barrier(updates.barrier),
     )
-    queries, controls = Queries(node.crew, passage), Controls(updates, settings, room)
-    dismissal = Dismissal(node.crew, lambda name: node.put(Dismissed(name)))
-    doors = Peers(node, updates, settings, peers, Introduction(urls_of(settings)))
+    queries, controls = Queries(node.worker_registry, read_proxy), ControlsHandler(updates, settings, room)
+    dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
+    doors = PeersHandler(node, updates, settings, peers, Introduction(urls_of(settings)))
     statements = Statements(updates, settings, room, reads.dry_run)
 
     async def update(request: Request) -> Response:
@@ -112,14 +116,14 @@ def _ready(node: Node, settings: MasterSettings) -> Response:
 
     A witness is therefore never ready: no client must be sent there.
     """
-    if node.crew.for_read(now().steady, node.desk.shown):
+    if node.worker_registry.for_read(now().steady, node.pending_requests.shown):
         return PlainTextResponse("ok\n")
     if settings.role is Role.READ_ONLY:
         message = (
             "read-only, without workers: serves no clients; /healthz/alive says whether it serves its peers\n"
         )
         return PlainTextResponse(message, 503)
-    message = f"no worker in service at index {node.desk.shown} or later\n"
+    message = f"no worker in service at index {node.pending_requests.shown} or later\n"
     return PlainTextResponse(message, 503, {"Retry-After": "1"})
 
 
@@ -136,7 +140,7 @@ def transaction_ids(repository: str, name: str) -> list[bytes]:
 def _transaction(node: Node, repository: str, name: str) -> Response:
     answers: list[dict[str, Any]] = []
     for transaction_id in transaction_ids(repository, name):
-        found = node.desk.state_of(transaction_id, queued=transaction_id in node.agreement.queue)
+        found = node.pending_requests.state_of(transaction_id, queued=transaction_id in node.agreement.queue)
         answer: dict[str, Any] = {"id": text_id(transaction_id), "state": found.state.value}
         if found.index is not None:
             answer |= {"index": found.index, "chain": found.chain.hex() if found.chain else None}

@@ -6,24 +6,24 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.effects.control import MEDIA_TYPES, check, options_of
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.errors import UserError
-from quadlog.master.http.updates import Asked, UnsupportedMediaType
+from quadlog.master.http.updates import UnsupportedMediaType, UpdateRequest
 from quadlog.web.http_body import media_type_of, read_body, text_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from quadlog.master.clients.room import Lease, Room
-    from quadlog.master.http.updates import Updates
+    from quadlog.master.clients.body_budget import BodyBudget, BodyLease
+    from quadlog.master.http.updates import UpdateHandler
     from quadlog.settings import MasterSettings
 
 
-class Controls:
+class ControlsHandler:
     """Changes controls."""
 
-    def __init__(self, updates: Updates, settings: MasterSettings, room: Room) -> None:
+    def __init__(self, updates: UpdateHandler, settings: MasterSettings, room: BodyBudget) -> None:
         """`updates` submits the changes; `room` limits the bodies of open requests."""
         self._updates: Final = updates
         self._settings, self._room = settings, room
@@ -42,7 +42,7 @@ class Controls:
         with self._room.lease() as lease:
             return await self._change(request, lease)
 
-    async def _change(self, request: Request, lease: Lease) -> Response:
+    async def _change(self, request: Request, lease: BodyLease) -> Response:
         media_type = media_type_of(request)
         kind = MEDIA_TYPES.get(media_type) if request.method == "PUT" else None
         options = options_of(request.path_params["name"], kind)
@@ -56,5 +56,7 @@ class Controls:
             message = "a control is deleted by its name: the request has no body"
             raise UserError(message)
         transaction_id = self._updates.id_of(request)
-        asked = Asked(body=body, media_type=media_type, given={})
-        return await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)
+        asked = UpdateRequest(body=body, media_type=media_type, given={})
+        return await self._updates.agreed(
+            request, transaction_id, asked, options, kind=TransactionKind.CONFIG
+        )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from quadlog.master.workers.crew import Crew
+    from quadlog.master.workers.worker_registry import WorkerRegistry
 
 LOOK_S: Final = 0.01
 LOOKS: Final = 500
@@ -25,9 +25,9 @@ LOOKS: Final = 500
 class Dismissal:
     """Dismisses workers at this master; dismissals are neither agreed nor stored."""
 
-    def __init__(self, crew: Crew, dismiss: Callable[[str], None]) -> None:
+    def __init__(self, worker_registry: WorkerRegistry, dismiss: Callable[[str], None]) -> None:
         """`crew` knows the workers that were heard; `dismiss` has it forget one soon."""
-        self._crew, self._dismiss = crew, dismiss
+        self._worker_registry, self._dismiss = worker_registry, dismiss
 
     async def dismiss(self, request: Request) -> Response:
         """Forget a worker; answer 204 when this master no longer knows it.
@@ -38,17 +38,17 @@ class Dismissal:
             OutcomeUnknown: this master is too busy to confirm.
 
         """
-        name, crew = request.path_params["id"], self._crew
-        worker = crew.known(name)
+        name, worker_registry = request.path_params["id"], self._worker_registry
+        worker = worker_registry.known(name)
         if worker is None:
             raise NoSuchWorker(
                 f"no worker {name} was heard in this data centre: see workers in /cluster/status"
             )
-        if crew.is_live(worker, now().steady):
+        if worker_registry.is_live(worker, now().steady):
             raise StillServing(f"{name} serves: stop it first, then dismiss it")
         self._dismiss(name)
         for _ in range(LOOKS):
-            if crew.known(name) is None:
+            if worker_registry.known(name) is None:
                 return Response(status_code=204)
             await asyncio.sleep(LOOK_S)
         raise OutcomeUnknown(

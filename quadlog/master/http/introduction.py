@@ -13,7 +13,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from quadlog.errors import PeersStay, Unavailable
-from quadlog.master.clients.outside import OUTSIDE
+from quadlog.master.clients.write_guards import OUTSIDE
 from quadlog.web.http_client import new_client
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Introduction:
             Unavailable: one of them does not answer.
 
         """
-        here = Told.model_validate(own)
+        here = PeersAnswer.model_validate(own)
         peers = {one.id: one.dc for one in here.peers if one.peer}
         others = [other for other in (*peers, name) if other != here.node]
         for told in await asyncio.gather(*map(self._asked, others)):
@@ -74,12 +74,12 @@ class Introduction:
                     " none; nothing was logged"
                 )
 
-    async def _asked(self, name: str) -> Told:
+    async def _asked(self, name: str) -> PeersAnswer:
         """Return the answer of another master to GET /cluster/peers."""
         url = self._urls.get(name)
         try:
             answer = await self._client.get(f"{url}/cluster/peers", timeout=ASK_S)
-            told = Told.model_validate_json(answer.raise_for_status().content)
+            told = PeersAnswer.model_validate_json(answer.raise_for_status().content)
         except (httpx.HTTPError, httpx.InvalidURL, ValidationError) as error:
             raise Unavailable(_silent(name, url, f"{type(error).__name__} {error}"), retry_after=5) from error
         if told.node != name:
@@ -87,7 +87,7 @@ class Introduction:
         return told
 
 
-class _Known(BaseModel):
+class _PeerRow(BaseModel):
     """A master that the answering master knows."""
 
     id: str
@@ -98,12 +98,12 @@ class _Known(BaseModel):
     """Role by the settings of the answering master; None if those do not name this one."""
 
 
-class Told(BaseModel):
+class PeersAnswer(BaseModel):
     """Answer of a master to GET /cluster/peers, as far as it is needed here."""
 
     node: str
     role: str
-    peers: list[_Known]
+    peers: list[_PeerRow]
 
     @property
     def voting(self) -> str:

@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse
 
 from quadlog.clock import now
 from quadlog.core.membership.electorate import options_of
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.errors import NoSuchPeer, PeersStay, Unavailable, UserError
-from quadlog.master.clients.outside import refuse_writes, role_of, roles_of, urls_of, voting_of
+from quadlog.master.clients.write_guards import refuse_writes, role_of, roles_of, urls_of, voting_of
 from quadlog.master.http.status import is_silent
-from quadlog.master.http.updates import Asked
+from quadlog.master.http.updates import UpdateRequest
 from quadlog.settings import Role
 from quadlog.web.http_body import parameters_of, read_query
 from quadlog.web.http_parameters import refuse_others
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.master.http.introduction import Introduction
-    from quadlog.master.http.updates import Updates
+    from quadlog.master.http.updates import UpdateHandler
     from quadlog.master.node.node import Node
     from quadlog.settings import MasterSettings
 
 JSON: Final = "application/json"
 
 
-class Peers:
+class PeersHandler:
     """Lists and changes the peers.  Used on the server's loop only."""
 
     def __init__(
         self,
         node: Node,
-        updates: Updates,
+        updates: UpdateHandler,
         settings: MasterSettings,
         dc_of: Mapping[str, str],
         introduction: Introduction,
@@ -158,8 +158,10 @@ class Peers:
     ) -> Response:
         """Submit the change, and return its outcome once it is agreed."""
         options = options_of(name, dc, left=self._node.agreement.view if is_forced else None)
-        asked = Asked(body=json.dumps(options).encode(), media_type=JSON, given={})
-        answer = await self._updates.agreed(request, transaction_id, asked, options, kind=Kind.CONFIG)
+        asked = UpdateRequest(body=json.dumps(options).encode(), media_type=JSON, given={})
+        answer = await self._updates.agreed(
+            request, transaction_id, asked, options, kind=TransactionKind.CONFIG
+        )
         if answer.status_code != HTTPStatus.NO_CONTENT:
             return answer
         told = {header: answer.headers[header] for header in ("Quadlog-Tx", "Quadlog-Index")}
@@ -261,14 +263,14 @@ def _named_in(body: bytes) -> tuple[str, str]:
     ('m4', 'dc4')
     """
     try:
-        said = _Named.model_validate_json(body)
+        said = _PeersForm.model_validate_json(body)
     except ValidationError as error:
         message = 'the body is {"id": "…", "dc": "…"}: a master, and its data centre; nothing was logged'
         raise UserError(message) from error
     return said.id, said.dc
 
 
-class _Named(BaseModel):
+class _PeersForm(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: Annotated[str, Field(min_length=1)]

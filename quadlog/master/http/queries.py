@@ -15,21 +15,21 @@ from quadlog.errors import NoSuchQuery, OutcomeUnknown, Unavailable
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from quadlog.master.http.passage import Passage
-    from quadlog.master.workers.crew import Crew, Worker
+    from quadlog.master.http.read_proxy import ReadProxy
+    from quadlog.master.workers.worker_registry import Worker, WorkerRegistry
 
 
 class Queries:
     """Lists and ends reads."""
 
-    def __init__(self, crew: Crew, passage: Passage) -> None:
+    def __init__(self, worker_registry: WorkerRegistry, read_proxy: ReadProxy) -> None:
         """`passage` connects to the workers of `crew`."""
-        self._crew, self._passage = crew, passage
+        self._worker_registry, self._read_proxy = worker_registry, read_proxy
 
     async def listed(self, request: Request) -> Response:
         """Return all reads in progress, the oldest first, and the workers that did not answer."""
         del request
-        workers = self._crew.all()
+        workers = self._worker_registry.all()
         answers = await asyncio.gather(*map(self._of, workers))
         queries: list[dict[str, Any]] = []
         unreachable: dict[str, str] = {}
@@ -43,7 +43,7 @@ class Queries:
 
     async def _of(self, worker: Worker) -> list[dict[str, Any]] | str:
         try:
-            answer = await self._passage.call(worker, "GET", "/queries")
+            answer = await self._read_proxy.call(worker, "GET", "/queries")
             found: list[dict[str, Any]] = answer.raise_for_status().json()["queries"]
         except (httpx.HTTPError, ValueError, KeyError) as error:
             return f"{type(error).__name__} {error}".strip()
@@ -60,11 +60,11 @@ class Queries:
         """
         query_id: str = request.path_params["id"]
         name = query_id.rsplit("-", 2)[0]
-        worker = self._crew.known(name)
+        worker = self._worker_registry.known(name)
         if worker is None:
             raise NoSuchQuery(f"no worker of this data centre has given the id {query_id}")
         try:
-            answer = await self._passage.call(worker, "DELETE", f"/queries/{quote(query_id, safe='')}")
+            answer = await self._read_proxy.call(worker, "DELETE", f"/queries/{quote(query_id, safe='')}")
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             message = f"{name} could not be asked to end {query_id}: {type(error).__name__} {error}".strip()
             raise Unavailable(message, retry_after=2) from error

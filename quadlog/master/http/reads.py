@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from quadlog.clock import now
-from quadlog.core.consistency import Consistency, Wanted, wanted
+from quadlog.core.consistency import Consistency, ReadRequirement, wanted
 from quadlog.core.sparql.using import GRAPH, NAMED
 from quadlog.errors import OtherHistory, Unavailable, UserError
-from quadlog.master.http.passage import NoReply, Question
-from quadlog.web.answers import CLIENT, VIA, Streamed, Whole, unless_left
+from quadlog.master.http.read_proxy import NoReadReply, ReadRequest
+from quadlog.web.answers import CLIENT, VIA, CompleteResponse, StreamedResponse, unless_left
 from quadlog.web.http_body import read_query
 from quadlog.web.http_response import NO_BODY
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from quadlog.master.clients.room import Room
+    from quadlog.master.clients.body_budget import BodyBudget
     from quadlog.master.http.barrier import Barrier
-    from quadlog.master.http.known import Known
-    from quadlog.master.http.passage import Passage, Reply
-    from quadlog.master.http.updates import Asked
-    from quadlog.master.workers.crew import Worker
+    from quadlog.master.http.read_proxy import ReadProxy, ReadReply
+    from quadlog.master.http.read_view import ReadView
+    from quadlog.master.http.updates import UpdateRequest
+    from quadlog.master.workers.worker_registry import Worker
     from quadlog.settings import MasterSettings
 
 LENGTH: Final = b"content-length"
@@ -54,15 +54,21 @@ AGAIN_S: Final = 0.005
 """Seconds between two checks: a worker's heartbeat follows an applied batch within some milliseconds."""
 
 
-class Reads:
+class ReadRouter:
     """Passes reads on to workers."""
 
     def __init__(
-        self, known: Known, settings: MasterSettings, room: Room, *, passage: Passage, barrier: Barrier
+        self,
+        known: ReadView,
+        settings: MasterSettings,
+        room: BodyBudget,
+        *,
+        read_proxy: ReadProxy,
+        barrier: Barrier,
     ) -> None:
         """`known` has the workers, `passage` connects to them; `room` limits the bodies of open requests."""
         self._known, self._settings, self._room = known, settings, room
-        self._passage, self._barrier = passage, barrier
+        self._read_proxy, self._barrier = read_proxy, barrier
         self._numbers = count(1)
 
     async def answer(self, request: Request) -> Response:
@@ -81,7 +87,7 @@ class Reads:
         path = "/controls" if name is None else f"/controls/{quote(name, safe='')}"
         return await self._pass_on(request, path, b"", query_string=b"")
 
-    async def dry_run(self, request: Request, asked: Asked) -> Response:
+    async def dry_run(self, request: Request, asked: UpdateRequest) -> Response:
         """Return what an update would do.
 
         This is a read like any other, of a state that shows what was acknowledged here.
@@ -108,7 +114,7 @@ class Reads:
             OtherHistory: the read requires a state that is not part of the log.
 
         """
-        question = Question(
+        question = ReadRequest(
             method=request.method if media_type is None else "POST",
             path=path,
             query_string=request.scope["query_string"] if query_string is None else query_string,
@@ -129,8 +135,8 @@ class Reads:
         while worker is not None:
             worker.asked_last = next(self._numbers)
             try:
-                reply = await unless_left(request, self._passage.ask(worker, question))
-            except NoReply as failure:
+                reply = await unless_left(request, self._read_proxy.ask(worker, question))
+            except NoReadReply as failure:
                 failures[worker.beat.worker] = str(failure)
                 worker = self._best(failures, at_least)
             else:
@@ -139,7 +145,7 @@ class Reads:
             try:
                 reply = await unless_left(request, self._ask_elsewhere(url, question, at_least))
                 return _passed_back(request.method, reply)
-            except NoReply as failure:
+            except NoReadReply as failure:
                 failures[url] = str(failure)
         raise Unavailable(self._why(failures, at_least), retry_after=2)
 
@@ -165,7 +171,7 @@ class Reads:
         headers.append((VIA_NAME, self._settings.node_id.encode()))
         return headers
 
-    async def _ask_elsewhere(self, url: str, question: Question, at_least: int) -> Reply:
+    async def _ask_elsewhere(self, url: str, question: ReadRequest, at_least: int) -> ReadReply:
         """Pass a read to another data centre's master, whose workers show what it requires."""
         path, query = question.path, question.query_string
         if path == "/statements":
@@ -177,11 +183,11 @@ class Reads:
             (b"quadlog-consistency", Consistency.EVENTUAL.encode()),
             (b"quadlog-min-index", b"%d" % at_least),
         ]
-        return await self._passage.ask_master(
+        return await self._read_proxy.ask_master(
             url, replace(question, path=path, query_string=query, headers=headers)
         )
 
-    async def _needed(self, asked: Wanted) -> int:
+    async def _needed(self, asked: ReadRequirement) -> int:
         """Return the index that a worker must show.
 
         Raises:
@@ -199,7 +205,7 @@ class Reads:
                 index = await self._barrier.index()
         return max(index, asked.index)
 
-    def _refuse_other_history(self, asked: Wanted) -> None:
+    def _refuse_other_history(self, asked: ReadRequirement) -> None:
         """Refuse a read if the requested index has another chain here.
 
         Raises:
@@ -215,7 +221,7 @@ class Reads:
             raise OtherHistory(message)
 
     def _best(self, failures: Container[str], at_least: int) -> Worker | None:
-        found = self._known.crew.for_read(now().steady, at_least)
+        found = self._known.worker_registry.for_read(now().steady, at_least)
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
     async def _awaited(self, at_least: int) -> Worker | None:
@@ -228,30 +234,30 @@ class Reads:
 
     def _why(self, failures: Mapping[str, str], at_least: int) -> str:
         """Return the reasons why no worker answered, one line for each."""
-        crew, moment = self._known.crew, now().steady
+        worker_registry, moment = self._known.worker_registry, now().steady
         others = [f"{url} {failures[url]}" for url in self._known.elsewhere if url in failures]
         lines = [
-            f"{worker.beat.worker} {failures.get(worker.beat.worker) or crew.why_not(worker, moment, at_least)}"
-            for worker in crew.all()
+            f"{(name := worker.beat.worker)} {failures.get(name) or worker_registry.why_not(worker, moment, at_least)}"
+            for worker in worker_registry.all()
         ]
         return "\n".join(
             ["no worker of this data centre could answer:", *(lines or ["none was ever heard of"]), *others]
         )
 
 
-def _passed_back(method: str, reply: Reply) -> Response:
+def _passed_back(method: str, reply: ReadReply) -> Response:
     passed = [header for header in reply.headers if header[0] in PASSED_BACK]
     if reply.rest is None:
         # A worker may answer HEAD without a length: the answer to GET has a body, and HEAD does not report
         # its length.
         if not (method == "HEAD" or reply.status in NO_BODY or any(name == LENGTH for name, _ in passed)):
             passed.append((LENGTH, b"%d" % len(reply.first)))
-        return Whole(reply.first, passed, reply.status)
+        return CompleteResponse(reply.first, passed, reply.status)
     headers = {name.decode(): value.decode("latin-1") for name, value in passed}
-    return Streamed(reply.first, reply.rest, status_code=reply.status, headers=headers)
+    return StreamedResponse(reply.first, reply.rest, status_code=reply.status, headers=headers)
 
 
-def _wanted_by(request: Request, default: Consistency) -> Wanted:
+def _wanted_by(request: Request, default: Consistency) -> ReadRequirement:
     headers = dict(reversed(request.scope["headers"]))  # the first one of each name
     consistency, index = (
         None if value is None else value.decode("latin-1")

@@ -17,8 +17,15 @@ from quadlog.core.effects.patch import pattern_line
 from quadlog.core.sparql.text.caution import MAX_NESTING
 from quadlog.errors import TooLarge, UserError
 from quadlog.master.http.reads import refuse_other_repository
-from quadlog.master.http.updates import DRY_RUN, FORM, LONG_TEXT, SPARQL_UPDATE, Asked, UnsupportedMediaType
-from quadlog.rdf.document_reader import Asked as Document
+from quadlog.master.http.updates import (
+    DRY_RUN,
+    FORM,
+    LONG_TEXT,
+    SPARQL_UPDATE,
+    UnsupportedMediaType,
+    UpdateRequest,
+)
+from quadlog.rdf.document_reader import DocumentRequest as Document
 from quadlog.rdf.document_reader import read_lines
 from quadlog.rdf.documents import DocumentError, DocumentTooLarge
 from quadlog.web.http_body import media_type_of, read_body, too_large
@@ -30,8 +37,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.core.effects.template import Term
-    from quadlog.master.clients.room import Lease, Room
-    from quadlog.master.http.updates import DryRun, Updates
+    from quadlog.master.clients.body_budget import BodyBudget, BodyLease
+    from quadlog.master.http.updates import DryRun, UpdateHandler
     from quadlog.settings import MasterSettings
 
 CONTEXT: Final = "context"
@@ -48,7 +55,9 @@ READERS: Final = 2
 class Statements:
     """Turns requests into patches."""
 
-    def __init__(self, updates: Updates, settings: MasterSettings, room: Room, dry_run: DryRun) -> None:
+    def __init__(
+        self, updates: UpdateHandler, settings: MasterSettings, room: BodyBudget, dry_run: DryRun
+    ) -> None:
         """`updates` accepts the patches; `settings` has the limits; `room` limits the bodies of open requests."""
         self._updates, self._settings, self._room, self._dry_run = updates, settings, room, dry_run
         self._readers = asyncio.Semaphore(READERS)
@@ -56,7 +65,7 @@ class Statements:
     async def change(self, request: Request) -> Response:
         """Change statements: POST adds data or runs an update; PUT replaces; DELETE removes what matches.
 
-        Raises as `Updates.answer` does.
+        Raises as `UpdateHandler.answer` does.
         """
         refuse_other_repository(request, self._settings.repository)
         if request.method == "POST" and media_type_of(request) in {SPARQL_UPDATE, FORM, PATCH}:
@@ -68,7 +77,7 @@ class Statements:
                 self._removal(request) if request.method == "DELETE" else await self._addition(request, lease)
             )
             given = {DRY_RUN: request.query_params.getlist(DRY_RUN)}
-            asked = Asked(body=patch, media_type=PATCH, given=given)
+            asked = UpdateRequest(body=patch, media_type=PATCH, given=given)
             return await self._updates.take(request, asked, self._dry_run)
 
     def _removal(self, request: Request) -> bytes:
@@ -86,7 +95,7 @@ class Statements:
         ]
         return "\n".join(lines).encode()
 
-    async def _addition(self, request: Request, lease: Lease) -> bytes:
+    async def _addition(self, request: Request, lease: BodyLease) -> bytes:
         _refuse_unknown(request, (CONTEXT, BASE))
         media_type, limit, graphs = (
             media_type_of(request),

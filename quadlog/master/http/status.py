@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
-from quadlog.master.clients.outside import OUTSIDE, role_of, roles_of
+from quadlog.master.clients.write_guards import OUTSIDE, role_of, roles_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +26,15 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "repository": settings.repository,
         "kafka": settings.kafka,
         "role": role_of(agreement, settings),
-        "write_protected": None if node.crew.odd_one is None else node.crew.odd_one.beat.worker,
-        "leads": node.chores.leads,
+        "write_protected": None
+        if node.worker_registry.odd_one is None
+        else node.worker_registry.odd_one.beat.worker,
+        "leads": node.leader_tasks.leads,
         "duty": {
-            "dc": node.chores.duty.agreed.dc,
-            "handover": node.chores.duty.agreed.index,
-            "epoch": node.chores.duty.agreed.epoch,
-            "here": node.chores.duty.is_here,
+            "dc": node.leader_tasks.duty.agreed.dc,
+            "handover": node.leader_tasks.duty.agreed.index,
+            "epoch": node.leader_tasks.duty.agreed.epoch,
+            "here": node.leader_tasks.duty.is_here,
         },
         "view": {
             "epoch": view.epoch,
@@ -43,9 +45,9 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "agreed_index": last.index,
         "agreed_chain": last.chain.hex(),
         "seed": node.seed and {"signature": node.seed.signature.hex(), "quads": node.seed.quads},
-        "settled_index": node.desk.settled,
+        "settled_index": node.pending_requests.settled,
         "incoming": len(agreement.queue),
-        "waiting": len(node.desk),
+        "waiting": len(node.pending_requests),
         "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
         "split": _split(node),
         "rounds": node.store.rounds,
@@ -56,7 +58,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
             {
                 "id": worker.beat.worker,
                 "url": worker.beat.url,
-                "state": node.crew.state(worker, moment),
+                "state": node.worker_registry.state(worker, moment),
                 "evaluating": worker.beat.evaluating,
                 "applied_index": worker.beat.applied.index,
                 "applied_chain": worker.beat.applied.chain.hex(),
@@ -66,7 +68,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
                 "reads": worker.reading,
                 "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
             }
-            for worker in node.crew.all()
+            for worker in node.worker_registry.all()
         ],
         "alarms": [alarm.as_json() for alarm in node.watch.alarms.all()],
         "peers": [

@@ -18,19 +18,19 @@ from quadlog.clock import now, wall
 from quadlog.codec.envelope import text_id
 from quadlog.core.effects.patch import MEDIA_TYPE as PATCH
 from quadlog.core.effects.patch import parse_patch
-from quadlog.core.model import Kind, Payload, Transaction, id_of_key, payload_digest
+from quadlog.core.model import Payload, Transaction, TransactionKind, id_of_key, payload_digest
 from quadlog.core.sparql.update import parse_update
 from quadlog.core.sparql.using import GRAPH, NAMED, Using, options_of
 from quadlog.errors import OutcomeUnknown, QuadlogError, TooLarge, Unavailable, UserError
-from quadlog.master.clients.desk import Answer, Waiter
-from quadlog.master.clients.outside import (
+from quadlog.master.clients.pending_requests import TxAnswer, Waiter
+from quadlog.master.clients.write_guards import (
     refuse_protected,
     refuse_strict,
     refuse_writes,
     taken_before,
     without_majority,
 )
-from quadlog.master.events import Left, Offered
+from quadlog.master.events import ClientLeftEarly, TransactionOffered
 from quadlog.settings import Role
 from quadlog.web.answers import error_response
 from quadlog.web.http_body import form_of, media_type_of, parameters_of, read_body, text_of, too_large
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from quadlog.master.clients.room import Lease, Room
+    from quadlog.master.clients.body_budget import BodyBudget, BodyLease
     from quadlog.master.node.node import Node
     from quadlog.settings import MasterSettings
 
-    DryRun = Callable[[Request, "Asked"], Awaitable[Response]]
+    DryRun = Callable[[Request, "UpdateRequest"], Awaitable[Response]]
 
 SPARQL_UPDATE: Final = "application/sparql-update"
 FORM: Final = "application/x-www-form-urlencoded"
@@ -65,7 +65,7 @@ KEY_LIMIT: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class UpdateRequest:
     """An update as read from its request."""
 
     body: bytes
@@ -74,13 +74,13 @@ class Asked:
     """Values of the parameters, by name."""
 
 
-_NOTHING: Final = Asked(body=b"", media_type=SPARQL_UPDATE, given={})
+_NOTHING: Final = UpdateRequest(body=b"", media_type=SPARQL_UPDATE, given={})
 
 
-class Updates:
+class UpdateHandler:
     """Accepts updates."""
 
-    def __init__(self, node: Node, settings: MasterSettings, room: Room) -> None:
+    def __init__(self, node: Node, settings: MasterSettings, room: BodyBudget) -> None:
         """`settings` has the limits; `room` limits the bodies of open requests."""
         self._node, self._settings = node, settings
         self._room: Final = room
@@ -100,7 +100,7 @@ class Updates:
         with self._room.lease() as lease:
             return await self.take(request, await self._update_of(request, lease), dry_run)
 
-    async def take(self, request: Request, asked: Asked, dry_run: DryRun) -> Response:
+    async def take(self, request: Request, asked: UpdateRequest, dry_run: DryRun) -> Response:
         """Check an update that was read, and answer it; raises as `answer` does."""
         options = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
         transaction_id = self.id_of(request)
@@ -113,10 +113,10 @@ class Updates:
         self,
         request: Request,
         transaction_id: bytes,
-        asked: Asked,
+        asked: UpdateRequest,
         options: Mapping[str, str],
         *,
-        kind: Kind = Kind.TX,
+        kind: TransactionKind = TransactionKind.TX,
     ) -> Response:
         """Answer a request with a checked transaction once that is agreed and applied, or rejected.
 
@@ -146,16 +146,16 @@ class Updates:
             },
         )
 
-    def _refuse_new(self, kind: Kind) -> None:
+    def _refuse_new(self, kind: TransactionKind) -> None:
         """Refuse a transaction that is not known here if none can be accepted; raises as `agreed` does."""
         refuse_writes(self._node.agreement, self._settings)
-        crew, moment = self._node.crew, now().steady
-        if not crew.live(moment):
-            reasons = "; ".join(crew.obstacles(moment))
+        worker_registry, moment = self._node.worker_registry, now().steady
+        if not worker_registry.live(moment):
+            reasons = "; ".join(worker_registry.obstacles(moment))
             message = "no worker of this data centre is in service; nothing was logged, try again"
             raise Unavailable(f"{message}. {reasons}" if reasons else message, retry_after=2)
-        if kind is Kind.TX:
-            refuse_protected(self._node.crew)
+        if kind is TransactionKind.TX:
+            refuse_protected(self._node.worker_registry)
 
     async def barrier(self) -> int:
         """Return the index of an entry that changes nothing, was agreed after this call, and is applied here.
@@ -180,7 +180,7 @@ class Updates:
             raise without_majority(agreement)
         return answer.index
 
-    async def _update_of(self, request: Request, lease: Lease) -> Asked:
+    async def _update_of(self, request: Request, lease: BodyLease) -> UpdateRequest:
         """Return the update and its parameters, from the URL and from a form."""
         limit = self._settings.max_transaction_size
         given = parameters_of(request)
@@ -188,7 +188,7 @@ class Updates:
         media_type = media_type_of(request)
         if media_type in {SPARQL_UPDATE, PATCH}:
             body = await read_body(request, limit, lease.grow)
-            return Asked(body=body, media_type=media_type, given=given)
+            return UpdateRequest(body=body, media_type=media_type, given=given)
         if media_type == FORM:
             # A form may encode each byte as three.
             raw = await read_body(request, limit * 3, lease.grow)
@@ -198,7 +198,7 @@ class Updates:
             refuse_others(given, (UPDATE, *PARAMETERS))
             if len(body) > limit:
                 raise TooLarge(too_large(limit))
-            return Asked(body=body, media_type=SPARQL_UPDATE, given=given)
+            return UpdateRequest(body=body, media_type=SPARQL_UPDATE, given=given)
         message = (
             f"an update comes as {SPARQL_UPDATE}, as {PATCH} or as {FORM} with 'update';"
             f" this is '{media_type or 'nothing'}'"
@@ -220,11 +220,11 @@ class Updates:
     def _payload(
         self,
         transaction_id: bytes,
-        asked: Asked,
+        asked: UpdateRequest,
         options: Mapping[str, str],
         traceparent: str,
         *,
-        kind: Kind = Kind.TX,
+        kind: TransactionKind = TransactionKind.TX,
     ) -> Payload:
         created = wall()
         digest = payload_digest(
@@ -245,23 +245,23 @@ class Updates:
             traceparent=traceparent,
         )
 
-    async def _outcome(self, payload: Payload) -> Answer:
+    async def _outcome(self, payload: Payload) -> TxAnswer:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer | Exception] = loop.create_future()
+        future: asyncio.Future[TxAnswer | Exception] = loop.create_future()
 
-        def tell(result: Answer | Exception) -> None:
+        def tell(result: TxAnswer | Exception) -> None:
             loop.call_soon_threadsafe(settle, result)
 
-        def settle(result: Answer | Exception) -> None:
+        def settle(result: TxAnswer | Exception) -> None:
             if not future.done():  # else its client has left, or was told to ask again
                 future.set_result(result)
 
         waiter = Waiter(body_hash=payload.body_hash, tell=tell)
-        self._node.put(Offered(payload, waiter))
+        self._node.put(TransactionOffered(payload, waiter))
         try:
             result = await asyncio.wait_for(future, self._settings.request_timeout)
         except (TimeoutError, asyncio.CancelledError) as ended:
-            self._node.put(Left(payload.transaction.id, waiter))
+            self._node.put(ClientLeftEarly(payload.transaction.id, waiter))
             # Cancelled: the server stops, and gives open requests no more time.
             late = f"not decided within {self._settings.request_timeout:g} s"
             why = late if isinstance(ended, TimeoutError) else "this master stops before it is decided"
@@ -306,7 +306,7 @@ def _is_dry(given: Sequence[str]) -> bool:
     return "true" in given
 
 
-async def _check(asked: Asked, transaction_id: bytes, options: Mapping[str, str]) -> None:
+async def _check(asked: UpdateRequest, transaction_id: bytes, options: Mapping[str, str]) -> None:
     """Refuse a text that is not an update, or not supported, before it is logged."""
 
     def check() -> None:

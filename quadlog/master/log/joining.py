@@ -2,7 +2,7 @@
 
 The other side's agreed topic is read from after the fork, the last entry that both logs have.  The fork moves
 forward as long as the entries read are in the own log, too: the topic may lag behind both logs.  Entries that
-were read are made durable at once (`quadlog.masterstore.beside`) and passed to the agreement, which reports
+were read are made durable at once (`quadlog.masterstore.staged_log`) and passed to the agreement, which reports
 the progress in every post.  If something does not fit (the topic contains a cut, the own log grew), joining
 starts again.
 """
@@ -17,18 +17,18 @@ import structlog
 from consumers import agreed
 from consumers.agreed import AgreedConsumer
 from quadlog.clock import now
-from quadlog.core.messages import Followed
-from quadlog.core.model import Point
+from quadlog.core.messages import BranchExtended
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Cut, LoggedEntry
 from quadlog.failpoints import Failpoint, visit
-from quadlog.master.topics.foreign import understood
+from quadlog.master.topics.foreign_records import understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.model import View
-    from quadlog.masterstore.beside import Beside
+    from quadlog.masterstore.staged_log import StagedLog
     from quadlog.ports import Record
 
 log = structlog.get_logger()
@@ -38,23 +38,23 @@ AGAIN_MS: Final = 500.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class JoinedSide:
     """The log that is read."""
 
     view: View
     """View of the stronger side."""
-    own: Point
+    own: LogPosition
     """End of the own log."""
     dc: str
     """Data centre whose agreed topic is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forked:
+class ForkFound:
     """Where reading begins."""
 
-    joined: Joined
-    fork: Point | None
+    joined: JoinedSide
+    fork: LogPosition | None
     """The last entry that both logs have; None if it could not be found."""
     offset: int = 0
     """Offset after that entry in the other topic."""
@@ -63,10 +63,10 @@ class Forked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class JoiningPorts:
     """Functions of the environment that joining needs."""
 
-    find: Callable[[Joined], None]
+    find: Callable[[JoinedSide], None]
     """Searches for the fork, and has `Joining.found` called."""
     read: Callable[[str, int], None]
     """Starts to read the agreed topic of a data centre at an offset."""
@@ -77,7 +77,9 @@ class Reach:
 class Joining:
     """Reads a stronger side's log.  Owned by the node's thread; times are steady milliseconds."""
 
-    def __init__(self, agreement: Agreement, beside: Beside, dc_of: Mapping[str, str], reach: Reach) -> None:
+    def __init__(
+        self, agreement: Agreement, beside: StagedLog, dc_of: Mapping[str, str], reach: JoiningPorts
+    ) -> None:
         """Start without reading; a log that was being read before a restart is read again.
 
         Args:
@@ -88,11 +90,11 @@ class Joining:
 
         """
         self._agreement, self._beside, self._dc_of, self._reach = agreement, beside, dc_of, reach
-        self._joined: Joined | None = None
+        self._joined: JoinedSide | None = None
         self._consumer: AgreedConsumer | None = None
         self._next = 0
         self._read: list[LoggedEntry] = []
-        self._shared: Point | None = None
+        self._shared: LogPosition | None = None
         """A fork, read in this turn, that is later than the one of the stored branch."""
         self._is_apart = False
         """True if an entry was read that the own log does not have."""
@@ -100,7 +102,7 @@ class Joining:
         self._tries = 0
 
     @property
-    def fork(self) -> Point | None:
+    def fork(self) -> LogPosition | None:
         """The last entry that both logs have; None while no other log is read."""
         branch = self._beside.branch() if self._consumer is not None else None
         return branch.fork if branch is not None else None
@@ -123,7 +125,7 @@ class Joining:
         if joined is None or (joined.view, joined.own) != (joining, own) or joined.dc not in sources:
             self._stop()
         if self._consumer is None and not self._is_asked and moment >= self._again_at:
-            self._joined = Joined(view=joining, own=own, dc=self._next_of(sources))
+            self._joined = JoinedSide(view=joining, own=own, dc=self._next_of(sources))
             self._is_asked, self._again_at = True, moment + AGAIN_MS
             self._reach.find(self._joined)
 
@@ -154,7 +156,7 @@ class Joining:
         if self._joined is not None and self._joined.dc == dc:
             self._stop()
 
-    def found(self, forked: Forked) -> None:
+    def found(self, forked: ForkFound) -> None:
         """Begin to read after the fork that was found."""
         if forked.joined != self._joined or self._consumer is not None:
             return
@@ -180,7 +182,7 @@ class Joining:
         if isinstance(said, Cut):
             self._stop()  # that side gave way itself: the fork must be found again
         elif said is not None and not self._is_apart and self._has(said):
-            self._shared = Point(said.index, said.chain)
+            self._shared = LogPosition(said.index, said.chain)
         elif said is not None:
             self._is_apart = True
             self._read.append(said)
@@ -204,12 +206,12 @@ class Joining:
     def _tell(self) -> None:
         branch = self._beside.branch()
         assert branch is not None
-        self._agreement.step(Followed(branch=branch), now())
+        self._agreement.step(BranchExtended(branch=branch), now())
 
 
 def fork_of(
-    records: Iterable[Record], own: Point, chain_at: Callable[[int], bytes | None]
-) -> tuple[Point, int, int] | None:
+    records: Iterable[Record], own: LogPosition, chain_at: Callable[[int], bytes | None]
+) -> tuple[LogPosition, int, int] | None:
     """Return the last entry that both logs have, the offset after it in the other topic, and the newest cut before it.
 
     The offset is also after a cut at this very entry: a reader that began before the cut would read it and
@@ -224,7 +226,7 @@ def fork_of(
         None if that entry precedes these records.
 
     """
-    common: dict[int, tuple[Point, int, int]] = {}
+    common: dict[int, tuple[LogPosition, int, int]] = {}
     epoch = 1
     for record, said in understood(records, lambda record: agreed.place_of(record, most=own.index)):
         if isinstance(said, Cut):

@@ -9,10 +9,10 @@ from quadlog.failpoints import Failpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from quadlog.core.model import Standing
+    from quadlog.core.model import HardState
 
 
-def given_up(before: Standing, after: Standing) -> set[str]:
+def given_up(before: HardState, after: HardState) -> set[str]:
     """Return the members given up since `before`, including those given up by installing a view without them.
 
     A removed peer is not in the new view either, but was not given up:
@@ -30,7 +30,7 @@ def given_up(before: Standing, after: Standing) -> set[str]:
     return names - set(before.given_up)
 
 
-def phases(before: Standing, after: Standing) -> Iterator[Failpoint]:
+def phases(before: HardState, after: HardState) -> Iterator[Failpoint]:
     """Yield the phases that a master passes when its saved standing changes, in order; it may pass several at once.
 
     >>> from quadlog.core.model import Standing, View

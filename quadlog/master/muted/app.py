@@ -10,21 +10,21 @@ from starlette.routing import Mount, Route
 
 from quadlog.clock import now
 from quadlog.errors import QuadlogError
-from quadlog.master.clients.outside import muted
-from quadlog.master.clients.room import Room
+from quadlog.master.clients.body_budget import BodyBudget
+from quadlog.master.clients.write_guards import muted
 from quadlog.master.http import registry
 from quadlog.master.http.app import STATEMENTS
 from quadlog.master.http.barrier import Barrier
 from quadlog.master.http.dismissal import Dismissal
-from quadlog.master.http.passage import Passage
 from quadlog.master.http.queries import Queries
-from quadlog.master.http.reads import Reads
+from quadlog.master.http.read_proxy import ReadProxy
+from quadlog.master.http.reads import ReadRouter
 from quadlog.web.answers import handle_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from quadlog.master.muted.keeper import Keeper
+    from quadlog.master.muted.muted_state import MutedState
     from quadlog.settings import MasterSettings
 
 CHANGES = (
@@ -40,10 +40,10 @@ CHANGES = (
 """Paths that only masters that vote can serve."""
 
 
-def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
+def make_app(keeper: MutedState, settings: MasterSettings) -> Starlette:
     """Create the ASGI application."""
-    passage = Passage(keeper.crew)
-    room = Room(settings.max_open_requests_size)
+    read_proxy = ReadProxy(keeper.worker_registry)
+    room = BodyBudget(settings.max_open_requests_size)
 
     async def refuse(request: Request) -> NoReturn:
         del request
@@ -52,8 +52,8 @@ def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
     async def no_barrier() -> int:
         raise muted(settings)
 
-    reads = Reads(keeper, settings, room, passage=passage, barrier=Barrier(no_barrier))
-    queries = Queries(keeper.crew, passage)
+    reads = ReadRouter(keeper, settings, room, read_proxy=read_proxy, barrier=Barrier(no_barrier))
+    queries = Queries(keeper.worker_registry, read_proxy)
 
     async def status(request: Request) -> Response:
         del request
@@ -65,7 +65,7 @@ def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
 
     async def ready(request: Request) -> Response:
         del request
-        if keeper.crew.for_read(now().steady, keeper.shown):
+        if keeper.worker_registry.for_read(now().steady, keeper.shown):
             return PlainTextResponse("ok\n")
         return PlainTextResponse("no worker in service\n", 503, {"Retry-After": "1"})
 
@@ -79,7 +79,9 @@ def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
             Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/cluster/status", status, methods=["GET"]),
             Route(
-                "/cluster/workers/{id}", Dismissal(keeper.crew, keeper.dismiss).dismiss, methods=["DELETE"]
+                "/cluster/workers/{id}",
+                Dismissal(keeper.worker_registry, keeper.dismiss).dismiss,
+                methods=["DELETE"],
             ),
             Route("/healthz/started", fine, methods=["GET"]),
             Route("/healthz/alive", fine, methods=["GET"]),
@@ -91,7 +93,7 @@ def make_app(keeper: Keeper, settings: MasterSettings) -> Starlette:
     )
 
 
-def muted_status(keeper: Keeper, settings: MasterSettings) -> dict[str, Any]:
+def muted_status(keeper: MutedState, settings: MasterSettings) -> dict[str, Any]:
     """Return the status; a key that `/cluster/status` of other masters also has means the same."""
     moment, since, seed = now().steady, keeper.unheard_since, keeper.ledger.seed
     return {
@@ -113,7 +115,7 @@ def muted_status(keeper: Keeper, settings: MasterSettings) -> dict[str, Any]:
             {
                 "id": worker.beat.worker,
                 "url": worker.beat.url,
-                "state": keeper.crew.state(worker, moment),
+                "state": keeper.worker_registry.state(worker, moment),
                 "evaluating": worker.beat.evaluating,
                 "applied_index": worker.beat.applied.index,
                 "applied_chain": worker.beat.applied.chain.hex(),
@@ -122,7 +124,7 @@ def muted_status(keeper: Keeper, settings: MasterSettings) -> dict[str, Any]:
                 "reads": worker.reading,
                 "heard_ms_ago": round(moment - worker.heard_at),
             }
-            for worker in keeper.crew.all()
+            for worker in keeper.worker_registry.all()
         ],
         "alarms": [alarm.as_json() for alarm in keeper.alarms()],
     }

@@ -12,16 +12,16 @@ from quadlog.broker import BEGINNING, END, STARTING_S, Admin, KafkaOutlet, Kafka
 from quadlog.clock import now
 from quadlog.errors import TopicLost, Unavailable
 from quadlog.master.muted.app import make_app
-from quadlog.master.muted.followed import FILE, Followed
-from quadlog.master.muted.keeper import Keeper
+from quadlog.master.muted.followed_topics import FILE, FollowedTopics
 from quadlog.master.muted.mirror import LOOK_BACK, Mirror, next_offset
-from quadlog.master.recovery.own import prepare_topics
+from quadlog.master.muted.muted_state import MutedState
+from quadlog.master.recovery.startup_checks import prepare_topics
 from quadlog.master.retention.topic_monitor import TopicMonitor
-from quadlog.master.seeds.seed_bringing import SeedBringing, files_of
-from quadlog.master.seeds.tee import TIMEOUT
-from quadlog.master.workers.crew import Crew
-from quadlog.master.workers.doors import Doors
-from quadlog.master.workers.watch import LOOK_MS, Hands
+from quadlog.master.seeds.fan_out import TIMEOUT
+from quadlog.master.seeds.seed_transfer import SeedTransfer, files_of
+from quadlog.master.workers.worker_client import WorkerClient
+from quadlog.master.workers.worker_registry import WorkerRegistry
+from quadlog.master.workers.worker_watch import LOOK_MS, WorkerActions
 from quadlog.settings import Role
 from quadlog.topics import Topics
 from quadlog.web.http_client import new_client
@@ -29,7 +29,7 @@ from quadlog.web.server import Server
 
 if TYPE_CHECKING:
     from quadlog.anchors import Gap
-    from quadlog.master.workers.crew import Worker
+    from quadlog.master.workers.worker_registry import Worker
     from quadlog.settings import MasterSettings
 
 log = structlog.get_logger()
@@ -55,7 +55,7 @@ class MutedProcess:
         self._own: Final = Topics(settings.repository, settings.dc)
         self._theirs: Final = Topics(settings.repository, settings.source)
         self._their_kafka: Final = next(p.kafka for p in settings.peer.values() if p.dc == settings.source)
-        self._followed: Final = Followed(settings.data_dir / FILE)
+        self._followed: Final = FollowedTopics(settings.data_dir / FILE)
         self._note_own_topics()
         self._outlet: Final = KafkaOutlet(settings.kafka, client=settings.node_id, failed=self._server.fail)
         self._mirrors: Final = {
@@ -65,22 +65,24 @@ class MutedProcess:
                 (self._theirs.effects, self._own.effects),
             )
         }
-        doors = Doors()
+        doors = WorkerClient()
         soon = self._server.call_soon
-        hands = Hands(
+        worker_actions = WorkerActions(
             knock=lambda worker: soon(lambda: doors.knock(worker)),
             mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
             sow=lambda worker: soon(lambda: self._bring(worker)),
         )
-        self._keeper: Final = Keeper(
+        self._keeper: Final = MutedState(
             self._own,
-            Crew(timeout_ms=settings.worker_timeout * 1000),
-            hands,
+            WorkerRegistry(timeout_ms=settings.worker_timeout * 1000),
+            worker_actions,
             source=settings.source,
             max_lag_ms=settings.max_worker_lag * 1000,
         )
         donors = [files_of(peer.url) for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
-        self._bringing: Final = SeedBringing(self._keeper.crew, new_client(TIMEOUT), lambda: donors)
+        self._bringing: Final = SeedTransfer(
+            self._keeper.worker_registry, new_client(TIMEOUT), lambda: donors
+        )
         self._monitor: Final = TopicMonitor(settings.kafka, self._own)
         self._ended: Final = threading.Event()
 

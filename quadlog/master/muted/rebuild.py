@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from quadlog.errors import SetupError
-from quadlog.master.muted.followed import FILE
-from quadlog.master.recovery.own import prepare_topics
-from quadlog.master.recovery.rebuild import Rebuild
+from quadlog.master.muted.followed_topics import FILE
+from quadlog.master.recovery.rebuild import TopicsRebuild
+from quadlog.master.recovery.startup_checks import prepare_topics
 
 
-class MutedRebuild(Rebuild):
+class MutedRebuild(TopicsRebuild):
     """Rebuild of copies: nothing can be lost, and no peer must be informed."""
 
     def run(self, *, is_meant: bool) -> None:

@@ -6,7 +6,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Final
 
-from quadlog.master.events import Event, Told
+from quadlog.master.events import Event, RecordsRead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Inbox:
         while not self._batches.acquire(timeout=1):
             if self._ended.is_set():
                 return
-        self._events.put(Told(records))
+        self._events.put(RecordsRead(records))
 
     def take(self, timeout: float) -> list[Event]:
         """Return all waiting events; wait for the first one for at most `timeout` seconds."""

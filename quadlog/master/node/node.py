@@ -18,28 +18,28 @@ import structlog
 from quadlog.clock import Turns, now
 from quadlog.core.messages import ForgottenPayloadError, Tick
 from quadlog.errors import DuplicateNode, TopicLost
-from quadlog.master.effects.copying import Found
+from quadlog.master.effects.effects_copying import CopyStart
 from quadlog.master.events import (
-    Dismissed,
-    Durable,
+    ClientLeftEarly,
+    EffectsEndLocated,
+    EntriesRegained,
+    EntryPublished,
     Event,
-    Lacking,
-    Left,
-    Located,
-    Mirrored,
-    Offered,
-    Published,
-    Recognised,
-    Regained,
-    Stop,
-    Told,
+    PayloadDurable,
+    PayloadMirrored,
+    RecordsRead,
+    StopNode,
+    TopicIdentified,
+    TopicShortened,
+    TransactionOffered,
+    WorkerDismissed,
 )
-from quadlog.master.log.joining import Forked
-from quadlog.master.node.chores import LOOK_MS, Scene
-from quadlog.master.node.listening import Listening
+from quadlog.master.log.joining import ForkFound
+from quadlog.master.node.dispatcher import RecordDispatcher
+from quadlog.master.node.leader_tasks import LOOK_MS, ClusterSnapshot
 from quadlog.master.node.perform import perform
-from quadlog.master.node.remade import Masters, Remade
-from quadlog.master.node.saving import Saving
+from quadlog.master.node.state_writer import StateWriter
+from quadlog.master.node.topic_identity import PeerMasters, TopicIdentity
 from quadlog.master.retention.trimming import checkpoint_in, stock_of
 
 if TYPE_CHECKING:
@@ -49,23 +49,23 @@ if TYPE_CHECKING:
     from quadlog.anchors import Anchor
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import Ready
-    from quadlog.core.model import Held, Post
+    from quadlog.core.model import EffectsPosition, Post
     from quadlog.core.records import Checkpoint, Cut, Place, Reached, Seed
-    from quadlog.master.clients.desk import Desk
-    from quadlog.master.effects.decided import Decided
+    from quadlog.master.clients.pending_requests import PendingRequests
+    from quadlog.master.effects.effects_follower import EffectsFollower
+    from quadlog.master.log.duplicate_node import DuplicateNodeDetector
     from quadlog.master.log.joining import Joining
-    from quadlog.master.log.twins import Twins
-    from quadlog.master.node.chores import Chores
+    from quadlog.master.node.dispatcher import TopicRoles
     from quadlog.master.node.inbox import Inbox
-    from quadlog.master.node.listening import Ears
+    from quadlog.master.node.leader_tasks import LeaderTasks
     from quadlog.master.payloads.acquiring import Acquiring
     from quadlog.master.payloads.bodies import Bodies
-    from quadlog.master.payloads.relay import Relay
+    from quadlog.master.payloads.relay import PayloadRelay
     from quadlog.master.recovery.superseded import Superseded
     from quadlog.master.retention.topic_monitor import TopicMonitor
     from quadlog.master.retention.trimming import Stock, Trimming
-    from quadlog.master.workers.crew import Crew
-    from quadlog.master.workers.watch import Watch
+    from quadlog.master.workers.worker_registry import WorkerRegistry
+    from quadlog.master.workers.worker_watch import WorkerWatch
     from quadlog.masterstore.store import MasterStore
     from quadlog.ports import Together
     from quadlog.topics import Topics
@@ -85,13 +85,13 @@ class Parts:
     """Durable state of this master."""
     inbox: Inbox
     """Events for the node."""
-    ears: Ears
+    topic_roles: TopicRoles
     """Meaning of each topic."""
     dc_of: Mapping[str, str]
     """Data centre of every master."""
     posts: RoundsProducer
     """Producer of posts."""
-    twins: Twins
+    duplicate_detector: DuplicateNodeDetector
     """Detects other processes that post as this master."""
     superseded: Superseded
     """Asks peers whether this master's posts count."""
@@ -99,21 +99,21 @@ class Parts:
     """Sends what is produced within a turn at its end."""
     acquiring: Acquiring
     """Acquires payloads."""
-    decided: Decided
+    decided: EffectsFollower
     """Follows the effects in the own topic."""
     bodies: Bodies
     """Bodies of payloads."""
-    desk: Desk
+    pending_requests: PendingRequests
     """Clients that wait."""
-    crew: Crew
+    worker_registry: WorkerRegistry
     """The workers of this data centre."""
-    watch: Watch
+    watch: WorkerWatch
     """Checks that the workers are up, and that their state is right."""
     joining: Joining
     """Reads the log of a stronger side."""
-    relay: Relay
+    relay: PayloadRelay
     """Receives through other data centres what does not arrive directly."""
-    chores: Chores
+    leader_tasks: LeaderTasks
     """What this master does for its data centre while it leads."""
     trimming: Trimming
     """Shortens the own topics."""
@@ -135,33 +135,37 @@ class Node:
         self.agreement: Final = parts.agreement
         self.store: Final = parts.store
         self.inbox: Final = parts.inbox
-        self.desk: Final = parts.desk
-        self.crew: Final = parts.crew
+        self.pending_requests: Final = parts.pending_requests
+        self.worker_registry: Final = parts.worker_registry
         self.watch: Final = parts.watch
         self.joining: Final = parts.joining
         self.relay: Final = parts.relay
-        self.chores: Final = parts.chores
-        self.fullness: Final = parts.chores.fullness
-        self.foreseen: Final = parts.chores.foreseen
+        self.leader_tasks: Final = parts.leader_tasks
+        self.topic_health: Final = parts.leader_tasks.topic_health
+        self.pending_effects: Final = parts.leader_tasks.pending_effects
         self._trimming, self._topics, self._monitor = parts.trimming, parts.topics, parts.monitor
         self.dc_of: Final = parts.dc_of
         self.dc: Final = parts.dc_of[parts.agreement.node]
         self._superseded: Final = parts.superseded
-        self._posts, self._twins, self._together = parts.posts, parts.twins, parts.together
+        self._posts, self._duplicate_detector, self._together = (
+            parts.posts,
+            parts.duplicate_detector,
+            parts.together,
+        )
         self._acquiring, self._decided = parts.acquiring, parts.decided
-        self._saving = Saving(
+        self._saving = StateWriter(
             parts.agreement,
             store=parts.store,
             bodies=parts.bodies,
             acquiring=parts.acquiring,
             decided=parts.decided,
-            desk=parts.desk,
-            scribe=parts.chores.scribe,
-            duty=parts.chores.duty,
+            pending_requests=parts.pending_requests,
+            log_publisher=parts.leader_tasks.log_publisher,
+            duty=parts.leader_tasks.duty,
             anchors=self._anchors,
         )
-        self.listening: Final = Listening(
-            parts.ears,
+        self.listening: Final = RecordDispatcher(
+            parts.topic_roles,
             dc=parts.dc_of[parts.agreement.node],
             agreement=parts.agreement,
             acquiring=parts.acquiring,
@@ -169,18 +173,18 @@ class Node:
             saving=self._saving,
             joining=parts.joining,
             relay=parts.relay,
-            twins=parts.twins,
-            crew=parts.crew,
-            chores=parts.chores,
+            duplicate_detector=parts.duplicate_detector,
+            worker_registry=parts.worker_registry,
+            leader_tasks=parts.leader_tasks,
             heard=parts.inbox.heard,
         )
-        self._remade = Remade(
-            parts.ears,
+        self._topic_identity = TopicIdentity(
+            parts.topic_roles,
             self._saving,
             parts.acquiring,
-            parts.chores,
+            parts.leader_tasks,
             parts.joining,
-            masters=Masters(parts.agreement, parts.store, parts.dc_of),
+            masters=PeerMasters(parts.agreement, parts.store, parts.dc_of),
         )
         self._settle, self._failed = parts.settle, parts.failed
         self._turns = Turns(most_ms=20, each_ms=0.3)
@@ -219,7 +223,7 @@ class Node:
 
         Such a transaction may be executed.
         """
-        return self.desk.is_known(transaction_id) or transaction_id in self.agreement.queue
+        return self.pending_requests.is_known(transaction_id) or transaction_id in self.agreement.queue
 
     def put(self, event: Event) -> None:
         """Add an event to the inbox."""
@@ -227,7 +231,7 @@ class Node:
 
     def stop(self) -> None:
         """End the thread; all promises are durable already."""
-        self.inbox.put(Stop())
+        self.inbox.put(StopNode())
         self._thread.join(timeout=5)
 
     # --- the loop -----------------------------------------------------------------------------------
@@ -257,12 +261,12 @@ class Node:
 
     def _turn(self) -> bool:
         """Process all events and records, decide once, and perform the decision; return False to stop."""
-        self._turns.gather(len(self.desk) + len(self.agreement.queue))
+        self._turns.gather(len(self.pending_requests) + len(self.agreement.queue))
         pause = 0.0 if self.listening.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
         events = self.inbox.take(pause / 1000)
         with self._together():
             for event in events:
-                if isinstance(event, Stop):
+                if isinstance(event, StopNode):
                     return False
                 self._take(event)
             self.listening.hear_the_rest(until=now().steady + LATER_MS)
@@ -270,9 +274,11 @@ class Node:
             moment = now()
             # A vote reports how far the effects go that were heard, all of them.
             self.agreement.effects = self._decided.held
-            self.fullness.look(moment.steady)
+            self.topic_health.look(moment.steady)
             # This master must have heard what a worker has applied, else its vote would revoke it.
-            self.agreement.full = self.fullness.is_full and self._decided.index >= self.crew.applied()
+            self.agreement.full = (
+                self.topic_health.is_full and self._decided.index >= self.worker_registry.applied()
+            )
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
                 self._perform(ready)
@@ -283,50 +289,52 @@ class Node:
         self.watch.look(
             moment,
             agreed=self.agreement.last.index,
-            leads=self.chores.leads,
-            more=(*self.fullness.troubles(), *self._remade.troubles(), *self._monitor.troubles),
+            leads=self.leader_tasks.leads,
+            more=(*self.topic_health.troubles(), *self._topic_identity.troubles(), *self._monitor.troubles),
         )
         return True
 
     def _settle_desk(self) -> None:
         """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
-        self.desk.settle(decided=self._decided.index, applied=self.crew.applied())
-        self.foreseen.tend(is_full=self.fullness.is_full, applied=self.crew.applied())
-        if (index := self.foreseen.index) is not None:
-            self.desk.settle(decided=index, applied=index)
+        self.pending_requests.settle(decided=self._decided.index, applied=self.worker_registry.applied())
+        self.pending_effects.tend(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
+        if (index := self.pending_effects.index) is not None:
+            self.pending_requests.settle(decided=index, applied=index)
 
     def _tend(self, moment: float) -> None:
-        self.relay.tend(moment, leads=self.chores.leads)
+        self.relay.tend(moment, leads=self.leader_tasks.leads)
         self.agreement.unheard = self.relay.unheard
         self.joining.tend(moment, unheard=self.relay.unheard)
         self._superseded.tend(moment, is_outside=self.agreement.standing.joining is not None)
-        self.chores.tend(self._scene, moment)
-        if self.chores.leads:
+        self.leader_tasks.tend(self._snapshot, moment)
+        if self.leader_tasks.leads:
             lacks = self._monitor.lacks_checkpoint
             self._trimming.tend(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
 
     def _stock(self) -> Stock | None:
-        return stock_of(self.agreement, self._decided, self.crew, held=self.chores.scribe.held)
+        return stock_of(
+            self.agreement, self._decided, self.worker_registry, held=self.leader_tasks.log_publisher.held
+        )
 
     def _checkpoint(self) -> Checkpoint | None:
         return checkpoint_in(self.store, self._topics)
 
     def _anchors(self) -> dict[str, Anchor]:
         """Return the last record read of each topic and, for the own rounds, the last post known to be in the topic."""
-        written = self._twins.anchor
+        written = self._duplicate_detector.anchor
         return self.listening.anchors() | ({} if written is None else {self._topics.rounds: written})
 
-    def _scene(self) -> Scene:
+    def _snapshot(self) -> ClusterSnapshot:
         agreement = self.agreement
         view, standing = agreement.view, agreement.standing
-        effects_of: dict[str, list[Held]] = {}
+        effects_of: dict[str, list[EffectsPosition]] = {}
         full = set[str]()
         for name in view.members:
             member = agreement.members.get(name)
             if self.dc_of[name] != self.dc and member is not None and member.said is not None:
                 effects_of.setdefault(self.dc_of[name], []).append(member.said.effects)
                 full |= {self.dc_of[name]} if member.said.full else set()
-        return Scene(
+        return ClusterSnapshot(
             view=view,
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,
@@ -344,67 +352,86 @@ class Node:
 
     def _take(self, event: Event) -> None:
         match event:
-            case Offered(payload=payload, waiter=waiter):
+            case TransactionOffered(payload=payload, waiter=waiter):
                 self._acquiring.offer(payload, waiter)
-            case Left(transaction_id=transaction_id, waiter=waiter):
-                self.desk.leave(transaction_id, waiter, queued=transaction_id in self.agreement.queue)
-            case Durable():
+            case ClientLeftEarly(transaction_id=transaction_id, waiter=waiter):
+                self.pending_requests.leave(
+                    transaction_id, waiter, queued=transaction_id in self.agreement.queue
+                )
+            case PayloadDurable():
                 self._acquiring.durable(event)
-            case Mirrored():
+            case PayloadMirrored():
                 self._acquiring.mirrored(event)
-            case Published(place=place, offset=offset):
+            case EntryPublished(place=place, offset=offset):
                 self._saving.published(place, offset)
-            case Told(records=records):
+            case RecordsRead(records=records):
                 self.listening.hear(records)
-            case Recognised() | Lacking() | Located() | Found() | Forked() | Regained() | Dismissed():
+            case (
+                TopicIdentified()
+                | TopicShortened()
+                | EffectsEndLocated()
+                | CopyStart()
+                | ForkFound()
+                | EntriesRegained()
+                | WorkerDismissed()
+            ):
                 self._arrange(event)
-            case Stop():
+            case StopNode():
                 pass
             case _:
                 assert_never(event)
 
-    def _arrange(self, event: Recognised | Lacking | Located | Found | Forked | Regained | Dismissed) -> None:
+    def _arrange(
+        self,
+        event: TopicIdentified
+        | TopicShortened
+        | EffectsEndLocated
+        | CopyStart
+        | ForkFound
+        | EntriesRegained
+        | WorkerDismissed,
+    ) -> None:
         """Process results of requests, decisions of operators, and changes of topics."""
         match event:
-            case Recognised():
+            case TopicIdentified():
                 self.listening.hear_the_rest(until=math.inf)  # read from the topic that existed before
                 if event.is_other:
                     self.listening.forget(event.topic)
-                self._remade.recognise(event)
-            case Lacking():
+                self._topic_identity.recognise(event)
+            case TopicShortened():
                 self.listening.hear_the_rest(until=math.inf)
                 self.listening.forget(event.topic)
-                self._remade.lacks(event)
-            case Located(handover=handover):
-                self.chores.duty.located(handover)
-            case Found():
-                self.chores.copying.found(event)
-            case Forked():
+                self._topic_identity.lacks(event)
+            case EffectsEndLocated(handover=handover):
+                self.leader_tasks.duty.located(handover)
+            case CopyStart():
+                self.leader_tasks.copying.found(event)
+            case ForkFound():
                 self.joining.found(event)
-            case Regained(entries=entries):
-                self.chores.scribe.regained(entries)
-            case Dismissed(worker=worker):
-                self.crew.dismiss(worker, now().steady)
+            case EntriesRegained(entries=entries):
+                self.leader_tasks.log_publisher.regained(entries)
+            case WorkerDismissed(worker=worker):
+                self.worker_registry.dismiss(worker, now().steady)
 
     # --- performing -----------------------------------------------------------------------------------
 
     def _perform(self, ready: Ready) -> None:
         if ready.save.standing is not None:
             view = self.agreement.view
-            self._twins.learn(ready.save.standing)
-            self.chores.duty.install(view, (self.dc_of[name] for name in view.members))
-            self.chores.look_soon()
-        self.chores.duty.note(ready.entries)
+            self._duplicate_detector.learn(ready.save.standing)
+            self.leader_tasks.duty.install(view, (self.dc_of[name] for name in view.members))
+            self.leader_tasks.look_soon()
+        self.leader_tasks.duty.note(ready.entries)
         perform(
             ready,
             save=self._saving.save,
             cut=lambda adopted: self._saving.cut(ready.save, adopted),
-            publish=self.chores.scribe.write,
+            publish=self.leader_tasks.log_publisher.write,
             post=self._post,
             settle=self._settle,
         )
         self._saving.release(ready)
 
     def _post(self, post: Post) -> None:
-        self._twins.say(post)
-        self._twins.said(post.sequence, self._posts.say(post, at=now().wall))
+        self._duplicate_detector.say(post)
+        self._duplicate_detector.said(post.sequence, self._posts.say(post, at=now().wall))

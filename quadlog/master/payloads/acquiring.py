@@ -8,7 +8,7 @@ from consumers.payloads import origin_offset
 from quadlog.clock import now
 from quadlog.core.messages import Acquired, Submitted
 from quadlog.failpoints import Failpoint, visit
-from quadlog.master.events import Durable, Event, Mirrored
+from quadlog.master.events import Event, PayloadDurable, PayloadMirrored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.model import Payload
     from quadlog.master.clients.admission import Admission
-    from quadlog.master.clients.desk import Desk, Waiter
+    from quadlog.master.clients.pending_requests import PendingRequests, Waiter
     from quadlog.master.payloads.bodies import Bodies
     from quadlog.master.payloads.intake import Intake
     from quadlog.ports import Record
@@ -30,11 +30,11 @@ class Acquiring:
         self,
         agreement: Agreement,
         *,
-        mouth: PayloadsProducer,
+        log_sink: PayloadsProducer,
         intakes: Mapping[str, Intake],
         own: str,
         bodies: Bodies,
-        desk: Desk,
+        pending_requests: PendingRequests,
         admission: Admission,
         put: Callable[[Event], None],
     ) -> None:
@@ -42,11 +42,11 @@ class Acquiring:
 
         Args:
             agreement: receives the acquired payloads.
-            mouth: producer for the local payloads topic.
+            log_sink: producer for the local payloads topic.
             intakes: by payloads topic, the local one and the peers'.
             own: name of the local data centre's payloads topic.
             bodies: waiting payloads.
-            desk: waiting clients.
+            pending_requests: waiting clients.
             admission: limits what clients may submit.
             put: enqueues an event for the node, from any thread.
 
@@ -56,8 +56,8 @@ class Acquiring:
         self.peers: Final = {topic: intake for topic, intake in intakes.items() if topic != own}
         """Intakes of other data centres, by topic."""
         self._own: Final = intakes[own]
-        self._agreement, self._mouth, self._bodies = agreement, mouth, bodies
-        self._desk, self._admission, self._put = desk, admission, put
+        self._agreement, self._log_sink, self._bodies = agreement, log_sink, bodies
+        self._pending_requests, self._admission, self._put = pending_requests, admission, put
 
     # --- payloads of clients ------------------------------------------------------------------------
 
@@ -66,10 +66,10 @@ class Acquiring:
         transaction_id, size = payload.transaction.id, len(payload.body)
         queue = self._agreement.queue
         refusal = self._admission.refusal(size, queued=len(queue))
-        if refusal and not (transaction_id in queue or self._desk.is_known(transaction_id)):
+        if refusal and not (transaction_id in queue or self._pending_requests.is_known(transaction_id)):
             waiter.tell(refusal)
             return
-        if not self._desk.wait(transaction_id, waiter) or transaction_id in queue:
+        if not self._pending_requests.wait(transaction_id, waiter) or transaction_id in queue:
             return  # an id never runs twice: a repeated request waits for the first one
         self.submit(payload)
 
@@ -77,9 +77,9 @@ class Acquiring:
         """Write a transaction of this master to the local payloads topic; it is ordered once it is durable."""
         self._own.sent()
         self._admission.sent(len(payload.body))
-        self._mouth.say(payload, lambda offset: self._put(Durable(payload, offset)))
+        self._log_sink.say(payload, lambda offset: self._put(PayloadDurable(payload, offset)))
 
-    def durable(self, said: Durable) -> None:
+    def durable(self, said: PayloadDurable) -> None:
         """Handle the acknowledgement of a submitted payload."""
         visit(Failpoint.AFTER_PAYLOAD)
         self._admission.durable(len(said.payload.body))
@@ -109,13 +109,13 @@ class Acquiring:
             return
         source.sent()
         self._own.sent()
-        self._mouth.say(
+        self._log_sink.say(
             payload,
-            lambda offset: self._put(Mirrored(payload, offset, record.topic, record.offset)),
+            lambda offset: self._put(PayloadMirrored(payload, offset, record.topic, record.offset)),
             origin_offset=origin_offset(record, source.dc),
         )
 
-    def mirrored(self, said: Mirrored) -> None:
+    def mirrored(self, said: PayloadMirrored) -> None:
         """Handle the acknowledgement of a copy."""
         self._own.acknowledged(said.offset)
         visit(Failpoint.HALF_MIRROR)

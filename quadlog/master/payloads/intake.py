@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from quadlog.master.payloads.passed import PassedOver
+from quadlog.master.payloads.skipped_copies import SkippedCopies
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping
@@ -56,7 +56,7 @@ class Intake:
         self._origins: Collection[str] = {dc}
         self._lost: set[str] = set()
         """Data centres whose topic was lost with originals in it: their copies are always accepted."""
-        self._passed: dict[str, PassedOver] = {}
+        self._passed: dict[str, SkippedCopies] = {}
         self._again: int | None = None
         """Offset from which the topic must be read again, until that begins."""
 
@@ -104,7 +104,7 @@ class Intake:
 
     def _pass_over(self, record: Record, origin: str, offset: int) -> None:
         if origin in self._originals:  # otherwise the original is in this data centre's own topic
-            self._passed.setdefault(origin, PassedOver()).note(record.offset, offset)
+            self._passed.setdefault(origin, SkippedCopies()).note(record.offset, offset)
 
     def _passed_from(self, origin: str) -> int | None:
         """Return the offset of the first copy of this origin's payloads whose original is not here."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from quadlog.core.model import Post
-    from quadlog.master.payloads.hearing import Hearing
     from quadlog.master.payloads.intake import Intake
+    from quadlog.master.payloads.reachability import Reachability
     from quadlog.ports import Record
 
 log = structlog.get_logger()
@@ -30,12 +30,12 @@ LOOK_MS: Final = 50.0
 """Minimum milliseconds between two updates of the reachability."""
 
 
-class Relay:
+class PayloadRelay:
     """Relay of one master.  Owned by the node's thread; times are steady milliseconds."""
 
     def __init__(
         self,
-        hearing: Hearing,
+        hearing: Reachability,
         *,
         intakes: Mapping[str, Intake],
         pass_on: Callable[[Record, str], None],

@@ -28,12 +28,12 @@ from quadlog.broker import Admin, KafkaOutlet, beginning_of, end_of, first_hole,
 from quadlog.clock import now, wall
 from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
-from quadlog.core.messages import Durable, Limits, Pace, Tick
+from quadlog.core.messages import AgreementLimits, PostingPace, RecoveredState, Tick
 from quadlog.core.model import START
 from quadlog.core.records import WorkerState
 from quadlog.errors import SetupError, Unavailable
-from quadlog.master.recovery.own import STORE, last_said, lost_topics, prepare_topics
-from quadlog.master.topics.foreign import understood
+from quadlog.master.recovery.startup_checks import STORE, last_said, lost_topics, prepare_topics
+from quadlog.master.topics.foreign_records import understood
 from quadlog.master.topics.sites import Sites
 from quadlog.master.topics.tails import ROUNDS_READ_BACK
 from quadlog.master.workers.alarms import AlarmName
@@ -57,7 +57,7 @@ PATIENCE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LostTopics:
     """Loss of topics, as a master of the data centre knows it."""
 
     reasons: Sequence[str]
@@ -66,7 +66,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class RebuildSource:
     """Another data centre."""
 
     dc: str
@@ -74,7 +74,7 @@ class Peer:
     """Index of the last entry in its agreed topic."""
 
 
-class Rebuild:
+class TopicsRebuild:
     """Rebuild of one data centre, with the settings of one of its masters."""
 
     def __init__(self, settings: MasterSettings, tell: Callable[[str], None]) -> None:
@@ -150,7 +150,7 @@ class Rebuild:
                 )
                 raise SetupError(message)
 
-    def _lost(self) -> Lost:
+    def _lost(self) -> LostTopics:
         """Return the loss, as this master's store, the topics and the peers show it.
 
         Raises:
@@ -178,7 +178,7 @@ class Rebuild:
                 " already: start its masters and workers"
             )
             raise SetupError(message)
-        return Lost(reasons=reasons, incarnation=incarnation)
+        return LostTopics(reasons=reasons, incarnation=incarnation)
 
     def _told_by_peers(self) -> list[str]:
         """Return what went back here, as other masters report it: this master's disk may be an older copy."""
@@ -208,7 +208,7 @@ class Rebuild:
         holes = () if reasons else (first_hole(kafka, topic) for topic in log_topics)
         return reasons or [f"{hole}: something removed them, compaction for one" for hole in holes if hole]
 
-    def _source(self) -> Peer:
+    def _source(self) -> RebuildSource:
         """Return the data centre with the longest log.
 
         Raises:
@@ -219,7 +219,7 @@ class Rebuild:
         if not self._sites.others:
             message = f"{self._sites.dc} is the only data centre in these settings: there is nothing to restore it from"
             raise SetupError(message)
-        found: list[Peer] = []
+        found: list[RebuildSource] = []
         obstacles: list[str] = []
         for dc in self._sites.others:
             try:
@@ -235,7 +235,7 @@ class Rebuild:
             raise Unavailable(message)
         return max(found, key=lambda peer: peer.index)
 
-    def _look_at(self, dc: str) -> Peer:
+    def _look_at(self, dc: str) -> RebuildSource:
         kafka, topics = self._sites.kafka_of[dc], self._sites.topics[dc]
         there = Admin(kafka).ids(topics.followed)
         for topic in (topics.agreed, topics.effects):
@@ -251,9 +251,9 @@ class Rebuild:
                 )
         _, records = end_of(kafka, topics.agreed, count=SAID_AT_MOST)
         places = [place.index for _, place in understood(records, agreed.place_of) if place is not None]
-        return Peer(dc=dc, index=places[-1] if places else 0)
+        return RebuildSource(dc=dc, index=places[-1] if places else 0)
 
-    def _known_incarnations(self, lost: Lost) -> dict[str, bytes]:
+    def _known_incarnations(self, lost: LostTopics) -> dict[str, bytes]:
         """Return the newest incarnation of each master of this data centre that reachable Kafkas know."""
         mine = self._sites.masters_in(self._sites.dc)
         known = dict.fromkeys(mine, b"")
@@ -331,10 +331,10 @@ class Rebuild:
             node=node,
             incarnation=new_incarnation(before or None, wall(), secrets.token_bytes(CHANCE_BYTES)),
             masters=self._sites.dc_of,
-            durable=Durable(counter=0, sequence=0, last=START, queue=(), acquired=(), blank=True),
+            durable=RecoveredState(counter=0, sequence=0, last=START, queue=(), acquired=(), blank=True),
             logged=frozenset[bytes](),
-            pace=Pace(),
-            limits=Limits(),
+            pace=PostingPace(),
+            limits=AgreementLimits(),
         )
         agreement.step(Tick(), now())
         ready = agreement.ready()

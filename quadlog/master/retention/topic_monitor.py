@@ -13,14 +13,14 @@ import structlog
 from quadlog.broker import Admin
 from quadlog.broker.topic_settings import misset, rules_of
 from quadlog.errors import QuadlogError
-from quadlog.master.recovery.blank import uncovered
+from quadlog.master.recovery.log_bootstrap import uncovered
 from quadlog.master.workers.alarms import AlarmName, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.broker.topic_settings import Misset
-    from quadlog.master.recovery.blank import Uncovered
+    from quadlog.master.recovery.log_bootstrap import Uncovered
     from quadlog.topics import Topics
 
 log = structlog.get_logger()

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.core.agreement.agreement import Agreement
-    from quadlog.master.effects.decided import Decided
+    from quadlog.master.effects.effects_follower import EffectsFollower
     from quadlog.master.retention.archiver import Archiver
     from quadlog.master.retention.backups_kept import BackupsKept
-    from quadlog.master.workers.crew import Crew
+    from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.masterstore.store import MasterStore
     from quadlog.ports import Acked
     from quadlog.topics import Topics
@@ -221,7 +221,9 @@ def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
     )
 
 
-def stock_of(agreement: Agreement, decided: Decided, crew: Crew, *, held: int) -> Stock | None:
+def stock_of(
+    agreement: Agreement, decided: EffectsFollower, worker_registry: WorkerRegistry, *, held: int
+) -> Stock | None:
     """Return the log at this time; None if somebody may need more than the known needs cover.
 
     `held`: index up to which the agreed topic is known to contain the log.
@@ -229,7 +231,7 @@ def stock_of(agreement: Agreement, decided: Decided, crew: Crew, *, held: int) -
     view, standing = agreement.view, agreement.standing
     said = [member.said for name in view.members if (member := agreement.members.get(name)) is not None]
     posts = [post for post in said if post is not None]
-    workers = crew.all()
+    workers = worker_registry.all()
     is_voting = standing.ballot is not None and standing.ballot.epoch > view.epoch
     if (
         is_voting
@@ -237,7 +239,7 @@ def stock_of(agreement: Agreement, decided: Decided, crew: Crew, *, held: int) -
         or {peer.node for peer in agreement.peers} != set(view.members)
         or len(posts) < len(view.members)
         or any(post.effects.term != decided.held.term for post in posts)
-        or any(crew.goes_back(worker.beat) for worker in workers)
+        or any(worker_registry.goes_back(worker.beat) for worker in workers)
     ):
         return None
     others = {post.node: post.effects.index for post in posts}

@@ -13,19 +13,19 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
-from quadlog.master.clients.outside import refuse_writes
-from quadlog.master.seeds.neighbours import Lacks, Neighbours
-from quadlog.master.seeds.seed_bringing import SeedBringing, files_of
-from quadlog.master.seeds.tee import deliver
+from quadlog.master.clients.write_guards import refuse_writes
+from quadlog.master.seeds.fan_out import deliver
+from quadlog.master.seeds.local_workers import LocalWorkers, SeedlessWorker
+from quadlog.master.seeds.seed_transfer import SeedTransfer, files_of
 from quadlog.settings import Role
-from quadlog.snapshots.parcel import Label, gathered
+from quadlog.snapshots.store_archive import ArchiveManifest, rechunk
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from quadlog.master.node.node import Node
-    from quadlog.master.workers.crew import Worker
-    from quadlog.settings import MasterSettings, Peer
+    from quadlog.master.workers.worker_registry import Worker
+    from quadlog.settings import MasterSettings, PeerSettings
 
 log = structlog.get_logger()
 
@@ -53,8 +53,8 @@ class SeedFiles:
     ) -> None:
         """Prepare; `refuse` checks whether a seed is acceptable."""
         self._node, self._settings, self._client, self._refuse = node, settings, client, refuse
-        self._neighbours = Neighbours(client)
-        self.bringing: Final = SeedBringing(node.crew, client, self._donors)
+        self._neighbours = LocalWorkers(client)
+        self.bringing: Final = SeedTransfer(node.worker_registry, client, self._donors)
 
     async def kept_by(self, worker: Worker) -> list[str] | None:
         """Return the signatures of the seeds that a worker keeps; None if it does not answer."""
@@ -68,9 +68,9 @@ class SeedFiles:
             return {name: found[name] for name in ("seeds", "place")}
         return None
 
-    def other_dcs(self) -> dict[str, list[Peer]]:
+    def other_dcs(self) -> dict[str, list[PeerSettings]]:
         """Return the masters of each other data centre, as far as they are peers: others may not run yet."""
-        found: dict[str, list[Peer]] = {}
+        found: dict[str, list[PeerSettings]] = {}
         peers = {peer.node for peer in self._node.agreement.peers}
         for peer in sorted(self._settings.peer.values(), key=lambda peer: peer.id):
             if peer.dc != self._settings.dc and peer.id in peers:
@@ -80,7 +80,7 @@ class SeedFiles:
     def _donors(self) -> list[str]:
         return [files_of(peer.url) for peers in self.other_dcs().values() for peer in peers]
 
-    async def there(self, peers: list[Peer]) -> dict[str, Any]:
+    async def there(self, peers: list[PeerSettings]) -> dict[str, Any]:
         """Return the seed status of a data centre from the first of its masters that answers."""
         why = ""
         for peer in peers:
@@ -105,14 +105,14 @@ class SeedFiles:
         """
         if "here" not in request.query_params:
             refuse_writes(self._node.agreement, self._settings)
-        label = Label.of(request.headers)
+        label = ArchiveManifest.of(request.headers)
         self._refuse(label.signature, label.quads, may_begin=True)
         groups = await self._neighbours.groups(await self._lacking(label))
         doors = {self._name(group[0].worker): group[0].door for group in groups}
         if "here" not in request.query_params:
             doors |= await self._peers_doors()
         try:
-            done = await deliver(self._client, gathered(request.stream()), label, doors)
+            done = await deliver(self._client, rechunk(request.stream()), label, doors)
         except ClientDisconnect as error:
             raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
         failures = {name: one.failure for name, one in done.items() if one.failure}
@@ -123,13 +123,13 @@ class SeedFiles:
             failures |= found
         return JSONResponse({"failures": failures}, HTTPStatus.CREATED)
 
-    async def _complete(self, label: Label, group: list[Lacks]) -> dict[str, str]:
+    async def _complete(self, label: ArchiveManifest, group: list[SeedlessWorker]) -> dict[str, str]:
         """Have the others of a group copy from its first worker or from any source; return failures by worker."""
         first, *others = group
         found = await asyncio.gather(*(self._completed(label, first, one) for one in others))
         return {self._name(one.worker): why for one, why in zip(others, found, strict=True) if why}
 
-    async def _completed(self, label: Label, first: Lacks, one: Lacks) -> str:
+    async def _completed(self, label: ArchiveManifest, first: SeedlessWorker, one: SeedlessWorker) -> str:
         why = await self._neighbours.copy(label, first, one)
         for _ in range(TRIES if why else 0):
             if not (why := await self.bringing.brought(one.worker, label.signature)):
@@ -140,12 +140,12 @@ class SeedFiles:
     def _name(self, worker: Worker) -> str:
         return f"{self._settings.dc}/{worker.beat.worker}"
 
-    async def _lacking(self, label: Label) -> list[Lacks]:
+    async def _lacking(self, label: ArchiveManifest) -> list[SeedlessWorker]:
         """Return the workers here that answer and do not keep this seed."""
-        workers = self._node.crew.all()
+        workers = self._node.worker_registry.all()
         said = await asyncio.gather(*map(self._said_by, workers))
         return [
-            Lacks(worker=worker, place=found["place"])
+            SeedlessWorker(worker=worker, place=found["place"])
             for worker, found in zip(workers, said, strict=True)
             if found is not None and label.signature not in found["seeds"]
         ]
@@ -169,7 +169,7 @@ class SeedFiles:
 
         """
         signature = request.query_params.get("signature", "")
-        for worker in self._node.crew.all():
+        for worker in self._node.worker_registry.all():
             if source := await self.bringing.open(f"{worker.beat.url}/seed", signature):
                 headers = source.label.headers() | {"Content-Length": str(source.label.size)}
                 return StreamingResponse(source.pieces(), headers=headers)

@@ -24,9 +24,9 @@ from quadlog.clock import now, wall
 from quadlog.core.model import HASH_SIZE
 from quadlog.core.records import Seed
 from quadlog.errors import NotEmpty, OutcomeUnknown, Unavailable, UserError
-from quadlog.master.clients.outside import refuse_writes
+from quadlog.master.clients.write_guards import refuse_writes
+from quadlog.master.seeds.fan_out import TIMEOUT, message_of
 from quadlog.master.seeds.seed_files import SeedFiles
-from quadlog.master.seeds.tee import TIMEOUT, message_of
 from quadlog.web.http_body import read_query
 from quadlog.web.http_client import new_client
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from producers.effects import EffectsMirror
     from quadlog.master.node.node import Node
-    from quadlog.master.workers.crew import Worker
+    from quadlog.master.workers.worker_registry import Worker
     from quadlog.settings import MasterSettings
 
 log = structlog.get_logger()
@@ -80,8 +80,8 @@ class Seeding:
         return JSONResponse({"home": self._home, "dcs": dcs}, headers={"Cache-Control": "no-store"})
 
     async def _here(self) -> dict[str, Any]:
-        crew, moment, seed = self._node.crew, now().steady, self._node.seed
-        workers = crew.all()
+        worker_registry, moment, seed = self._node.worker_registry, now().steady, self._node.seed
+        workers = worker_registry.all()
         kept = await asyncio.gather(*map(self._files.kept_by, workers))
         return {
             "master": self._settings.node_id,
@@ -90,7 +90,7 @@ class Seeding:
             "seed": seed
             and {"signature": seed.signature.hex(), "quads": seed.quads, "sources": seed.sources},
             "workers": {
-                worker.beat.worker: {"state": crew.state(worker, moment), "keeps": keeps}
+                worker.beat.worker: {"state": worker_registry.state(worker, moment), "keeps": keeps}
                 for worker, keeps in zip(workers, kept, strict=True)
             },
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from quadlog.errors import SetupError
-from quadlog.master.clients.outside import roles_of, voting_of
+from quadlog.master.clients.write_guards import roles_of, voting_of
 from quadlog.settings import Role
 from quadlog.topics import Topics
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quadlog.settings import MasterSettings
 
 
-class Named(dict[str, str]):
+class DcByMaster(dict[str, str]):
     """Data centre of each master.
 
     >>> Named({"m1": "dc1"})["m1"]
@@ -41,7 +41,7 @@ class Sites:
         self.node: Final = settings.node_id
         self.dc: Final = settings.dc
         """Data centre of this master."""
-        self.dc_of: Final[Mapping[str, str]] = Named(
+        self.dc_of: Final[Mapping[str, str]] = DcByMaster(
             {settings.node_id: settings.dc} | {peer.id: peer.dc for peer in peers}
         )
         """Data centre of each named master, whether it is a peer or not."""

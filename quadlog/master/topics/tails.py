@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quadlog.broker import BEGINNING, END, KafkaTail, Watched, last
-from quadlog.core.messages import Limits
+from quadlog.core.messages import AgreementLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quadlog.masterstore.store import MasterStore
     from quadlog.ports import Hear
 
-ROUNDS_READ_BACK: Final = 2 * Limits().snapshot_every
+ROUNDS_READ_BACK: Final = 2 * AgreementLimits().snapshot_every
 """Posts of each master that are read again at a start: they include a snapshot, unless its queue is long."""
 
 

@@ -9,12 +9,12 @@ from producers.effects import EffectsMirror
 from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
 from quadlog.master.clients.admission import Admission
-from quadlog.master.clients.desk import Desk
-from quadlog.master.effects.decided import Decided
-from quadlog.master.effects.foreseen import Foreseen
-from quadlog.master.effects.fullness import Fullness
-from quadlog.master.log.lead import Lead
-from quadlog.master.node.chores import Chores
+from quadlog.master.clients.pending_requests import PendingRequests
+from quadlog.master.effects.effects_follower import EffectsFollower
+from quadlog.master.effects.pending_effects import PendingEffects
+from quadlog.master.effects.topic_health import TopicHealth
+from quadlog.master.log.dc_leader import DcLeader
+from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
 from quadlog.master.payloads.acquiring import Acquiring
 from quadlog.master.payloads.bodies import Bodies
@@ -27,16 +27,16 @@ from quadlog.master.wiring.agreeing import (
     superseded_of,
     twins_of,
 )
-from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, scribe_of, trimming_of
-from quadlog.master.wiring.workers import appoint, hands_of, tell_floor
+from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, log_publisher_of, trimming_of
+from quadlog.master.wiring.workers import appoint, tell_floor, worker_actions_of
 from quadlog.master.wiring.world import World, chain_in
-from quadlog.master.workers.crew import Crew
-from quadlog.master.workers.watch import Watch
+from quadlog.master.workers.worker_registry import WorkerRegistry
+from quadlog.master.workers.worker_watch import WorkerWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from quadlog.master.workers.crew import Worker
+    from quadlog.master.workers.worker_registry import Worker
 
 __all__ = ["World", "make_node"]
 
@@ -45,67 +45,74 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
     """Build a node; `sow` has the seed brought to a worker that lacks it."""
     settings, sites, store = world.settings, world.sites, world.store
     agreement, ledger, bodies = agreement_of(world), ledger_of(world), Bodies(store)
-    desk = Desk(store, decided_before=ledger.index)
-    foreseen = Foreseen(
-        world.effects, ledger, desk, last=lambda: agreement.last.index, chain_at=chain_in(store)
+    pending_requests = PendingRequests(store, decided_before=ledger.index)
+    pending_effects = PendingEffects(
+        world.effects, ledger, pending_requests, last=lambda: agreement.last.index, chain_at=chain_in(store)
     )
-    crew = Crew(timeout_ms=settings.worker_timeout * 1000)
-    decided = Decided(
+    worker_registry = WorkerRegistry(timeout_ms=settings.worker_timeout * 1000)
+    decided = EffectsFollower(
         ledger,
         store=store,
         topic=sites.own.effects,
-        desk=desk,
-        crew=crew,
+        pending_requests=pending_requests,
+        worker_registry=worker_registry,
         dc=sites.dc,
         standing=agreement.standing,
         read=lambda offset: world.tails.read(sites.own.effects, offset),
-        foreseen=lambda: foreseen.index,
+        pending_effects=lambda: pending_effects.index,
     )
-    twins = twins_of(world)
+    duplicate_detector = twins_of(world)
     # If other masters post there too, offsets have gaps anyway, and this master reads the topic.
-    posts = RoundsProducer(world.outlet, sites.own.rounds, acked=None if sites.has_company else twins.acked)
+    posts = RoundsProducer(
+        world.outlet, sites.own.rounds, acked=None if sites.has_company else duplicate_detector.acked
+    )
     acquiring = Acquiring(
         agreement,
-        mouth=PayloadsProducer(world.outlet, sites.own.payloads, sites.node),
+        log_sink=PayloadsProducer(world.outlet, sites.own.payloads, sites.node),
         intakes=intakes_of(world),
         own=sites.own.payloads,
         bodies=bodies,
-        desk=desk,
+        pending_requests=pending_requests,
         admission=Admission(max_waiting=settings.max_waiting),
         put=world.inbox.put,
     )
-    mirror = EffectsMirror(foreseen, sites.own.effects, sites.node)
-    scribe = scribe_of(world, agreement, bodies)
+    mirror = EffectsMirror(pending_effects, sites.own.effects, sites.node)
+    log_publisher = log_publisher_of(world, agreement, bodies)
     return Node(
         Parts(
             agreement=agreement,
             store=store,
             inbox=world.inbox,
-            ears=ears_of(sites),
+            topic_roles=ears_of(sites),
             dc_of=sites.dc_of,
             posts=posts,
-            twins=twins,
+            duplicate_detector=duplicate_detector,
             superseded=superseded_of(world),
             together=lambda: _together(world),
             acquiring=acquiring,
             decided=decided,
             bodies=bodies,
-            desk=desk,
-            crew=crew,
-            watch=Watch(crew, ledger, hands_of(world, sow), max_lag_ms=settings.max_worker_lag * 1000),
+            pending_requests=pending_requests,
+            worker_registry=worker_registry,
+            watch=WorkerWatch(
+                worker_registry,
+                ledger,
+                worker_actions_of(world, sow),
+                max_lag_ms=settings.max_worker_lag * 1000,
+            ),
             joining=joining_of(world, agreement),
             relay=relay_of(world, acquiring, posts),
-            chores=Chores(
-                lead=Lead(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
-                scribe=scribe,
-                copying=copying_of(world, ledger, mirror, scribe, foresee=foreseen.begin),
-                duty=duty_of(world, agreement, acquiring, ledger, mirror, crew=crew),
-                crew=crew,
+            leader_tasks=LeaderTasks(
+                lead=DcLeader(sites.node, sites.masters_in(sites.dc), patience_ms=sites.patience_ms),
+                log_publisher=log_publisher,
+                copying=copying_of(world, ledger, mirror, log_publisher, foresee=pending_effects.begin),
+                duty=duty_of(world, agreement, acquiring, ledger, mirror, worker_registry=worker_registry),
+                worker_registry=worker_registry,
                 peers=acquiring.peers,
                 read=world.tails.read,
                 appoint=lambda url, duty: appoint(world, url, duty),
-                fullness=Fullness(crew, world.effects, sites.own.effects),
-                foreseen=foreseen,
+                topic_health=TopicHealth(worker_registry, world.effects, sites.own.effects),
+                pending_effects=pending_effects,
                 tell_floor=lambda url, floor: tell_floor(world, url, floor),
             ),
             trimming=trimming_of(world),

@@ -11,14 +11,14 @@ import structlog
 from consumers.payloads import PayloadsConsumer
 from quadlog.broker import records_between
 from quadlog.core.agreement.agreement import Agreement
-from quadlog.core.messages import Limits, Pace
+from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.errors import Unavailable
-from quadlog.master.log.joining import Joined, Joining, Reach
-from quadlog.master.log.twins import Twins
-from quadlog.master.node.listening import Ears
-from quadlog.master.payloads.hearing import Hearing
+from quadlog.master.log.duplicate_node import DuplicateNodeDetector
+from quadlog.master.log.joining import JoinedSide, Joining, JoiningPorts
+from quadlog.master.node.dispatcher import TopicRoles
 from quadlog.master.payloads.intake import Intake
-from quadlog.master.payloads.relay import Relay
+from quadlog.master.payloads.reachability import Reachability
+from quadlog.master.payloads.relay import PayloadRelay
 from quadlog.master.recovery.superseded import Superseded
 from quadlog.master.wiring.world import chain_in
 
@@ -41,31 +41,33 @@ def agreement_of(world: World) -> Agreement:
         masters=world.sites.first_peers,
         durable=durable if settings.voting else replace(durable, blank=True),
         logged=store,
-        pace=Pace(
+        pace=PostingPace(
             window=settings.round_window_ms,
             idle=settings.idle_round * 1000,
             lag=settings.max_peer_lag * 1000,
         ),
-        limits=Limits(),
+        limits=AgreementLimits(),
         witnesses=world.sites.witnesses,
     )
 
 
-def twins_of(world: World) -> Twins:
+def twins_of(world: World) -> DuplicateNodeDetector:
     """Build the check whether another process posts as this master."""
     kafka, topic = world.settings.kafka, world.sites.own.rounds
 
     def read(start: int, end: int) -> None:
         def look() -> None:
             try:
-                twins.look(records_between(kafka, topic, start, end))
+                duplicate_detector.look(records_between(kafka, topic, start, end))
             except Unavailable as error:
                 log.warning("duplicate_check_failed", reason=str(error))
 
         world.server.call_soon(lambda: asyncio.to_thread(look))
 
-    twins = Twins(world.sites.node, world.store.incarnation, world.store.sequence, read=read, topic=topic)
-    return twins
+    duplicate_detector = DuplicateNodeDetector(
+        world.sites.node, world.store.incarnation, world.store.sequence, read=read, topic=topic
+    )
+    return duplicate_detector
 
 
 def superseded_of(world: World) -> Superseded:
@@ -85,9 +87,9 @@ def superseded_of(world: World) -> Superseded:
     )
 
 
-def ears_of(sites: Sites) -> Ears:
+def ears_of(sites: Sites) -> TopicRoles:
     """Map each topic to the kind of its records."""
-    return Ears(
+    return TopicRoles(
         rounds={topics.rounds: dc for dc, topics in sites.topics.items()},
         agreed=sites.own.agreed,
         sources={sites.topics[dc].effects: dc for dc in sites.others},
@@ -123,14 +125,14 @@ def joining_of(world: World, agreement: Agreement) -> Joining:
     """Build the reader of a stronger side's log, which is stored in addition to the local log."""
     sites, tails, chain_at = world.sites, world.tails, chain_in(world.store)
 
-    def find(joined: Joined) -> None:
+    def find(joined: JoinedSide) -> None:
         world.server.call_soon(lambda: world.sources.fork(joined, chain_at, world.inbox.put))
 
     return Joining(
         agreement,
         world.store.beside,
         sites.dc_of,
-        Reach(
+        JoiningPorts(
             find=find,
             read=lambda dc, offset: tails.read(sites.topics[dc].agreed, offset),
             leave=lambda dc: tails.leave(sites.topics[dc].agreed),
@@ -138,11 +140,11 @@ def joining_of(world: World, agreement: Agreement) -> Joining:
     )
 
 
-def relay_of(world: World, acquiring: Acquiring, posts: RoundsProducer) -> Relay:
+def relay_of(world: World, acquiring: Acquiring, posts: RoundsProducer) -> PayloadRelay:
     """Build the relay for records that arrive by way of another data centre."""
     sites = world.sites
-    return Relay(
-        Hearing(sites.node, sites.dc_of, patience_ms=sites.patience_ms),
+    return PayloadRelay(
+        Reachability(sites.node, sites.dc_of, patience_ms=sites.patience_ms),
         intakes={intake.dc: intake for intake in acquiring.peers.values()},
         pass_on=posts.pass_on,
         read=lambda dc, offset: world.tails.read(sites.topics[dc].payloads, offset),

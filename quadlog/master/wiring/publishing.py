@@ -14,11 +14,11 @@ from quadlog.core.limits import LogLimits
 from quadlog.core.model import first_view
 from quadlog.core.records import Handover
 from quadlog.failpoints import Failpoint, visit
-from quadlog.master.effects.copying import Copying, Reach
 from quadlog.master.effects.duty import Duty, move_of
-from quadlog.master.events import Located, Published, Regained
+from quadlog.master.effects.effects_copying import CopyingPorts, EffectsCopying
+from quadlog.master.events import EffectsEndLocated, EntriesRegained, EntryPublished
 from quadlog.master.http.updates import new_id
-from quadlog.master.log.scribe import Scribe
+from quadlog.master.log.log_publisher import LogPublisher
 from quadlog.master.retention.archiver import Archiver
 from quadlog.master.retention.backups_kept import BackupsKept
 from quadlog.master.retention.trimming import Trimming
@@ -33,27 +33,29 @@ if TYPE_CHECKING:
     from quadlog.master.payloads.acquiring import Acquiring
     from quadlog.master.payloads.bodies import Bodies
     from quadlog.master.wiring.world import World
-    from quadlog.master.workers.crew import Crew
+    from quadlog.master.workers.worker_registry import WorkerRegistry
 
 EFFECTS_COMPARED: Final = 20
 """Number of newest records read at the start for the states that workers must have until new effects arrive."""
 
 
-def scribe_of(world: World, agreement: Agreement, bodies: Bodies) -> Scribe:
+def log_publisher_of(world: World, agreement: Agreement, bodies: Bodies) -> LogPublisher:
     """Build the writer of the agreed topic, which fetches entries that must be written and were forgotten."""
 
     def written(place: Place | Cut, offset: int) -> None:
         if not world.sites.has_company:  # else it is heard, in one order with what the others write
-            world.inbox.put(Published(place, offset))
+            world.inbox.put(EntryPublished(place, offset))
 
     def regain(index: int) -> None:
         world.server.call_soon(
-            lambda: world.sources.regain(index, chain_at, lambda entries: world.inbox.put(Regained(entries)))
+            lambda: world.sources.regain(
+                index, chain_at, lambda entries: world.inbox.put(EntriesRegained(entries))
+            )
         )
 
     chain_at = chain_in(world.store)
-    return Scribe(
-        mouth=AgreedProducer(world.outlet, world.sites.own.agreed, world.sites.node),
+    return LogPublisher(
+        log_sink=AgreedProducer(world.outlet, world.sites.own.agreed, world.sites.node),
         saved=world.store,
         payload=bodies.__getitem__,
         view=lambda: agreement.view,
@@ -89,7 +91,7 @@ def duty_of(
     ledger: EffectsLedger,
     mirror: EffectsMirror,
     *,
-    crew: Crew,
+    worker_registry: WorkerRegistry,
 ) -> Duty:
     """Build the duty: which data centre evaluates, and the handovers."""
     sites = world.sites
@@ -108,9 +110,9 @@ def duty_of(
         dcs=[sites.dc_of[name] for name in agreement.view.members],
         agreed=agreed,
         ledger=ledger,
-        crew=crew,
+        worker_registry=worker_registry,
         locate=lambda handover: world.server.call_soon(
-            lambda: world.sources.locate(handover, lambda found: world.inbox.put(Located(found)))
+            lambda: world.sources.locate(handover, lambda found: world.inbox.put(EffectsEndLocated(found)))
         ),
         hand_over=hand_over,
         propose=propose,
@@ -122,21 +124,21 @@ def copying_of(
     world: World,
     ledger: EffectsLedger,
     mirror: EffectsMirror,
-    scribe: Scribe,
+    log_publisher: LogPublisher,
     *,
     foresee: Callable[[], None],
-) -> Copying:
+) -> EffectsCopying:
     """Build the copying of another data centre's effects."""
     sites, tails = world.sites, world.tails
-    return Copying(
+    return EffectsCopying(
         dc=sites.dc,
         ledger=ledger,
         mirror=mirror,
-        reach=Reach(
+        reach=CopyingPorts(
             find=lambda wanted: world.server.call_soon(lambda: world.sources.find(wanted, world.inbox.put)),
             read=lambda dc, offset: tails.read(sites.topics[dc].effects, offset),
             leave=lambda dc: tails.leave(sites.topics[dc].effects),
-            newest_cut=lambda: scribe.newest_cut,
+            newest_cut=lambda: log_publisher.newest_cut,
             settle=world.effects.flush,
             foresee=foresee,
         ),

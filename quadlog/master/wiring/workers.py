@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.master.workers.watch import Hands
+from quadlog.master.workers.worker_watch import WorkerActions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.core.records import Handover
     from quadlog.master.wiring.world import World
-    from quadlog.master.workers.crew import Worker
+    from quadlog.master.workers.worker_registry import Worker
 
 
-def hands_of(world: World, sow: Callable[[Worker], None]) -> Hands:
+def worker_actions_of(world: World, sow: Callable[[Worker], None]) -> WorkerActions:
     """Build the actions on a worker that is silent, wrong or without a seed."""
     soon, doors = world.server.call_soon, world.doors
-    return Hands(
+    return WorkerActions(
         knock=lambda worker: soon(lambda: doors.knock(worker)),
         mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
         sow=sow,

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from quadlog.broker import KafkaOutlet, RenewableOutlet
-    from quadlog.master.effects.sources import Sources
+    from quadlog.master.effects.copy_start import CopyStartFinder
     from quadlog.master.node.inbox import Inbox
     from quadlog.master.retention.topic_monitor import TopicMonitor
     from quadlog.master.topics.sites import Sites
     from quadlog.master.topics.tails import Tails
-    from quadlog.master.workers.doors import Doors
+    from quadlog.master.workers.worker_client import WorkerClient
     from quadlog.masterstore.store import MasterStore
     from quadlog.settings import MasterSettings
     from quadlog.web.server import Server
@@ -34,10 +34,10 @@ class World:
     tails: Tails
     server: Server
     """Runs what takes longer than a turn of the node."""
-    sources: Sources
+    sources: CopyStartFinder
     monitor: TopicMonitor
     """Monitor of the local topics."""
-    doors: Doors
+    doors: WorkerClient
     payloads_end: int
     """End offset of the local payloads topic at this start."""
 

@@ -26,9 +26,9 @@ from quadlog.core.effects.signature import render
 from quadlog.errors import Unavailable, UserError
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES, STORE_HERE
-from quadlog.snapshots import packing
-from quadlog.snapshots.packing import LEAST_WINDOW, Compression, ahead, packed, window_for
-from quadlog.snapshots.parcel import Label, label_of, pieces_of
+from quadlog.snapshots import chunk_codec as packing
+from quadlog.snapshots.chunk_codec import LEAST_WINDOW, Compression, encode_chunks, prefetch, window_for
+from quadlog.snapshots.store_archive import ArchiveManifest, label_of, pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from quadlog.quadstore.quadstore import QuadStore
-    from quadlog.snapshots.backups import FedFrom
+    from quadlog.snapshots.backups import SourceTopicIds
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class Copy:
     """A copy that is given."""
 
     files: Path
-    label: Label
+    label: ArchiveManifest
     applied: Applied
     reserved: str
 
@@ -97,7 +97,7 @@ class Copy:
         with suppress(OSError, ValueError, TypeError, KeyError):
             if time.time() - file.stat().st_mtime < KEPT_S:
                 said: dict[str, Any] = json.loads(file.read_text())
-                label, applied = Label(**said["label"]), Applied.decode(said["applied"])
+                label, applied = ArchiveManifest(**said["label"]), Applied.decode(said["applied"])
                 files = directory / _STORE / FILES
                 return Copy(files=files, label=label, applied=applied, reserved=said["reserved"])
         return None
@@ -114,7 +114,7 @@ class Donor:
         store: QuadStore,
         directory: Path,
         *,
-        fed_from: Callable[[], FedFrom | None] = lambda: None,
+        fed_from: Callable[[], SourceTopicIds | None] = lambda: None,
         bandwidth: float = inf,
         window: int = packing.WINDOW,
     ) -> None:
@@ -189,7 +189,7 @@ class Donor:
         how = wanted_in(request.headers)
         log.info("copy_requested", index=copy.applied.index, size=copy.label.size, start=int(start), how=how)
         window = window_for(copy.label.size - int(start), self._window, lent_in(request.headers))
-        chunks = packed(pieces_of(copy.files, start=int(start)), how, window=window)
+        chunks = encode_chunks(pieces_of(copy.files, start=int(start)), how, window=window)
         headers = copy.headers() | {COMPRESSION: how, "Content-Type": MEDIA_TYPE}
         return _Given(self._paced(chunks, turn), headers, lambda: self._end(turn))
 
@@ -259,7 +259,7 @@ class Donor:
     def _paced(self, chunks: Iterator[bytes], turn: object) -> Generator[bytes]:
         """Yield the chunks, not faster than allowed."""
         began, sent = time.monotonic(), 0
-        for chunk in ahead(chunks):
+        for chunk in prefetch(chunks):
             if not self._goes_on(turn):
                 return
             yield chunk

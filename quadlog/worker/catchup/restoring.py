@@ -14,9 +14,9 @@ import structlog
 
 from quadlog.errors import QuadlogError, StateError, Unavailable, UserError
 from quadlog.snapshots.backups import backups_in, log_of, looked_through
-from quadlog.snapshots.parcel import pieces_of
-from quadlog.worker.catchup.coming import Announced, Coming
-from quadlog.worker.catchup.copying import Copied, Offer
+from quadlog.snapshots.store_archive import pieces_of
+from quadlog.worker.catchup.partial_copy import CopyDescription, PartialCopy
+from quadlog.worker.catchup.store_copying import CopiedStore, CopyOffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from quadlog.quadstore.applied import Applied
     from quadlog.settings import WorkerSettings
-    from quadlog.snapshots.backups import Backup, Log
+    from quadlog.snapshots.backups import Backup, LogExtent
     from quadlog.topics import Topics
 
 log = structlog.get_logger()
@@ -53,7 +53,7 @@ class Restoring:
         """True if there may be backups."""
         return self._settings.backups is not None
 
-    def offer(self, applied: Applied) -> Offer | None:
+    def offer(self, applied: Applied) -> CopyOffer | None:
         """Return the newest usable backup as an offer; None if there is none."""
         if not self.is_set:
             return None
@@ -64,10 +64,10 @@ class Restoring:
             return None
         for backup in usable[:1]:
             path, size = str(backup.path), backup.label.size
-            return Offer(donor=path, index=backup.applied.index, size=size, is_backup=True)
+            return CopyOffer(donor=path, index=backup.applied.index, size=size, is_backup=True)
         return None
 
-    def take(self, applied: Applied, make_room: Callable[[], None]) -> Copied:
+    def take(self, applied: Applied, make_room: Callable[[], None]) -> CopiedStore:
         """Replace the store here, which must not be open, by a backup.
 
         Args:
@@ -110,7 +110,7 @@ class Restoring:
         reasons = [_refused(path, reason) for path, reason in sorted(refused.items())]
         return [backup for backup in usable if backup.path not in refused], reasons
 
-    def _log(self) -> Log:
+    def _log(self) -> LogExtent:
         return log_of(self._settings.kafka, self._topics)
 
     def forget(self) -> None:
@@ -119,7 +119,7 @@ class Restoring:
 
     # --- its files ----------------------------------------------------------------------------------
 
-    def _whole(self, backup: Backup) -> Copied:
+    def _whole(self, backup: Backup) -> CopiedStore:
         coming = self._begun(backup)
         came = backup.label.size - coming.size
         try:
@@ -133,11 +133,11 @@ class Restoring:
         finally:
             coming.close()
         log.info("store_replaced", backup=str(backup.path), made=backup.made)
-        return Copied(applied, backup.label.size, came)
+        return CopiedStore(applied, backup.label.size, came)
 
-    def _begun(self, backup: Backup) -> Coming:
+    def _begun(self, backup: Backup) -> PartialCopy:
         """Return the copy of this backup that was begun, or a new one."""
-        announced = Announced(
+        announced = CopyDescription(
             donor=str(backup.path),
             label=backup.label,
             applied=backup.applied.encode(),
@@ -145,14 +145,14 @@ class Restoring:
             fed_from=backup.fed_from.encode(),
         )
         try:
-            if Announced.load(self._directory) == announced:
-                return Coming(self._directory, announced)
+            if CopyDescription.load(self._directory) == announced:
+                return PartialCopy(self._directory, announced)
         except (QuadlogError, OSError) as error:
             log.warning("partial_copy_discarded", reason=str(error))
         self.forget()
-        return Coming.begin(self._directory, announced)
+        return PartialCopy.begin(self._directory, announced)
 
-    def _feed(self, coming: Coming, backup: Backup) -> None:
+    def _feed(self, coming: PartialCopy, backup: Backup) -> None:
         """Copy the files, and log the progress at intervals."""
         size, first = backup.label.size, coming.size
         self.progress = 0, None

@@ -12,11 +12,11 @@ import structlog
 
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.quadstore.quaddir import STORE_HERE
-from quadlog.snapshots.packing import DamagedChunk, Unpacked
-from quadlog.snapshots.parcel import SLOW, Label
+from quadlog.snapshots.chunk_codec import ChunkDecoder, DamagedChunk
+from quadlog.snapshots.store_archive import SLOW, ArchiveManifest
 from quadlog.web.http_client import trust
-from quadlog.worker.catchup.coming import Announced, Coming, refuse_without_room
 from quadlog.worker.catchup.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW, NoSuchCopy
+from quadlog.worker.catchup.partial_copy import CopyDescription, PartialCopy, refuse_without_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,13 +54,13 @@ class CopyStream:
         self.progress: tuple[int, int | None] = 0, None
         """Percent of the store that was received, and estimated seconds left; None: unknown."""
 
-    def forget(self, coming: Coming | None = None) -> None:
+    def forget(self, coming: PartialCopy | None = None) -> None:
         """Delete the received part of a copy."""
         if coming is not None:
             coming.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def take(self, donor: str) -> Coming:
+    def take(self, donor: str) -> PartialCopy:
         """Receive all of a donor's copy, from the part that is here on.
 
         Raises:
@@ -94,16 +94,16 @@ class CopyStream:
                 coming.close()
         raise Unavailable(f"{reason}, {TRIES} times")
 
-    def _begun(self) -> Coming | None:
-        announced = Announced.load(self._directory)
+    def _begun(self) -> PartialCopy | None:
+        announced = CopyDescription.load(self._directory)
         try:
-            return Coming(self._directory, announced) if announced is not None else None
+            return PartialCopy(self._directory, announced) if announced is not None else None
         except (QuadlogError, OSError) as error:
             log.warning("partial_copy_discarded", reason=str(error))
             self.forget()
             return None
 
-    def _begin(self, donor: str) -> Coming:
+    def _begin(self, donor: str) -> PartialCopy:
         """Have the donor make a copy: it reads all its files for that."""
         patience = SILENCE_S + UNKNOWN_S
         self.forget()
@@ -121,16 +121,16 @@ class CopyStream:
             trust_env=False,
         )
         _check(answer)
-        announced = Announced(
+        announced = CopyDescription(
             donor=donor,
-            label=Label.of(answer.headers),
+            label=ArchiveManifest.of(answer.headers),
             applied=answer.headers[APPLIED],
             reserved=answer.headers[RESERVED],
             fed_from=answer.headers.get(FED_FROM, ""),
         )
-        return Coming.begin(self._directory, announced)
+        return PartialCopy.begin(self._directory, announced)
 
-    def _ask(self, donor: str, coming: Coming) -> None:
+    def _ask(self, donor: str, coming: PartialCopy) -> None:
         """Receive the rest of a copy, after the part that is here."""
         if coming.is_whole:
             return
@@ -143,10 +143,10 @@ class CopyStream:
             if not answer.is_success:
                 answer.read()
             _check(answer)
-            unpacked = Unpacked(window=self._window)
+            unpacked = ChunkDecoder(window=self._window)
             self._feed(coming, (piece for sent in answer.iter_raw() for piece in unpacked.feed(sent)))
 
-    def _feed(self, coming: Coming, pieces: Iterator[bytes]) -> None:
+    def _feed(self, coming: PartialCopy, pieces: Iterator[bytes]) -> None:
         """Store the pieces, and log the progress at intervals."""
         size, first = coming.announced.label.size, coming.size
         began = said = time.monotonic()

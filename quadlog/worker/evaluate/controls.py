@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from quadlog.core.effects.control import ControlKind, after, change_of, concerns
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.core.sparql.text.volatile import settled
 from quadlog.errors import UserError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quadlog.core.records import LoggedEntry
     from quadlog.core.sparql.operations import Operation
     from quadlog.quadstore.quadstore import QuadStore
-    from quadlog.worker.evaluate.limits import Watching
+    from quadlog.worker.evaluate.limits import EvaluationObserver
     from quadlog.worker.evaluate.shapes import Shapes
 
 LONG_REPORT: Final = 64 * 1024
@@ -55,7 +55,10 @@ class Controls:
     """Controls that are in force in the state that the evaluator has reached."""
 
     def __init__(
-        self, store: QuadStore, watch: Watching | None, foresee: Callable[[Verdict], None] | None = None
+        self,
+        store: QuadStore,
+        watch: EvaluationObserver | None,
+        foresee: Callable[[Verdict], None] | None = None,
     ) -> None:
         """Start with the controls of the store.
 
@@ -73,7 +76,7 @@ class Controls:
 
     def concern(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
         """Return True if any control may have to be evaluated for an entry."""
-        if not self._all and entry.kind is Kind.TX:
+        if not self._all and entry.kind is TransactionKind.TX:
             return False
         return not isinstance(operations, str) and (bool(operations) or concerns(entry))
 

@@ -16,7 +16,7 @@ from quadlog.core.effects.effect import Change, effect_of, effect_of_load, effec
 from quadlog.core.effects.lines import change_of, lines_of
 from quadlog.core.effects.patch import MEDIA_TYPE, parse_patch
 from quadlog.core.effects.template import filled_in
-from quadlog.core.model import Kind, Point, effects_chain
+from quadlog.core.model import LogPosition, TransactionKind, effects_chain
 from quadlog.core.records import Effect, Outcome
 from quadlog.core.sparql.operations import DataOperation, DeleteData, InsertData, Load, Modify
 from quadlog.core.sparql.text.volatile import settled
@@ -24,10 +24,10 @@ from quadlog.core.sparql.update import parse_update
 from quadlog.core.sparql.using import Using
 from quadlog.errors import StateError, UserError
 from quadlog.ports import apart
-from quadlog.worker.evaluate.ahead import LARGE, Ahead, Decided, Steps
 from quadlog.worker.evaluate.answers import NOTHING
 from quadlog.worker.evaluate.controls import Controls
-from quadlog.worker.evaluate.loader import Failed
+from quadlog.worker.evaluate.loader import LoadFailed
+from quadlog.worker.evaluate.speculative import LARGE, EvaluationSteps, SpeculativeEffect, SpeculativeState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from quadlog.ports import Together
     from quadlog.quadstore.quadstore import Applied, QuadStore
     from quadlog.worker.evaluate.controls import Verdict
-    from quadlog.worker.evaluate.limits import Watching
+    from quadlog.worker.evaluate.limits import EvaluationObserver
     from quadlog.worker.evaluate.loader import Loaded, Loader, Wanted
 
 AHEAD: Final = 2000
@@ -70,7 +70,7 @@ class Evaluator:
         fence: Fence,
         say: Callable[[Effect, LoggedEntry], None],
         loader: Loader,
-        watch: Watching | None = None,
+        watch: EvaluationObserver | None = None,
         *,
         together: Together = apart,
         foresee: Callable[[Verdict], None] | None = None,
@@ -81,7 +81,7 @@ class Evaluator:
         applied: Applied = store.applied
         self._fence, self._say = fence, say
         self._store: Final = store
-        self._ahead: Final = Ahead(store)
+        self._ahead: Final = SpeculativeState(store)
         self._controls: Final = Controls(store, watch, foresee)
         self._loader: Final = loader
         self._loaded: Mapping[Wanted, Loaded] = {}
@@ -194,12 +194,12 @@ class Evaluator:
         before, lines = self._signature, lines_of(change)
         after = signature.after(before, lines)
         outcome = Outcome.APPLIED if reason is None else Outcome.REJECTED
-        self.point, self._signature = Point(entry.index, entry.chain), after
+        self.point, self._signature = LogPosition(entry.index, entry.chain), after
         self._quads += change.growth
         if reason is None and control.concerns(entry):
             self._controls.decided(entry)
         self._chain = effects_chain(self._chain, entry.chain, outcome, after.to_bytes(32, "big"))
-        decided = Decided(
+        decided = SpeculativeEffect(
             change=change,
             chain=self._chain,
             rest=rest,
@@ -227,9 +227,11 @@ class Evaluator:
         )
         self._say(effect, entry)
 
-    def _decide(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> tuple[Steps, str | None]:
+    def _decide(
+        self, entry: LoggedEntry, operations: Sequence[Operation] | str
+    ) -> tuple[EvaluationSteps, str | None]:
         """Return the steps of an entry; or no steps, and the reason of the rejection."""
-        steps = Steps(self._ahead)
+        steps = EvaluationSteps(self._ahead)
         if isinstance(operations, str):
             return steps, operations[:LONG_REASON]
         try:
@@ -245,16 +247,18 @@ class Evaluator:
         if reason is None:
             return steps, None
         steps.take_back()
-        return Steps(self._ahead), reason
+        return EvaluationSteps(self._ahead), reason
 
-    def _broken(self, entry: LoggedEntry, operations: Sequence[Operation], steps: Steps) -> str | None:
+    def _broken(
+        self, entry: LoggedEntry, operations: Sequence[Operation], steps: EvaluationSteps
+    ) -> str | None:
         """Return which control does not hold after these steps, and why; None if all hold.
 
         The steps are brought into the store before controls are evaluated.
         """
         if not self._controls.concern(entry, operations):
             return None  # the usual case: there are no controls
-        if entry.kind is Kind.CONFIG:
+        if entry.kind is TransactionKind.CONFIG:
             steps.anticipate()
             return self._controls.broken_with(entry)
         if steps.net()[0] == Change() and not self._controls.concern_unchanged():
@@ -262,7 +266,7 @@ class Evaluator:
         steps.anticipate()
         return self._controls.broken_by(entry)
 
-    def _step(self, entry: LoggedEntry, operation: Operation, steps: Steps) -> None:
+    def _step(self, entry: LoggedEntry, operation: Operation, steps: EvaluationSteps) -> None:
         """Evaluate one operation that is not a `DataOperation`."""
         if isinstance(operation, Load):
             self._load(operation, steps)
@@ -286,7 +290,7 @@ class Evaluator:
         answers: list[str] = []
         for service in where.services:
             answer = self._loaded[service]
-            if isinstance(answer, Failed):
+            if isinstance(answer, LoadFailed):
                 if not service.silent:
                     raise UserError(f"SERVICE {service.endpoint}: {answer.why}")
                 answer = NOTHING
@@ -294,15 +298,15 @@ class Evaluator:
             answers.append(answer)
         return where.answered(answers)
 
-    def _load(self, load: Load, steps: Steps) -> None:
+    def _load(self, load: Load, steps: EvaluationSteps) -> None:
         loaded = self._loaded[load]
         if isinstance(loaded, tuple):
             steps.take(effect_of_load(load.graph, loaded, steps.state))
         elif not load.silent:
-            assert isinstance(loaded, Failed), "a document's quads, or why there are none"
+            assert isinstance(loaded, LoadFailed), "a document's quads, or why there are none"
             raise UserError(f"LOAD {load.source}: {loaded.why}")
 
-    def decided(self, effect: Effect) -> Decided | None:
+    def decided(self, effect: Effect) -> SpeculativeEffect | None:
         """Return the decision on an effect that was read back; None if the effect is not this evaluator's own."""
         mine = (effect.term, effect.attempt) == (self._fence.term, self._fence.attempt)
         return self._ahead.decided(effect.index, effect.chain) if mine else None
@@ -335,12 +339,12 @@ def _has_where(operations: Sequence[Operation] | str) -> bool:
 
 
 def _operations_of(entry: LoggedEntry) -> Sequence[Operation] | str:
-    if entry.kind is Kind.EVALUATOR:
+    if entry.kind is TransactionKind.EVALUATOR:
         return ()
-    if entry.kind not in {Kind.TX, Kind.CONFIG}:
+    if entry.kind not in {TransactionKind.TX, TransactionKind.CONFIG}:
         return f"{entry.kind} entries are not known to this version"
     try:
-        if entry.kind is Kind.CONFIG:
+        if entry.kind is TransactionKind.CONFIG:
             if control.concerns(entry):
                 control.change_of(entry)
             return ()  # only the masters have to know the peers

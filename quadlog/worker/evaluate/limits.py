@@ -29,7 +29,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class EvaluationLimits:
     """Limits of the evaluation of one update."""
 
     seconds: float
@@ -78,7 +78,7 @@ def reason_at(control: str) -> str:
     return f"control {control}: " if control else ""
 
 
-class Watching(Protocol):
+class EvaluationObserver(Protocol):
     """Observer of the progress of evaluations."""
 
     def begin(self, index: int) -> None:
@@ -94,10 +94,10 @@ class Watching(Protocol):
         ...
 
 
-class Watch:
+class LimitWatch:
     """Watch that ends this process if an evaluation exceeds its limits: pyoxigraph cannot be stopped otherwise."""
 
-    def __init__(self, limits: Limits, end: Callable[[], None]) -> None:
+    def __init__(self, limits: EvaluationLimits, end: Callable[[], None]) -> None:
         """Watch over `limits`; `end` does not return."""
         self._limits, self._end = limits, end
         self._under_way: tuple[int, float, str] | None = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
-__all__ = ["Failed", "LoadLimits", "Loaded", "Loader", "Wanted"]
+__all__ = ["LoadFailed", "LoadLimits", "Loaded", "Loader", "Wanted"]
 
 log = structlog.get_logger()
 
@@ -46,13 +46,13 @@ Wanted: TypeAlias = Load | Service
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class LoadFailed:
     """A document or an answer that could not be loaded."""
 
     why: str
 
 
-Loaded: TypeAlias = tuple[Quad, ...] | str | Failed
+Loaded: TypeAlias = tuple[Quad, ...] | str | LoadFailed
 """The quads of a document, the text that replaces a SERVICE, or why there is neither."""
 
 
@@ -63,12 +63,12 @@ class Loader:
         """Load within `limits`; `done` is called on another thread."""
         self._limits: Final = limits
         self._done: Final = done
-        self._job: _Job | None = None
+        self._job: _LoadJob | None = None
 
     def loaded(self, tx_id: bytes, wanted: Sequence[Wanted]) -> Mapping[Wanted, Loaded] | None:
         """Return what a transaction needs; None if it is not loaded yet: `done` is called when it is."""
         if self._job is None or self._job.tx_id != tx_id:
-            self._job = _Job(tx_id, wanted, self._limits)
+            self._job = _LoadJob(tx_id, wanted, self._limits)
             if self._job.result is None:
                 run = partial(self._job.run, self._done)
                 threading.Thread(target=run, name="loader", daemon=True).start()
@@ -79,7 +79,7 @@ class Loader:
         self._job = None
 
 
-class _Job:
+class _LoadJob:
     """Loading of what one entry needs."""
 
     def __init__(self, tx_id: bytes, wanted: Sequence[Wanted], limits: LoadLimits) -> None:
@@ -101,13 +101,13 @@ class _Job:
             self.result = await self._load()
         except Exception as error:  # whatever it is, the log must continue
             log.exception("load_failed", id=self.tx_id.hex())
-            self.result = dict.fromkeys(self._wanted, Failed(f"it failed: {error!r}"))
+            self.result = dict.fromkeys(self._wanted, LoadFailed(f"it failed: {error!r}"))
         done()
 
     async def _load(self) -> Mapping[Wanted, Loaded]:
         """Load one after the other: the first one may use all of the time and the size."""
         limits = self._limits
-        late = Failed(f"not there within load-timeout of the worker ({limits.seconds:g} s)")
+        late = LoadFailed(f"not there within load-timeout of the worker ({limits.seconds:g} s)")
         loaded: dict[Wanted, Loaded] = dict.fromkeys(self._wanted, late)
         loaded.update(self._refused)
         left = limits.size
@@ -130,16 +130,16 @@ class _Job:
                         most = EXPANSION * limits.size
                         loaded[one] = read(one, self.tx_id, document, seconds=seconds, most=most)
                     except (DocumentError, httpx.HTTPError) as error:
-                        loaded[one] = Failed(str(error) or type(error).__name__)
+                        loaded[one] = LoadFailed(str(error) or type(error).__name__)
         return loaded
 
 
-def _refusal(one: Wanted, limits: LoadLimits) -> Failed | None:
+def _refusal(one: Wanted, limits: LoadLimits) -> LoadFailed | None:
     try:
         if isinstance(one, Service):
             limits.check_endpoint(url_of(one.endpoint.value))
         else:
             limits.check(url_of(one.source.value))
     except DocumentError as error:
-        return Failed(str(error))
+        return LoadFailed(str(error))
     return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyoxigraph import Store
 
-    from quadlog.quadstore.quadview import Visible
+    from quadlog.quadstore.quadview import QuadView
 
 _VALIDATE: Final = cast("Callable[..., tuple[bool, object, str]]", vars(pyshacl)["validate"])
 """pyshacl's function, which is untyped in parts."""
@@ -53,7 +53,7 @@ class Shapes:
         except Exception as error:
             raise UserError(f"the shapes are not understood: {error}") from error
 
-    def complaint(self, visible: Visible) -> str | None:
+    def complaint(self, visible: QuadView) -> str | None:
         """Return the report of what does not conform; None if everything conforms.
 
         Raises:

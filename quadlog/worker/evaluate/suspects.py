@@ -26,7 +26,7 @@ from quadlog.core.records import Effect
 from quadlog.errors import StateError, StoreDamaged
 from quadlog.quadstore.quaddir import FILES
 from quadlog.worker.evaluate.limits import cpu_of, memory_of, reason_at
-from quadlog.worker.evaluate.trial import DAMAGED, READY, UNDER_WAY, VERDICT, Asked, receive, send
+from quadlog.worker.evaluate.trial import DAMAGED, READY, UNDER_WAY, VERDICT, TrialRequest, receive, send
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from quadlog.core.records import Fence, LoggedEntry
     from quadlog.quadstore.quadstore import QuadStore
     from quadlog.worker.evaluate.fetch import LoadLimits
-    from quadlog.worker.evaluate.limits import Limits
+    from quadlog.worker.evaluate.limits import EvaluationLimits
 
 log = structlog.get_logger()
 
@@ -80,7 +80,7 @@ class Suspects:
         fence: Fence,
         *,
         until: int,
-        limits: Limits,
+        limits: EvaluationLimits,
         load_limits: LoadLimits,
         directory: Path,
     ) -> None:
@@ -155,7 +155,9 @@ class Trial:
         shutil.rmtree(directory, ignore_errors=True)
         self.applied: Final = store.copy(directory)
         """State that the copy has applied."""
-        asked = Asked(store=str(directory), fence=fence, load=load, parent=os.getpid(), foretells=foretells)
+        asked = TrialRequest(
+            store=str(directory), fence=fence, load=load, parent=os.getpid(), foretells=foretells
+        )
         self.verdicts: Final[list[dict[str, Any]]] = []
         """Verdicts on controls, as JSON; only with `foretells`."""
         self._process = subprocess.Popen(  # noqa: S603  our own command
@@ -182,7 +184,7 @@ class Trial:
                 self._handed = entry.index
                 self._entries.put(entry)
 
-    def outcome(self, limits: Limits) -> Effect | str | None:
+    def outcome(self, limits: EvaluationLimits) -> Effect | str | None:
         """Return the effect of the next entry, or why it has none; None as long as neither is known.
 
         Raises:
@@ -206,7 +208,7 @@ class Trial:
             )
         return effect
 
-    def _exceeded(self, limits: Limits) -> str | None:
+    def _exceeded(self, limits: EvaluationLimits) -> str | None:
         began, control = self._under_way or (now().steady, "")
         seconds = (now().steady - began) / 1000
         if self._is_ready:
@@ -267,7 +269,7 @@ class Trial:
         return entry
 
     def _effect_from(self, source: IO[bytes]) -> Effect:
-        chunks = codec.Chunks()
+        chunks = codec.ChunkJoiner()
         while (value := receive(source)) is not None:
             self._refuse_damage(value)
             if value.startswith(UNDER_WAY):

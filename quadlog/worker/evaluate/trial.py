@@ -73,7 +73,7 @@ def receive(source: IO[bytes]) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TrialRequest:
     """Arguments of a trial."""
 
     store: str
@@ -105,7 +105,7 @@ class Asked:
         )
 
 
-class _Told:
+class _TrialReports:
     """Observer that reports controls to the worker, which knows itself when an evaluation begins and ends."""
 
     def begin(self, index: int) -> None:
@@ -123,7 +123,7 @@ def _foresee(verdict: Verdict) -> None:
     send(sys.stdout.buffer, [VERDICT + json.dumps(verdict.answer()).encode()])
 
 
-def main(asked: Asked) -> None:
+def main(asked: TrialRequest) -> None:
     """Evaluate the entries from standard input, until its end."""
     threading.Thread(target=_end_with, args=(asked.parent,), daemon=True).start()
     path = Path(asked.store)
@@ -134,9 +134,9 @@ def main(asked: Asked) -> None:
         send(sys.stdout.buffer, [DAMAGED + str(error).encode()])
 
 
-def _evaluate(asked: Asked, store: QuadStore) -> None:
+def _evaluate(asked: TrialRequest, store: QuadStore) -> None:
     send(sys.stdout.buffer, [READY])
-    chunks, loaded = codec.Chunks(), threading.Event()
+    chunks, loaded = codec.ChunkJoiner(), threading.Event()
 
     def say(effect: Effect, entry: LoggedEntry) -> None:
         del entry
@@ -144,7 +144,7 @@ def _evaluate(asked: Asked, store: QuadStore) -> None:
         send(sys.stdout.buffer, codec.encode_effect(effect))
 
     loader, foresee = Loader(asked.load, loaded.set), _foresee if asked.foretells else None
-    evaluator = Evaluator(store, asked.fence, say, loader, _Told(), foresee=foresee)
+    evaluator = Evaluator(store, asked.fence, say, loader, _TrialReports(), foresee=foresee)
     while (value := receive(sys.stdin.buffer)) is not None:
         entry = chunks.join(value)
         while isinstance(entry, LoggedEntry) and evaluator.index < entry.index:
@@ -173,4 +173,4 @@ def _apply(effect: Effect, evaluator: Evaluator, store: QuadStore) -> None:
 
 
 if __name__ == "__main__":
-    main(Asked.decode(sys.argv[1]))
+    main(TrialRequest.decode(sys.argv[1]))

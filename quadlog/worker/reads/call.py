@@ -7,28 +7,28 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from quadlog.worker.reads.frames import Headers, Kind, headers_of
+from quadlog.worker.reads.frames import FrameKind, Headers, headers_of
 from quadlog.worker.reads.reader_process import GATHERED
 
 if TYPE_CHECKING:
     from quadlog.errors import QuadlogError
-    from quadlog.worker.reads.frames import Question
-    from quadlog.worker.reads.reader import Reader
+    from quadlog.worker.reads.frames import QueryRequest
+    from quadlog.worker.reads.reading_process import ReadingProcess
 
 AHEAD: Final = 64 * 1024
 """Bytes waiting for a slow client above which its process must wait.  As many as one read of the socket returns (256
 KiB) may be added to them."""
 
 
-class Call:
+class ReadCall:
     """Receives the frames of its process, and gives the pieces of the answer to one consumer."""
 
-    def __init__(self, question: Question, asked_at: float) -> None:
+    def __init__(self, question: QueryRequest, asked_at: float) -> None:
         """`asked_at` is in steady milliseconds, like all times here."""
         self.question, self.asked_at = question, asked_at
         self.is_long = False
         """True if the question is known to run long."""
-        self.reader: Reader | None = None
+        self.reader: ReadingProcess | None = None
         """The process to which the question was sent."""
         self.number = 0
         """Number of the question's ticket at that process."""
@@ -52,12 +52,12 @@ class Call:
         """True if a part of the answer has arrived: the question cannot be asked again then."""
         return bool(self.headers)
 
-    def hear(self, kind: Kind, body: bytes) -> None:
+    def hear(self, kind: FrameKind, body: bytes) -> None:
         """Process the next frame of the answer."""
-        if kind is Kind.HEADERS:
+        if kind is FrameKind.HEADERS:
             self.headers = headers_of(body)
             return
-        if kind is Kind.PIECE:
+        if kind is FrameKind.PIECE:
             self._pieces.append(body)
             self.waiting += len(body)
             if self.waiting > AHEAD and self.reader is not None:

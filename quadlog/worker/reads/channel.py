@@ -10,13 +10,13 @@ from quadlog.worker.reads.frames import HEAD, KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from quadlog.worker.reads.frames import Kind
+    from quadlog.worker.reads.frames import FrameKind
 
 
 class Channel(asyncio.Protocol):
     """Protocol that calls back for each frame in the loop iteration that received its end, without a task between."""
 
-    def __init__(self, on_frame: Callable[[Kind, bytes], None], on_lost: Callable[[], None]) -> None:
+    def __init__(self, on_frame: Callable[[FrameKind, bytes], None], on_lost: Callable[[], None]) -> None:
         """`on_lost` is called after the last frame, even if this side closed the channel."""
         self._on_frame, self._on_lost = on_frame, on_lost
         self._transport: asyncio.Transport

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from quadlog.errors import QuadlogError
-    from quadlog.worker.reads.call import Call
-    from quadlog.worker.reads.reader import Reader
+    from quadlog.worker.reads.call import ReadCall
+    from quadlog.worker.reads.reading_process import ReadingProcess
 
 
-async def bury(reader: Reader, calls: Iterable[Call]) -> None:
+async def bury(reader: ReadingProcess, calls: Iterable[ReadCall]) -> None:
     """Clean up after a process that ended on its own, and fail `calls`, those that it had begun."""
     fate = await reader.fate()
     for call in calls:

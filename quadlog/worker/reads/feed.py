@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from quadlog.worker.reads.frames import Kind, framed
+from quadlog.worker.reads.frames import FrameKind, framed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Feed:
             return
         # Bare tuples in the order of `ChangeLines` are pickled in a fifth of the time of whole effects.
         changes = [(e.deleted, e.inserted, e.emptied, e.filled, e.dropped) for e in effects]
-        frame = framed(Kind.EFFECTS, pickle.dumps((effects[0].index, changes, applied)))
+        frame = framed(FrameKind.EFFECTS, pickle.dumps((effects[0].index, changes, applied)))
         with self._lock:
             self._batches.append(Batch(effects[0].index, applied.index, frame))
             self._size += len(frame)

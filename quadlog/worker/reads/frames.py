@@ -19,7 +19,7 @@ Headers = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class QueryRequest:
     """A question to a reading process."""
 
     text: str | None
@@ -31,13 +31,13 @@ class Question:
     """Maximum rows of the answer; one with more rows is stopped by QueryStopped."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Kind of a frame."""
 
     EFFECTS = 1
     """To the process: a pickle of effects and of the applied state after them."""
     QUESTION = 2
-    """To the process: a pickle of the number of the ticket and of a `Question`."""
+    """To the process: a pickle of the number of the ticket and of a `QueryRequest`."""
     READY = 3
     """To the worker: JSON with the index that the store has."""
     HEADERS = 4
@@ -50,11 +50,11 @@ class Kind(IntEnum):
     """To the worker: JSON with the error's name, message and `retry_after`; the answer is incomplete."""
 
 
-KINDS: Final = {kind.value: kind for kind in Kind}
-"""Kinds by number: a lookup takes a tenth of the time of `Kind(number)`."""
+KINDS: Final = {kind.value: kind for kind in FrameKind}
+"""Kinds by number: a lookup takes a tenth of the time of `FrameKind(number)`."""
 
 
-def framed(kind: Kind, body: bytes) -> bytes:
+def framed(kind: FrameKind, body: bytes) -> bytes:
     """Return one frame.
 
     >>> HEAD.unpack(framed(Kind.PIECE, b"ok")[: HEAD.size])
@@ -63,20 +63,20 @@ def framed(kind: Kind, body: bytes) -> bytes:
     return HEAD.pack(kind, len(body)) + body
 
 
-def question_frame(number: int, question: Question) -> bytes:
+def question_frame(number: int, question: QueryRequest) -> bytes:
     """Return the frame of a question whose ticket has this number.
 
     >>> question_of(question_frame(3, Question(text="ASK {}"))[HEAD.size :])
     (3, Question(text='ASK {}', accept='*/*', default=(), named=(), rows=None))
     """
     asked = (number, question.text, question.accept, question.default, question.named, question.rows)
-    return framed(Kind.QUESTION, pickle.dumps(asked, pickle.HIGHEST_PROTOCOL))
+    return framed(FrameKind.QUESTION, pickle.dumps(asked, pickle.HIGHEST_PROTOCOL))
 
 
-def question_of(body: bytes) -> tuple[int, Question]:
+def question_of(body: bytes) -> tuple[int, QueryRequest]:
     """Return the number of the ticket, and the question."""
     number, text, accept, default, named, rows = pickle.loads(body)  # noqa: S301  of our own worker
-    return number, Question(text=text, accept=accept, default=default, named=named, rows=rows)
+    return number, QueryRequest(text=text, accept=accept, default=default, named=named, rows=rows)
 
 
 def headers_frame(headers: dict[str, str]) -> bytes:
@@ -86,7 +86,7 @@ def headers_frame(headers: dict[str, str]) -> bytes:
     b'content-type\ntext/csv\nquadlog-index\n3:ab'
     """
     lines = [line for name, value in headers.items() for line in (name.lower(), value)]
-    return framed(Kind.HEADERS, "\n".join(lines).encode())
+    return framed(FrameKind.HEADERS, "\n".join(lines).encode())
 
 
 def headers_of(body: bytes) -> Headers:

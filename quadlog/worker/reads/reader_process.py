@@ -23,10 +23,10 @@ from quadlog.core.effects.lines import ChangeLines
 from quadlog.core.effects.signature import render
 from quadlog.damage import told_of
 from quadlog.errors import QuadlogError, QueryStopped, StoreDamaged
-from quadlog.quadstore.hiding import Dataset
 from quadlog.quadstore.quadquery import too_many_rows
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.worker.reads.frames import HEAD, KINDS, Kind, framed, headers_frame, question_of
+from quadlog.quadstore.query_scope import Dataset
+from quadlog.worker.reads.frames import HEAD, KINDS, FrameKind, framed, headers_frame, question_of
 from quadlog.worker.reads.giving_way import GivingWay
 from quadlog.worker.reads.row_counter import FORMATS, RowCounter
 from quadlog.worker.reads.tickets import TicketReader
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from quadlog.quadstore.applied import Applied
-    from quadlog.worker.reads.frames import Question
+    from quadlog.worker.reads.frames import QueryRequest
 
 GATHERED: Final = 16 * 1024
 """Bytes that are sent as one piece: pyoxigraph writes 8 KiB at a time, and a short answer is one piece."""
 
 
 N_QUADS: Final = "application/n-quads"
-_END: Final = framed(Kind.END, b"")
+_END: Final = framed(FrameKind.END, b"")
 
 
-class Output:
+class FrameOutput:
     """Destination of an answer, which sends it to the worker in pieces."""
 
     def __init__(self, channel: socket.socket, headers: bytes, media_type: str, rows: int | None) -> None:
@@ -82,7 +82,7 @@ class Output:
     def _send(self, end: bytes = b"") -> None:
         piece = bytes(self._gathered)
         self._count(piece)
-        self._channel.sendall(self._begin + (framed(Kind.PIECE, piece) if piece else b"") + end)
+        self._channel.sendall(self._begin + (framed(FrameKind.PIECE, piece) if piece else b"") + end)
         self._begin = b""
         self._gathered.clear()
 
@@ -95,7 +95,7 @@ class Output:
             raise QueryStopped(too_many_rows(most))
 
 
-class Reading:
+class QueryLoop:
     """Follows the effects and answers questions."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Reading:
 
     def run(self) -> None:
         """Follow and answer until the worker is gone."""
-        _say(self._channel, Kind.READY, {"index": self._applied.index})
+        _say(self._channel, FrameKind.READY, {"index": self._applied.index})
         with self._incoming:
             self._giving_way.run(self._go_on)
 
@@ -122,10 +122,10 @@ class Reading:
             return False
         kind, length = HEAD.unpack(head)
         body = self._incoming.read(length)
-        if KINDS[kind] is Kind.EFFECTS:
+        if KINDS[kind] is FrameKind.EFFECTS:
             self._take(*pickle.loads(body))  # noqa: S301  of our own worker
         else:
-            assert KINDS[kind] is Kind.QUESTION, f"a worker does not say {KINDS[kind]!r}"
+            assert KINDS[kind] is FrameKind.QUESTION, f"a worker does not say {KINDS[kind]!r}"
             number, question = question_of(body)
             if self._tickets.take(number):
                 self._follow()
@@ -148,11 +148,11 @@ class Reading:
             self._store.apply(self._changes, self._applied)
             self._changes = []
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: QueryRequest) -> None:
         try:
             if question.text is None:
                 headers = headers_frame({**_index_header(self._applied), **_dump_headers(self._applied)})
-                output = Output(self._channel, headers, N_QUADS, None)
+                output = FrameOutput(self._channel, headers, N_QUADS, None)
                 for piece in self._store.dump():
                     output.write(piece)
             else:
@@ -163,11 +163,11 @@ class Reading:
                     triples=question.rows,
                 )
                 media_type = answer.media_type
-                output = Output(self._channel, self._headers_of(media_type), media_type, question.rows)
+                output = FrameOutput(self._channel, self._headers_of(media_type), media_type, question.rows)
                 answer.write_to(output)
             output.end()
         except QuadlogError as error:
-            _say(self._channel, Kind.ERROR, _error(error))
+            _say(self._channel, FrameKind.ERROR, _error(error))
 
     def _headers_of(self, media_type: str) -> bytes:
         """Return the frame of an answer's headers."""
@@ -178,7 +178,7 @@ class Reading:
         return found
 
 
-def _say(channel: socket.socket, kind: Kind, value: object) -> None:
+def _say(channel: socket.socket, kind: FrameKind, value: object) -> None:
     channel.sendall(framed(kind, json.dumps(value).encode()))
 
 
@@ -211,9 +211,9 @@ def main() -> None:
     with socket.socket(fileno=0) as channel, suppress(BrokenPipeError, ConnectionResetError):
         try:
             with told_of(path):
-                Reading(QuadStore.open(path), channel, tickets, giving_way).run()
+                QueryLoop(QuadStore.open(path), channel, tickets, giving_way).run()
         except StoreDamaged as error:  # the worker has the same files
-            _say(channel, Kind.ERROR, _error(error))
+            _say(channel, FrameKind.ERROR, _error(error))
 
 
 if __name__ == "__main__":

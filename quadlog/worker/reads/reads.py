@@ -13,8 +13,8 @@ import structlog
 
 from quadlog.clock import now
 from quadlog.errors import NoSuchQuery, QueryStopped
-from quadlog.web.answers import ClientLeft, Streamed, Whole
-from quadlog.worker.reads.call import Call
+from quadlog.web.answers import ClientLeft, CompleteResponse, StreamedResponse
+from quadlog.worker.reads.call import ReadCall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.errors import QuadlogError
-    from quadlog.worker.reads.frames import Question
+    from quadlog.worker.reads.frames import QueryRequest
     from quadlog.worker.reads.scheduler import Scheduler
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ SHOWN: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReadLimits:
     """Limits of one read."""
 
     seconds: float
@@ -63,10 +63,10 @@ class Read:
     """One read in progress."""
 
     id: str
-    call: Call
+    call: ReadCall
     request: Request
     caller: Caller
-    limits: Limits
+    limits: ReadLimits
     wall: int
     """Time of the request, in milliseconds since 1970."""
     sent: int = 0
@@ -94,7 +94,9 @@ class Reads:
         self._under_way: dict[str, Read] = {}
         self._run, self._numbers = secrets.token_hex(3), count(1)
 
-    async def answer(self, request: Request, question: Question, caller: Caller, limits: Limits) -> Response:
+    async def answer(
+        self, request: Request, question: QueryRequest, caller: Caller, limits: ReadLimits
+    ) -> Response:
         """Return the answer: whole if it is small, otherwise piece by piece while it is written.
 
         An error before the first piece is raised here; a later one breaks the transfer off.
@@ -107,7 +109,7 @@ class Reads:
 
         """
         moment = now()
-        call = Call(question, moment.steady)
+        call = ReadCall(question, moment.steady)
         name = f"{self._worker}-{self._run}-{next(self._numbers)}"
         read = Read(id=name, call=call, request=request, caller=caller, limits=limits, wall=moment.wall)
         self._under_way[name] = read
@@ -122,11 +124,11 @@ class Reads:
                 read.leaving.cancel()
         if whole is not None:
             self._drop(read)
-            return Whole(whole, [*call.headers, (b"content-length", b"%d" % len(whole))])
+            return CompleteResponse(whole, [*call.headers, (b"content-length", b"%d" % len(whole))])
         pieces = self._pieces(read)
         first = await anext(pieces)
         headers = {name.decode(): value.decode() for name, value in call.headers}
-        return Streamed(first, pieces, headers=headers)
+        return StreamedResponse(first, pieces, headers=headers)
 
     async def _pieces(self, read: Read) -> AsyncGenerator[bytes]:
         """Yield the pieces of the answer.

@@ -16,10 +16,10 @@ from quadlog.worker.reads.lanes import HELD_MS, LONG_MS
 if TYPE_CHECKING:
     from collections import deque
 
-    from quadlog.worker.reads.call import Call
+    from quadlog.worker.reads.call import ReadCall
     from quadlog.worker.reads.feed import Feed
-    from quadlog.worker.reads.reader import Reader
-    from quadlog.worker.reads.readers import Readers
+    from quadlog.worker.reads.process_pool import ReadingProcessPool
+    from quadlog.worker.reads.reading_process import ReadingProcess
 
 TURN_S: Final = 1.0
 """Seconds that a question waits for a process; another worker may be less busy then."""
@@ -42,13 +42,13 @@ store.  It need not be made for the request, so that two workers can be asked fo
 class Scheduler:
     """Sends waiting questions to processes as these become free."""
 
-    def __init__(self, readers: Readers, feed: Feed, *, turn_s: float = TURN_S) -> None:
+    def __init__(self, readers: ReadingProcessPool, feed: Feed, *, turn_s: float = TURN_S) -> None:
         """`turn_s`: seconds that a question waits for a process."""
         self._readers, self._feed, self.turn_s = readers, feed, turn_s
         self._lanes: Final = readers.lanes
         readers.on_free = self._serve
 
-    def ask(self, call: Call) -> None:
+    def ask(self, call: ReadCall) -> None:
         """Have a call answered by a process that shows what the worker has.
 
         The call fails with Unavailable if no process is free in time, or none can be started.  All quads are read from
@@ -58,7 +58,7 @@ class Scheduler:
         self._lanes.add(call)
         self._serve(call.asked_at)
 
-    def give_up(self, call: Call) -> None:
+    def give_up(self, call: ReadCall) -> None:
         """End the work on a call whose answer nobody waits for any more."""
         reader, moment = call.reader, now().steady
         if reader is None:
@@ -82,7 +82,7 @@ class Scheduler:
         self._serve(moment)
 
     def doubt(self) -> None:
-        """Request a count of the stored quads after a question was too slow; see `Readers.doubt`."""
+        """Request a count of the stored quads after a question was too slow; see `ReadingProcessPool.doubt`."""
         self._readers.doubt()
 
     # --- questions in progress --------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Scheduler:
         has_waited = bool(short) and moment - short[0].asked_at > self.turn_s * 1000 / 2
         return has_waited and all(reader.is_slow for reader in self._readers.busy)
 
-    def _look_at(self, reader: Reader, moment: float) -> None:
+    def _look_at(self, reader: ReadingProcess, moment: float) -> None:
         first = reader.calls[0]
         ran = moment - first.began
         cpu_ms = reader.cpu_ms_for(first)
@@ -122,7 +122,7 @@ class Scheduler:
         elif cpu_ms > LONG_MS or ran > HELD_MS:
             self._turn_long(reader, first, moment)
 
-    def _turn_long(self, reader: Reader, call: Call, moment: float) -> None:
+    def _turn_long(self, reader: ReadingProcess, call: ReadCall, moment: float) -> None:
         """Make a call long: it keeps its process if the limit permits or its answer has begun, and waits otherwise."""
         self._lanes.learn(call.question.text, is_long=True)
         if self._readers.longs < self._readers.most_long or call.is_answered:
@@ -134,7 +134,7 @@ class Scheduler:
         self._lanes.long.append(call)
         self._readers.discard(reader)
 
-    def _put_back(self, reader: Reader, calls: list[Call], moment: float) -> None:
+    def _put_back(self, reader: ReadingProcess, calls: list[ReadCall], moment: float) -> None:
         """Queue calls that were taken back from a process again, except for one if the process would be idle."""
         if calls and not reader.calls:
             reader.ask(calls.pop(0), moment)
@@ -168,7 +168,7 @@ class Scheduler:
         if lanes or not self._readers.idle:
             self._readers.fill(moment)
 
-    def _next_for_long(self) -> Reader | None:
+    def _next_for_long(self) -> ReadingProcess | None:
         readers = self._readers
         if readers.longs >= readers.most_long:
             return None
@@ -180,7 +180,7 @@ class Scheduler:
             return fresh[-1] if fresh else None
         return readers.idle[-1] if readers.idle else None
 
-    def _next_for_short(self) -> Reader | None:
+    def _next_for_short(self) -> ReadingProcess | None:
         readers = self._readers
         if readers.idle:
             return readers.idle[-1]
@@ -191,7 +191,7 @@ class Scheduler:
                 return reader
         return None
 
-    def _give(self, reader: Reader, lane: deque[Call], moment: float) -> None:
+    def _give(self, reader: ReadingProcess, lane: deque[ReadCall], moment: float) -> None:
         if not self._readers.is_up_to_date(reader):  # it lacks too much, or has seen effects that were undone
             self._readers.retire(reader)
             return

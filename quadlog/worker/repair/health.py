@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quadlog.aside import stores_set_aside, told_set_aside
-from quadlog.worker.repair.mend import QUADS
+from quadlog.set_aside import stores_set_aside, told_set_aside
+from quadlog.worker.repair.mender import QUADS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.effects import signature
-from quadlog.quadstore.stored import Stored
+from quadlog.quadstore.store_reader import StoreReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ NICENESS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class StoreCount:
     """Result of a recount."""
 
     signature: int
@@ -39,7 +39,7 @@ class Count:
     """Why the count ended early, if the rest of the store cannot be read."""
 
 
-def recount(store: Stored, pause: Callable[[], None]) -> Count:
+def recount(store: StoreReader, pause: Callable[[], None]) -> StoreCount:
     """Count all stored lines, with a pause after each chunk."""
     total = quads = 0
     unreadable = ""
@@ -51,10 +51,10 @@ def recount(store: Stored, pause: Callable[[], None]) -> Count:
                 pause()
     except (OSError, RuntimeError) as error:  # raised by pyoxigraph for a block whose checksum is wrong
         unreadable = str(error)
-    return Count(signature=total % (1 << 256), quads=quads, unreadable=unreadable)
+    return StoreCount(signature=total % (1 << 256), quads=quads, unreadable=unreadable)
 
 
-class Pace:
+class ScrubPace:
     """Pauses that limit the process to a share of a core."""
 
     def __init__(self, share: float) -> None:
@@ -73,7 +73,7 @@ def main(copy: str, share: str) -> None:
     """Count, and write the result and the time that it took."""
     os.nice(NICENESS)
     began = time.monotonic()
-    count = recount(Stored.read_copy(Path(copy)), Pace(float(share)).pause)
+    count = recount(StoreReader.read_copy(Path(copy)), ScrubPace(float(share)).pause)
     said = {
         "signature": signature.render(count.signature),
         "quads": count.quads,

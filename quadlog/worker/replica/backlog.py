@@ -15,7 +15,7 @@ from quadlog.settings.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from quadlog.core.model import Point
+    from quadlog.core.model import LogPosition
     from quadlog.core.records import Effect, LoggedEntry
     from quadlog.quadstore.applied import Applied, InAgreed, InEffects
 
@@ -43,7 +43,7 @@ BATCH_LINES: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class EntryWithEffect:
     """An entry and its effect, and the places after them in the two topics."""
 
     entry: LoggedEntry
@@ -119,11 +119,11 @@ class Backlog:
         """Return the waiting effects, oldest first."""
         return (effect for effect, _ in self._effects)
 
-    def behind(self, point: Point) -> Iterator[LoggedEntry]:
+    def behind(self, point: LogPosition) -> Iterator[LoggedEntry]:
         """Return the entries after a point of their history, oldest first; none if the point is not of that history."""
         return (entry for entry, _ in self._following(point))
 
-    def _following(self, point: Point) -> Iterator[tuple[LoggedEntry, InAgreed]]:
+    def _following(self, point: LogPosition) -> Iterator[tuple[LoggedEntry, InAgreed]]:
         next_one = self._at(point.index + 1)
         if next_one is None or next_one.previous != point.chain:
             return iter(())
@@ -134,11 +134,11 @@ class Backlog:
         at = index - self._entries[0][0].index if self._entries else -1
         return self._entries[at][0] if 0 <= at < len(self._entries) else None
 
-    def batch(self, applied: Point) -> list[Pair]:
+    def batch(self, applied: LogPosition) -> list[EntryWithEffect]:
         """Return the pairs that can be applied after a point, as many as one commit holds; they stay until `drop`."""
         lines = 0
 
-        def fits(pair: Pair) -> bool:
+        def fits(pair: EntryWithEffect) -> bool:
             nonlocal lines
             effect = pair.effect
             before, lines = lines, lines + _lines_of(effect)
@@ -146,14 +146,14 @@ class Backlog:
 
         return list(takewhile(fits, islice(self._pairs(applied), BATCH)))
 
-    def _pairs(self, applied: Point) -> Iterator[Pair]:
+    def _pairs(self, applied: LogPosition) -> Iterator[EntryWithEffect]:
         if not self._effects:
             return
         following = zip(self._following(applied), self._effects, strict=False)
         for (entry, in_agreed), (effect, in_effects) in following:
             if (entry.index, entry.chain) != (effect.index, effect.entry_chain):
                 return  # one of them is of a branch: a cut or a rewind has not been read yet
-            yield Pair(entry, effect, in_agreed, in_effects)
+            yield EntryWithEffect(entry, effect, in_agreed, in_effects)
 
     def drop(self, index: int) -> None:
         """Remove the entries and effects up to an index, because they are applied."""
@@ -184,7 +184,7 @@ def _lines_of(effect: Effect) -> int:
 
 
 @dataclass(slots=True)
-class Hearing:
+class CountedRecords:
     """State of reading a worker's two topics: which records count, and which of them wait."""
 
     agreed: AgreedConsumer
@@ -194,9 +194,9 @@ class Hearing:
     """Offset after the last record of the agreed topic that was received."""
 
     @staticmethod
-    def behind(applied: Applied) -> Hearing:
+    def behind(applied: Applied) -> CountedRecords:
         """Return the state for continuing after what a store has applied."""
-        return Hearing(
+        return CountedRecords(
             AgreedConsumer(applied.in_agreed.last, cut=applied.epoch),
             EffectsConsumer(
                 index=applied.index,

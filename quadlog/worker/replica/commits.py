@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.effects.control import ControlChange
     from quadlog.quadstore.applied import Applied
-    from quadlog.quadstore.commit import Updates
+    from quadlog.quadstore.commit import UpdateTexts
     from quadlog.quadstore.quadstore import QuadStore
 
 
@@ -62,7 +62,7 @@ class Commits:
 
     def commit(
         self,
-        updates: Updates,
+        updates: UpdateTexts,
         applied: Applied,
         *,
         anticipated: Sequence[Quad],

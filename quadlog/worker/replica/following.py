@@ -11,7 +11,7 @@ from quadlog.core.effects import control, signature
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Rewind, Seed
 from quadlog.errors import ForeignRecord, StateError, Unavailable
 from quadlog.quadstore.applied import Applied, InAgreed, InEffects
-from quadlog.quadstore.commit import Updates, net_of
+from quadlog.quadstore.commit import UpdateTexts, net_of
 from quadlog.worker.replica.commits import Commits
 from quadlog.worker.replica.out_of_log import Gaps
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from quadlog.quadstore.quadstore import QuadStore
     from quadlog.topics import Topics
     from quadlog.worker.reads.feed import Feed
-    from quadlog.worker.replica.backlog import Hearing
+    from quadlog.worker.replica.backlog import CountedRecords
+    from quadlog.worker.replica.evaluator_term import EvaluatorTerm
     from quadlog.worker.replica.host import Host
-    from quadlog.worker.replica.returning import Returning
-    from quadlog.worker.replica.tenure import Tenure
+    from quadlog.worker.replica.rewind_handler import RewindHandler
 
 log = structlog.get_logger()
 
@@ -45,9 +45,9 @@ class Following:
         topics: Topics,
         store: QuadStore,
         feed: Feed,
-        hearing: Hearing,
-        tenure: Tenure,
-        returning: Returning,
+        hearing: CountedRecords,
+        evaluator_term: EvaluatorTerm,
+        returning: RewindHandler,
         host: Host,
     ) -> None:
         """Continue after what the store has applied.
@@ -57,14 +57,14 @@ class Following:
             store: the store to which effects are applied.
             feed: receives the applied effects.
             hearing: records that were received and are not applied.
-            tenure: receives what begins and ends it, and knows which part of an own effect is in the store.
+            evaluator_term: receives what begins and ends it, and knows which part of an own effect is in the store.
             returning: handler of rewinds.
             host: receives the seed.
 
         """
         self._topics, self._store, self._feed, self._hearing = topics, store, feed, hearing
         self.commits: Final = Commits(store)
-        self._tenure, self._returning, self._host = tenure, returning, host
+        self._evaluator_term, self._returning, self._host = evaluator_term, returning, host
         self._lacking: Seed | None = None
         """The seed that the log begins with and the store lacks: nothing is applied, evaluated or served."""
         self._stranger = 0
@@ -150,7 +150,7 @@ class Following:
                 self.commits.settle()
                 log.info("log_cut", behind=cut.index, epoch=cut.epoch)
                 backlog.cut(cut.index)
-                self._tenure.meet_cut(cut.epoch)
+                self._evaluator_term.meet_cut(cut.epoch)
             case None:
                 pass
 
@@ -172,15 +172,15 @@ class Following:
         self.commits.settle()
         match said:
             case Fence() as fence:
-                self._tenure.meet(fence)
+                self._evaluator_term.meet(fence)
             case Handover() as handover:
-                self._tenure.hand_over(handover)
+                self._evaluator_term.hand_over(handover)
             case Rewind() as rewind:
                 self._returning.go_back(rewind, record.offset + 1)
             case Seed() as seed:
                 if self._host.lacks(seed):
                     self._lacking = seed
-                    self._tenure.retire()
+                    self._evaluator_term.retire()
 
     # --- applying -----------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Following:
         """Apply a batch of the effects whose entries were received, in one commit.
 
         The commit may still run on return, if there is another batch, this worker has no duty, and
-        `Returning.owes` is False.
+        `RewindHandler.owes` is False.
         """
         self._apply()
         if self._host.stretch is not None:
@@ -206,19 +206,19 @@ class Following:
         if not pairs or not self.goes_on:
             return
         effects = [pair.effect for pair in pairs]
-        lines, anticipated = self._tenure.due(effects)
+        lines, anticipated = self._evaluator_term.due(effects)
         self._check_signatures(effects)
         last = pairs[-1]
         applied = Applied.after(last.effect, last.in_agreed, last.in_effects)
         controls = control.changes_of((pair.entry, pair.effect) for pair in pairs)
-        updates = Updates.of(net_of(lines))
+        updates = UpdateTexts.of(net_of(lines))
         commits.settle()
         self._feed.add(effects, applied)
         backlog.drop(applied.index)
         self.has_more = backlog.has_effects and backlog.first_entry is not None
-        aside = self.has_more and not self._tenure.has_duty and not self._returning.owes
+        aside = self.has_more and not self._evaluator_term.has_duty and not self._returning.owes
         commits.commit(updates, applied, anticipated=anticipated, controls=controls, aside=aside)
-        self._tenure.applied(effects)
+        self._evaluator_term.applied(effects)
 
     def _tell_of(self, stranger: int) -> None:
         """Log an effect that waits for a cut or a rewind: if it waits long, this shows why nothing is applied."""

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from quadlog.broker import Hole
     from quadlog.core.records import Seed
     from quadlog.ports import Backwards, Together
-    from quadlog.worker.evaluate.voice import Voice
-    from quadlog.worker.replica.rates import Stretch
+    from quadlog.worker.evaluate.publish_health import PublishHealth
+    from quadlog.worker.replica.rates import StartMeter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mouths:
+class Publishers:
     """Producers of a worker's records."""
 
     effects: EffectsProducer
@@ -31,7 +31,7 @@ class Mouths:
     """Waits until all effects produced so far are acknowledged; for failpoints."""
     together: Together = apart
     """Context within which the effects of a turn are produced, so that they are sent in one request."""
-    voice: Voice | None = None
+    publish_health: PublishHealth | None = None
     """Monitor of whether the effects topic accepts records; None: it is assumed to accept them."""
 
 
@@ -51,5 +51,5 @@ class Host:
     """Receives the seed that the log begins with; returns True if the store was not made of it."""
     lacks_records: Callable[[Hole], None] = lambda _: None
     """Receives the offsets of records that the log no longer has, and without which nothing can be applied."""
-    stretch: Stretch | None = None
+    stretch: StartMeter | None = None
     """Measurement of how fast effects are applied; None: it is not measured."""

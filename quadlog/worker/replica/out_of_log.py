@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
     from quadlog.quadstore.applied import Applied
     from quadlog.topics import Topics
-    from quadlog.worker.replica.backlog import Hearing
+    from quadlog.worker.replica.backlog import CountedRecords
 
 log = structlog.get_logger()
 
@@ -98,7 +98,7 @@ class Gaps:
     """
 
     def __init__(
-        self, hearing: Hearing, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
+        self, hearing: CountedRecords, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
     ) -> None:
         """Continue after the applied state.
 

@@ -26,7 +26,7 @@ TELLING: Final = 500_000
 LEAST_START_S: Final = 1.0
 
 
-class Measured(TypedDict, total=False):
+class MeasuredRates(TypedDict, total=False):
     """Rates as in `Rates`."""
 
     incremental: float
@@ -57,7 +57,7 @@ class RatesFile:
         """Return the measured rates, and guesses for the others."""
         return Rates(**{"copied": self._speed} | self._measured())
 
-    def keep(self, **rates: Unpack[Measured]) -> None:
+    def keep(self, **rates: Unpack[MeasuredRates]) -> None:
         """Store the rates that were measured for one way."""
         making = self._path.with_suffix(".new")
         making.write_text(json.dumps(self._measured() | rates))
@@ -85,7 +85,7 @@ class RatesFile:
         return rates if all(rate > 0 for rate in rates.values()) else {}
 
 
-class Stretch:
+class StartMeter:
     """Measurement of a start: from its first turn until all effects that were on the topic then are applied one by one.
 
     The time includes the waits for Kafka: for a batch that was received and decoded before, the rate would be

@@ -12,14 +12,14 @@ import structlog
 from quadlog.clock import Turns, now
 from quadlog.codec import decode_ahead
 from quadlog.core.effects.signature import as_bytes
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.worker.repair.health import Health
-from quadlog.worker.replica.backlog import Hearing
+from quadlog.worker.replica.backlog import CountedRecords
+from quadlog.worker.replica.evaluator_term import EpochFloor, EvaluateRequest, EvaluatorTerm
 from quadlog.worker.replica.following import Following
-from quadlog.worker.replica.pulse import Pulse
-from quadlog.worker.replica.returning import Returning
-from quadlog.worker.replica.tenure import Asked, Floored, Tenure
+from quadlog.worker.replica.heartbeats import Heartbeats
+from quadlog.worker.replica.rewind_handler import RewindHandler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quadlog.settings import WorkerSettings
     from quadlog.topics import Topics
     from quadlog.worker.reads.feed import Feed
-    from quadlog.worker.replica.host import Host, Mouths
+    from quadlog.worker.replica.host import Host, Publishers
 
 log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ AGAIN_S: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RecordsFetched:
     """Event: records that the tail read."""
 
     records: Sequence[Record]
@@ -54,12 +54,12 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class DocumentsLoaded:
     """Event: the evaluator's requests to other servers are completed, or have failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopReplica:
     """Event: the process ends."""
 
 
@@ -73,7 +73,7 @@ class Replica:
         topics: Topics,
         store: QuadStore,
         feed: Feed,
-        mouths: Mouths,
+        publishers: Publishers,
         host: Host,
         health: Health | None = None,
     ) -> None:
@@ -84,51 +84,58 @@ class Replica:
             topics: topics of its data centre.
             store: store of its quads.
             feed: receives the applied effects for the reading processes.
-            mouths: producers of its records.
+            publishers: producers of its records.
             host: callbacks of its process.
             health: health of the store, which heartbeats report in addition to the applied state.
 
         """
         self._settings, self._topics, self._host = settings, topics, host
-        self._voice: Final = mouths.voice
+        self._publish_health: Final = publishers.publish_health
         self.store: Final = store
         self.health: Final = health or Health()
-        self._inbox: queue.SimpleQueue[Asked | Floored | Heard | Fetched | Stop] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[
+            EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica
+        ] = queue.SimpleQueue()
         self._batches = threading.Semaphore(BATCHES)
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
         """True if the evaluator has more to do soon, even if no record arrives."""
-        self._hearing: Final = Hearing.behind(store.applied)
-        self.tenure: Final = Tenure(
+        self._hearing: Final = CountedRecords.behind(store.applied)
+        self.evaluator_term: Final = EvaluatorTerm(
             settings=settings,
             store=store,
             hearing=self._hearing,
-            mouths=mouths,
+            publishers=publishers,
             host=host,
-            fetched=lambda: self._inbox.put(Fetched()),
+            fetched=lambda: self._inbox.put(DocumentsLoaded()),
         )
-        self._returning: Final = Returning(
-            topics=topics, store=store, feed=feed, hearing=self._hearing, tenure=self.tenure, host=host
+        self._returning: Final = RewindHandler(
+            topics=topics,
+            store=store,
+            feed=feed,
+            hearing=self._hearing,
+            evaluator_term=self.evaluator_term,
+            host=host,
         )
         self._following: Final = Following(
             topics=topics,
             store=store,
             feed=feed,
             hearing=self._hearing,
-            tenure=self.tenure,
+            evaluator_term=self.evaluator_term,
             returning=self._returning,
             host=host,
         )
         self._thread = threading.Thread(target=self._run, name="replica", daemon=True)
         self._stopping = threading.Event()
-        self._pulse: Final = Pulse(
+        self._heartbeats: Final = Heartbeats(
             store,
-            mouths.status,
+            publishers.status,
             self.beat,
             pause=settings.heartbeat,
             lives=self._thread.is_alive,
-            evaluates=lambda: self.tenure.evaluator is not None,
-            look=(lambda _: None) if mouths.voice is None else mouths.voice.look,
+            evaluates=lambda: self.evaluator_term.evaluator is not None,
+            look=(lambda _: None) if publishers.publish_health is None else publishers.publish_health.look,
         )
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -147,8 +154,8 @@ class Replica:
         """Start the threads."""
         self._following.commits.begin()
         self._thread.start()
-        self._pulse.start()
-        self.tenure.start()
+        self._heartbeats.start()
+        self.evaluator_term.start()
 
     def hear(self, tail: str, records: Sequence[Record]) -> None:
         """Hand over records that the tail read; wait while `BATCHES` batches are not processed yet.
@@ -161,17 +168,17 @@ class Replica:
         while not self._batches.acquire(timeout=1):
             if self._stopping.is_set() or not self._thread.is_alive():
                 return
-        self._inbox.put(Heard(records, parts))
+        self._inbox.put(RecordsFetched(records, parts))
 
     def full(self) -> frozenset[str]:
         """Return the topics of which no more records should be delivered for now."""
         return self._following.full
 
-    def ask_to_evaluate(self, asked: Asked) -> None:
+    def ask_to_evaluate(self, asked: EvaluateRequest) -> None:
         """Hand over a master's request to evaluate."""
         self._inbox.put(asked)
 
-    def void_behind(self, floored: Floored) -> None:
+    def void_behind(self, floored: EpochFloor) -> None:
         """Hand over a master's floor: effects after it are void, even if an old evaluator still publishes some."""
         self._inbox.put(floored)
 
@@ -182,11 +189,11 @@ class Replica:
     def stop(self) -> None:
         """Stop the threads."""
         self._stopping.set()
-        self._pulse.stop()
-        self.tenure.stop_watching()
-        self._inbox.put(Stop())
+        self._heartbeats.stop()
+        self.evaluator_term.stop_watching()
+        self._inbox.put(StopReplica())
         self._thread.join(timeout=5)
-        self.tenure.close()
+        self.evaluator_term.close()
 
     def refuse_unless_seeded(self) -> None:
         """Check, before a read, that the store does not lack the log's seed.
@@ -207,9 +214,9 @@ class Replica:
             dc=self._settings.dc,
             url=self._settings.worker_url,
             state=state,
-            evaluating=self.tenure.evaluator is not None,
+            evaluating=self.evaluator_term.evaluator is not None,
             attempt=self._hearing.effects.attempt,
-            applied=Point(applied.index, applied.chain),
+            applied=LogPosition(applied.index, applied.chain),
             signature=as_bytes(applied.signature),
             quads=applied.quads,
             sent=now().wall,
@@ -219,7 +226,7 @@ class Replica:
             mend=self.health.mend,
             set_aside=self.health.set_aside,
             epoch=applied.rewound,
-            unsaid=self._voice.reason if self._voice is not None else "",
+            unsaid=self._publish_health.reason if self._publish_health is not None else "",
         )
 
     # --- the loop -----------------------------------------------------------------------------------
@@ -229,7 +236,7 @@ class Replica:
             while self._turn():
                 pass
             self._following.commits.close()
-            self._pulse.end()
+            self._heartbeats.end()
         except BaseException as error:  # a panic in pyoxigraph is not an Exception
             if self.store.damage.note(error) or self.store.damage.reason:
                 return
@@ -245,47 +252,49 @@ class Replica:
         self._heard = 0
         for event in self._events():
             match event:
-                case Stop():
+                case StopReplica():
                     return False
-                case Asked():
+                case EvaluateRequest():
                     if not self._following.is_idle:
-                        self.tenure.take_over(event)
-                case Floored():
+                        self.evaluator_term.take_over(event)
+                case EpochFloor():
                     self._hearing.effects.floor = event.epoch, event.index
-                case Fetched():
+                case DocumentsLoaded():
                     pass  # the evaluator continues, below
-                case Heard(records=records, parts=parts):
+                case RecordsFetched(records=records, parts=parts):
                     self._batches.release()
                     self._heard += len(records)
                     for record, part in zip(records, parts, strict=True):
                         self._following.hear(record, part)
-                    if self._voice is not None and any(r.topic == self._topics.effects for r in records):
-                        self._voice.heard(now().steady)
+                    if self._publish_health is not None and any(
+                        r.topic == self._topics.effects for r in records
+                    ):
+                        self._publish_health.heard(now().steady)
         self._following.apply()
         self._look_after_voice()
         self._evaluate()
-        self._pulse.tend()
+        self._heartbeats.tend()
         return True
 
     def _look_after_voice(self) -> None:
-        if self._voice is not None:
-            self._voice.look(now().steady)
-            self.tenure.fall_silent()
+        if self._publish_health is not None:
+            self._publish_health.look(now().steady)
+            self.evaluator_term.fall_silent()
 
     def _evaluate(self) -> None:
-        self._more = self._following.goes_on and self.tenure.evaluate()
+        self._more = self._following.goes_on and self.evaluator_term.evaluate()
 
     def _pause_s(self) -> float:
         """Return the seconds until there is something to do if no event arrives."""
         if self._following.has_more:
             return 0.0
-        wait = AGAIN_S if self._more else (self._pulse.next_at - now().steady) / 1000
-        if self._voice is not None and self._voice.waits:
+        wait = AGAIN_S if self._more else (self._heartbeats.next_at - now().steady) / 1000
+        if self._publish_health is not None and self._publish_health.waits:
             wait = min(wait, LOOK_S)
         return min(max(wait, 0.0), self._settings.heartbeat)
 
-    def _events(self) -> list[Asked | Floored | Heard | Fetched | Stop]:
-        events: list[Asked | Floored | Heard | Fetched | Stop] = []
+    def _events(self) -> list[EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica]:
+        events: list[EvaluateRequest | EpochFloor | RecordsFetched | DocumentsLoaded | StopReplica] = []
         try:
             events.append(self._inbox.get(timeout=self._pause_s()))
             while True:

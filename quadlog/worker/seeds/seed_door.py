@@ -12,15 +12,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.errors import Unavailable, UserError
-from quadlog.snapshots.parcel import Label, gathered, pieces_of
-from quadlog.worker.seeds.near import files_near, is_seen, place_of
+from quadlog.snapshots.store_archive import ArchiveManifest, pieces_of, rechunk
+from quadlog.worker.seeds.local_seeds import files_near, is_seen, place_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
-    from quadlog.worker.seeds.seedbed import Draft, Seedbed
+    from quadlog.worker.seeds.seedbed import Seedbed, SeedDraft
 
 
 class SeedDoor:
@@ -48,7 +48,7 @@ class SeedDoor:
             Unavailable: it cannot be read or written.
 
         """
-        label, near = Label.of(request.headers), request.query_params.get("near")
+        label, near = ArchiveManifest.of(request.headers), request.query_params.get("near")
         draft = await asyncio.to_thread(self._bed.begin, label)
         if draft is None:
             async for _ in request.stream():
@@ -67,9 +67,9 @@ class SeedDoor:
                 await asyncio.to_thread(draft.close)
         return JSONResponse({"seeds": self._bed.kept()}, HTTPStatus.CREATED)
 
-    async def _take(self, stream: AsyncIterator[bytes], draft: Draft) -> None:
+    async def _take(self, stream: AsyncIterator[bytes], draft: SeedDraft) -> None:
         try:
-            async for piece in gathered(stream):
+            async for piece in rechunk(stream):
                 await asyncio.to_thread(draft.feed, piece)
         except ClientDisconnect as error:
             raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error

@@ -20,8 +20,8 @@ from quadlog.errors import NotEmpty, SetupError, Unavailable
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES as STORE_FILES
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.snapshots.parcel import FILES, Label, Unpacker, copied, label_of
-from quadlog.worker.repair.mend import QUADS, put_aside
+from quadlog.snapshots.store_archive import FILES, ArchiveExtractor, ArchiveManifest, copy_files, label_of
+from quadlog.worker.repair.mender import QUADS, put_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ class Seedbed:
         self._received: set[str] = set()
         """Signatures of the seeds that this process received and checked."""
         self._numbers = count(1)
-        self.wanted: Label | None = None
+        self.wanted: ArchiveManifest | None = None
         """Label of the seed that the next process must begin with."""
 
     def tidy(self) -> None:
@@ -68,7 +68,7 @@ class Seedbed:
         shutil.rmtree(self.data_dir / _SOWN, ignore_errors=True)
         for place in self._places():
             is_late = self._store.applied.index and not (place / _TAKEN).exists()
-            if place.suffix == _PART or Label.load(place) is None or is_late:
+            if place.suffix == _PART or ArchiveManifest.load(place) is None or is_late:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _places(self) -> list[Path]:
@@ -79,13 +79,13 @@ class Seedbed:
 
     def kept(self) -> list[str]:
         """Return the signatures of the complete seeds that are kept here."""
-        labels = [Label.load(place) for place in self._places() if place.suffix != _PART]
+        labels = [ArchiveManifest.load(place) for place in self._places() if place.suffix != _PART]
         return sorted(label.signature for label in labels if label)
 
-    def find(self, signature: str) -> tuple[Label, Path] | None:
+    def find(self, signature: str) -> tuple[ArchiveManifest, Path] | None:
         """Return the label and the directory of the files of a complete seed; None if it is not kept here."""
         place = self._place(signature)
-        label = Label.load(place)
+        label = ArchiveManifest.load(place)
         return (label, place / FILES) if label and label.signature == signature else None
 
     # --- the seed of the log ----------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Seedbed:
 
     # --- receiving --------------------------------------------------------------------------------------
 
-    def begin(self, label: Label) -> Draft | None:
+    def begin(self, label: ArchiveManifest) -> SeedDraft | None:
         """Prepare to receive a seed; return None if it is here already.
 
         Raises:
@@ -149,9 +149,9 @@ class Seedbed:
             raise Unavailable(
                 f"{free} bytes are free on the disk of {self._directory}, the seed has {label.size}"
             )
-        return Draft(self, label, self._directory / f"{next(self._numbers)}{_PART}")
+        return SeedDraft(self, label, self._directory / f"{next(self._numbers)}{_PART}")
 
-    def keep(self, label: Label, draft: Path) -> None:
+    def keep(self, label: ArchiveManifest, draft: Path) -> None:
         """Move a complete seed to its place, and use it if the log begins with it."""
         place = self._place(label.signature)
         with self._lock:
@@ -205,27 +205,27 @@ def place_in(data_dir: Path, signature: str) -> Path:
     return data_dir / _SEEDS / signature[:32]
 
 
-class Draft:
+class SeedDraft:
     """A seed that is being received."""
 
-    def __init__(self, bed: Seedbed, label: Label, directory: Path) -> None:
+    def __init__(self, bed: Seedbed, label: ArchiveManifest, directory: Path) -> None:
         """Start with an empty directory."""
         self._bed, self._label, self._directory = bed, label, directory
         shutil.rmtree(directory, ignore_errors=True)
         (directory / FILES).mkdir(parents=True)
-        self._unpacker = Unpacker(directory / FILES, hashed_by=label.hashed_by)
+        self._unpacker = ArchiveExtractor(directory / FILES, hashed_by=label.hashed_by)
 
     def feed(self, piece: bytes) -> None:
-        """Add the next piece; raises as `Unpacker.feed`."""
+        """Add the next piece; raises as `ArchiveExtractor.feed`."""
         self._unpacker.feed(piece)
 
     def copy(self, source: Path) -> Iterator[None]:
         """Copy all files from a directory instead, some of it at a time; raises as `parcel.copied`."""
-        yield from copied(source, self._directory / FILES, self._label)
+        yield from copy_files(source, self._directory / FILES, self._label)
         self._keep()
 
     def end(self) -> None:
-        """Check the complete seed and keep it; raises as `Unpacker.end`."""
+        """Check the complete seed and keep it; raises as `ArchiveExtractor.end`."""
         self._unpacker.end(self._label)
         self._keep()
 
@@ -239,7 +239,7 @@ class Draft:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def _is_intact(place: Path, label: Label) -> bool:
+def _is_intact(place: Path, label: ArchiveManifest) -> bool:
     """Return True if the files are those that were received.
 
     The store shares them, and a disk may have flipped a bit since.

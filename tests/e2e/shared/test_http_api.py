@@ -14,7 +14,7 @@ import pytest
 
 from quadlog.clock import now
 from quadlog.core.messages import Submitted
-from quadlog.core.model import Standing, Transaction, View, first_view, id_of_key
+from quadlog.core.model import HardState, Transaction, View, first_view, id_of_key
 from quadlog.masterstore.store import MasterStore
 from tests.support.clusters.cluster import FORM, HTTP, UPDATE, Cluster, name, nothing_logged, until
 from tests.support.masters.doors import VOTING, Door, door
@@ -329,7 +329,7 @@ def test_a_row_where_something_is_amiss(
     store: MasterStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, situation: str
 ) -> None:
     monkeypatch.setattr("quadlog.master.http.reads.WAIT_S", 0.1)
-    alone = Standing(view=View(epoch=2, members=("m1",), parent=first_view(VOTING).id))
+    alone = HardState(view=View(epoch=2, members=("m1",), parent=first_view(VOTING).id))
     of = door(store, monkeypatch, tmp_path, alone if situation.startswith("a strict") else None)
     for answer in AMISS[situation](of):
         check(ROWS[situation], answer)

@@ -22,7 +22,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 import schemas
 from quadlog import codec
-from quadlog.core.model import Payload, Point, Post
+from quadlog.core.model import LogPosition, Payload, Post
 from quadlog.core.records import Effect, Fence, Heartbeat, LoggedEntry, Seed
 from tests.support.clusters.cluster import TOPICS, Cluster, records, until
 from tests.support.clusters.second_broker import Topic
@@ -143,7 +143,7 @@ def check_same(said: codec.Said, value: Mapping[str, Any]) -> None:
                 said.counter,
             )
             assert [tuple(pair.values()) for pair in value["queue"]] == list(said.queue)
-            assert Point(**value["base"]) == said.base
+            assert LogPosition(**value["base"]) == said.base
             assert tuple(value["view"]["members"]) == said.view.members
         case Seed():
             assert (value["signature"], value["quads"], value["digest"]) == (
@@ -153,7 +153,7 @@ def check_same(said: codec.Said, value: Mapping[str, Any]) -> None:
             )
         case Heartbeat():
             assert (value["worker"], value["state"]) == (said.worker, said.state.value)
-            assert Point(value["applied_index"], value["applied_chain"]) == said.applied
+            assert LogPosition(value["applied_index"], value["applied_chain"]) == said.applied
             assert value["signature"] == said.signature
 
 
@@ -201,11 +201,11 @@ def test_agreed_topics_are_one_log(everything: dict[tuple[str, str], list[Messag
     """But for who took it: one key, one body and one millisecond at two masters are one transaction."""
     logs = [[entry_of(message) for message in everything[dc, "agreed"]] for dc in ("dc1", "dc2", "dc3")]
     assert logs[0] == logs[1] == logs[2]
-    last = Point(0, bytes(32))
+    last = LogPosition(0, bytes(32))
     for entry in logs[0]:
         if entry.index != last.index:  # else a later chunk
             assert (entry.index, entry.previous) == (last.index + 1, last.chain)
-        last = Point(entry.index, entry.chain)
+        last = LogPosition(entry.index, entry.chain)
 
 
 def entry_of(message: Message) -> LoggedEntry:

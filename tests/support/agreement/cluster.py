@@ -13,17 +13,17 @@ from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.membership.incarnations import new_incarnation
 from quadlog.core.messages import (
     Acquired,
-    Durable,
-    Followed,
-    Heard,
-    Limits,
+    AgreementLimits,
+    BranchExtended,
     Now,
-    Pace,
+    PostingPace,
+    PostReceived,
+    RecoveredState,
     Submitted,
     Tick,
     Voided,
 )
-from quadlog.core.model import START, Pair, Point, Post, Standing, Transaction
+from quadlog.core.model import START, HardState, LogPosition, Pair, Post, Transaction
 from quadlog.master.node.perform import perform
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class CrashError(Exception):
 class Logged(NamedTuple):
     """An entry, as a log keeps it."""
 
-    point: Point
+    point: LogPosition
     pair: Pair
     transaction: Transaction
 
@@ -58,7 +58,7 @@ class Beside:
         self._own = own
 
     @property
-    def last(self) -> Point:
+    def last(self) -> LogPosition:
         return self._theirs[-1].point if self._theirs else START
 
     def ids(self, index: int) -> set[bytes]:
@@ -73,7 +73,7 @@ class Beside:
             return START.chain
         return self._theirs[index - 1].point.chain if index <= len(self._theirs) else None
 
-    def tail(self, index: int, length: int) -> Sequence[tuple[Point, Pair]]:
+    def tail(self, index: int, length: int) -> Sequence[tuple[LogPosition, Pair]]:
         return [(entry.point, entry.pair) for entry in self._theirs[max(0, index - length) : index]]
 
     def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
@@ -86,7 +86,7 @@ class Disk:
 
     counter: int = 0
     sequence: int = 0
-    standing: Standing | None = None
+    standing: HardState | None = None
     queue: set[Pair] = field(default_factory=set)
     acquired: dict[tuple[bytes, bytes], Transaction] = field(default_factory=dict)
     log: list[Logged] = field(default_factory=list)
@@ -129,9 +129,9 @@ class Disk:
         assert (self.log[-1].point if self.log else START) == adopted.last
         self.cuts += 1
 
-    def durable(self) -> Durable:
+    def durable(self) -> RecoveredState:
         """What a restart begins with."""
-        return Durable(
+        return RecoveredState(
             counter=self.counter,
             sequence=self.sequence,
             last=self.log[-1].point if self.log else START,
@@ -155,8 +155,8 @@ class Member:
         name: str,
         masters: Mapping[str, str],
         *,
-        limits: Limits | None = None,
-        pace: Pace | None = None,
+        limits: AgreementLimits | None = None,
+        pace: PostingPace | None = None,
         skew: int = 0,
         kafka: dict[tuple[bytes, bytes], Transaction] | None = None,
         joins: bool = False,
@@ -177,7 +177,7 @@ class Member:
         """
         self.witnesses = witnesses
         self.name, self.dc, self.masters, self.skew = name, masters[name], dict(masters), skew
-        self.limits, self.pace = limits or Limits(), pace or Pace()
+        self.limits, self.pace = limits or AgreementLimits(), pace or PostingPace()
         self.incarnation = new_incarnation(None, 0, bytes(10))
         self.joins = joins
         self.losses = 0
@@ -238,7 +238,7 @@ class Member:
 
     def hear(self, post: Post, at: float) -> None:
         """A post arrives."""
-        self.core.step(Heard(post=post), self.now(at))
+        self.core.step(PostReceived(post=post), self.now(at))
 
     def void(self, name: str, incarnation: bytes, at: float) -> None:
         """What another one said in an incarnation is not there any more."""
@@ -256,7 +256,7 @@ class Member:
         )
         if branch.last == beside:
             return
-        self.core.step(Followed(branch=self._read(branch)), self.now(at))
+        self.core.step(BranchExtended(branch=self._read(branch)), self.now(at))
 
     def _read(self, branch: Beside) -> Branch:
         """What it makes of what it read."""
@@ -328,9 +328,9 @@ class Member:
         self._publish_all()
 
     @property
-    def log(self) -> list[tuple[Point, Pair]]:
+    def log(self) -> list[tuple[LogPosition, Pair]]:
         """The synchronised queue, what is not yet saved included."""
         return [
             *((entry.point, entry.pair) for entry in self.disk.log),
-            *((e.point, e.pair) for e in self.core._holdings.changes.entries),
+            *((e.point, e.pair) for e in self.core._local_state.changes.entries),
         ]

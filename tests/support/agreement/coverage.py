@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from quadlog.core.model import Standing
+    from quadlog.core.model import HardState
 
 RECENT = 60
 """Events for which a fault counts as near."""
@@ -55,7 +55,7 @@ class Coverage:
                 break
             self.met[fault, step] += 1
 
-    def stands(self, before: Standing, after: Standing) -> None:
+    def stands(self, before: HardState, after: HardState) -> None:
         """The steps between where a master stood and where it stands."""
         if before is after:
             return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from consumers.agreed import AgreedConsumer
 from quadlog import codec
 from quadlog.core.effects.control import ControlKind, options_of
-from quadlog.core.model import START, Kind, Point, hash_of
+from quadlog.core.model import START, LogPosition, TransactionKind, hash_of
 from quadlog.core.records import Cut, LoggedEntry
 from quadlog.errors import ForeignRecord
 from quadlog.ports import Record
@@ -28,10 +28,10 @@ def heard(consumer: AgreedConsumer, record: Record) -> LoggedEntry | Cut | None:
 
 
 def entry(
-    last: Point,
+    last: LogPosition,
     epoch: int,
     *,
-    kind: Kind = Kind.TX,
+    kind: TransactionKind = TransactionKind.TX,
     name: str = "",
     body: bytes = b"INSERT DATA {}",
     chain: bytes | None = None,
@@ -64,7 +64,7 @@ class RandomAgreed:
         self.consumer = AgreedConsumer(START)
         self.log: list[LoggedEntry] = []
         self.epoch = 1
-        self._stale: list[tuple[Point, int]] = []
+        self._stale: list[tuple[LogPosition, int]] = []
 
     def put(self, value: bytes, key: bytes = b"1") -> None:
         record = Record("agreed", len(self.records), key, value, [])
@@ -88,7 +88,7 @@ class RandomAgreed:
             entry(
                 last,
                 self.epoch,
-                kind=Kind.CONFIG if is_configuring else Kind.TX,
+                kind=TransactionKind.CONFIG if is_configuring else TransactionKind.TX,
                 name=f"control{rng.randrange(5)}" if is_configuring else "",
                 body=ASK if is_configuring else rng.randbytes(rng.choice((5, 50) * 20 + (2000,))),
                 chain=chain,
@@ -115,7 +115,7 @@ class RandomAgreed:
                 for _ in range(rng.randrange(1, 20)):
                     said = entry(last, epoch)
                     self.say(said)
-                    last = Point(said.index, said.chain)
+                    last = LogPosition(said.index, said.chain)
             case 3:
                 self.put(rng.randbytes(rng.randrange(40)))
             case 4:  # another master of the data centre leads, for a moment, and is elsewhere
@@ -139,7 +139,7 @@ def random_agreed(rng: random.Random, *, steps: int) -> RandomAgreed:
     return topic
 
 
-def heard_from(records: Sequence[Record], last: Point, epoch: int) -> list[LoggedEntry]:
+def heard_from(records: Sequence[Record], last: LogPosition, epoch: int) -> list[LoggedEntry]:
     """The log behind a place, as a worker hears it."""
     consumer, log = AgreedConsumer(last, cut=epoch), list[LoggedEntry]()
     for record in records:

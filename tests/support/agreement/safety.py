@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from quadlog.core.messages import Limits, Save
-    from quadlog.core.model import Entry, Pair, Point, Post, Transaction, View
+    from quadlog.core.messages import AgreementLimits, Save
+    from quadlog.core.model import Entry, LogPosition, Pair, Post, Transaction, View
     from tests.support.agreement.cluster import Logged, Member
     from tests.support.agreement.witnesses import Homes
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class Safety:
     """One order in a view; what a majority agreed stays where it is; nothing said that is not kept."""
 
-    def __init__(self, limits: Limits, is_majority: Callable[[View], bool], homes: Homes) -> None:
+    def __init__(self, limits: AgreementLimits, is_majority: Callable[[View], bool], homes: Homes) -> None:
         """Nothing has happened."""
         self._homes = homes
         self._limits = limits
         self._is_majority = is_majority
-        self._order: dict[tuple[bytes, int], Point] = {}
-        self.settled: dict[int, tuple[Point, bytes]] = {}
+        self._order: dict[tuple[bytes, int], LogPosition] = {}
+        self.settled: dict[int, tuple[LogPosition, bytes]] = {}
         """By index, what was agreed in a view that holds a majority."""
         self._asked: dict[bytes, tuple[str, int]] = {}
         """By id of a client's transaction: where it was given first, and up to where majorities had agreed then."""
@@ -45,7 +45,7 @@ class Safety:
         self._added[member.name] = 0
         for one in lost:
             is_kept = one.pair.id in queue or one.pair.id in member.disk.ids
-            assert is_kept or one.transaction.kind is not Kind.TX, f"{member.name} gave up {one}"
+            assert is_kept or one.transaction.kind is not TransactionKind.TX, f"{member.name} gave up {one}"
         assert len(log) == len(member.disk.ids), f"{member.name} has something twice"
         for entry in save.entries:
             point = self._order.setdefault((entry.view.id, entry.index), entry.point)
@@ -93,7 +93,7 @@ class Safety:
 
     def added(self, member: Member, heard: Post | None = None) -> None:
         """Something came to a master, perhaps a post: it may have added something that is not saved yet."""
-        self._check_added(member, member.core._holdings.changes.entries, heard)
+        self._check_added(member, member.core._local_state.changes.entries, heard)
 
     def _check_added(self, member: Member, entries: Sequence[Entry], heard: Post | None = None) -> None:
         """What was not looked at yet; it came by ADD, unless somebody told in this view that it has it.
@@ -162,7 +162,7 @@ class Safety:
             return
         core = member.core
         if core.view == post.view:
-            queue, log = core.queue, core._holdings.log
+            queue, log = core.queue, core._local_state.log
             for pair in self._said[member.incarnation, member.name, post.sequence]:
                 assert pair.id in queue or pair.id in log, f"{member.name} posted {pair} and forgot it"
         assert core.counter >= post.counter, f"{member.name} posted a counter and went back"

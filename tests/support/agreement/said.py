@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from quadlog import codec
 from quadlog.core.model import (
     Ask,
-    Held,
-    Kind,
+    EffectsPosition,
+    LogPosition,
     Pair,
     Payload,
     Peer,
-    Point,
     Post,
     Rank,
-    Returned,
+    RejoinedMember,
     Transaction,
+    TransactionKind,
     View,
 )
 from quadlog.core.records import (
-    CatchingUp,
+    CatchUpProgress,
     Checkpoint,
     Cut,
     Effect,
@@ -63,13 +63,13 @@ views = st.builds(
     members=st.lists(names, max_size=4).map(tuple),
     parent=hashes,
     home=names,
-    returned=st.lists(st.builds(Returned, names, ids, st.booleans()), max_size=3).map(tuple),
+    returned=st.lists(st.builds(RejoinedMember, names, ids, st.booleans()), max_size=3).map(tuple),
     peers=peers,
     before=peers,
 )
-points = st.builds(Point, longs, hashes)
+points = st.builds(LogPosition, longs, hashes)
 pairs = st.builds(Pair, longs, ids, hashes)
-kinds = st.sampled_from(Kind)
+kinds = st.sampled_from(TransactionKind)
 submission: dict[str, st.SearchStrategy[Any]] = {
     "origin": names,
     "created": moments,
@@ -140,7 +140,7 @@ posts = st.builds(
     joining=st.none() | views,
     whole=st.booleans(),
     beside=st.none() | points,
-    effects=st.builds(Held, term=hashes, index=longs),
+    effects=st.builds(EffectsPosition, term=hashes, index=longs),
     given_up=st.lists(names, max_size=3).map(tuple),
     unheard=st.lists(names, max_size=3).map(tuple),
     changes=st.lists(peers, max_size=2).map(tuple),
@@ -158,7 +158,7 @@ seeds = st.builds(
 )
 terms = st.lists(st.builds(Term, epoch=longs, id=hashes, after=longs), max_size=3).map(tuple)
 handovers = st.builds(Handover, index=longs, term=hashes, dc=names, start=longs, epoch=longs, terms=terms)
-points = st.builds(Point, longs, hashes)
+points = st.builds(LogPosition, longs, hashes)
 checkpoints = st.builds(
     Checkpoint,
     last=points,
@@ -188,7 +188,7 @@ heartbeats = st.builds(
     epoch=longs,
     catching_up=st.none()
     | st.builds(
-        CatchingUp,
+        CatchUpProgress,
         way=names,
         behind=longs,
         percent=st.integers(0, 100),

@@ -42,8 +42,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from quadlog.core.membership.electorate import FORCED, FORCED_IN, options_of
-from quadlog.core.messages import Limits, Pace
-from quadlog.core.model import Kind, Transaction
+from quadlog.core.messages import AgreementLimits, PostingPace
+from quadlog.core.model import Transaction, TransactionKind
 from tests.support.agreement.cluster import Member
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Scenario:
         """Changes of the peers."""
         self.at = 0.0
         self.asleep: set[str] = set()
-        self.limits = Limits()
+        self.limits = AgreementLimits()
         self.lag = float("inf")
         self.collected: dict[tuple[str, str], int] = {}
         """Of each master (first) how many posts of each other (second) are behind it."""
@@ -96,7 +96,7 @@ class Scenario:
     # --- commands -----------------------------------------------------------------------------------
 
     def do_limit(self, pairs: str, posts: str = "") -> None:
-        self.limits = Limits(post=int(pairs), turn=int(pairs))
+        self.limits = AgreementLimits(post=int(pairs), turn=int(pairs))
         if posts:
             self.limits = replace(self.limits, snapshot_every=int(posts))
 
@@ -106,7 +106,7 @@ class Scenario:
     def do_masters(self, *names: str) -> None:
         pairs = (name.partition(":") for name in names)
         masters = {name: centre or name for name, _, centre in pairs}
-        pace = Pace(lag=self.lag)
+        pace = PostingPace(lag=self.lag)
         self.members = {name: Member(name, masters, limits=self.limits, pace=pace) for name in masters}
         self.collected = {}
 
@@ -197,7 +197,7 @@ class Scenario:
     def do_newcomer(self, name: str) -> None:
         node, _, centre = name.partition(":")
         masters = next(iter(self.members.values())).masters | {node: centre or node}
-        pace = Pace(lag=self.lag)
+        pace = PostingPace(lag=self.lag)
         self.members[node] = Member(node, masters, limits=self.limits, pace=pace, joins=True)
 
     def do_add(self, master: str, peer: str) -> None:
@@ -212,7 +212,7 @@ class Scenario:
         self._ask(master, f"!{peer}", options_of(peer) | said)
 
     def _ask(self, master: str, name: str, options: dict[str, str]) -> None:
-        self.asked[name] = replace(self._transaction(name), kind=Kind.CONFIG, options=options)
+        self.asked[name] = replace(self._transaction(name), kind=TransactionKind.CONFIG, options=options)
         self.do_submit(master, name)
 
     # --- what comes of it -----------------------------------------------------------------------------

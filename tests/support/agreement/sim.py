@@ -19,7 +19,7 @@ from tests.support.agreement.world import TINY, USUAL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from quadlog.core.messages import Limits
+    from quadlog.core.messages import AgreementLimits
 
 SHARE = 20
 """Seeds that a process takes at once."""
@@ -37,7 +37,7 @@ class Report(NamedTuple):
     """Of the first that failed."""
 
 
-def limits_of(seed: int) -> Limits:
+def limits_of(seed: int) -> AgreementLimits:
     """Every fifth run posts three pairs at a time: it takes longer."""
     return TINY if seed % 5 == 4 else USUAL
 

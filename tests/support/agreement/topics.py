@@ -10,7 +10,7 @@ from producers.agreed import AgreedProducer
 from producers.effects import EffectsMirror, EffectsProducer
 from quadlog import codec
 from quadlog.codec.envelope import EPOCH
-from quadlog.core.model import GENESIS, Kind, hash_of
+from quadlog.core.model import GENESIS, TransactionKind, hash_of
 from quadlog.core.records import Cut, Effect, Fence, Handover, LoggedEntry, Outcome, Rewind, Seed
 from quadlog.ports import Record
 
@@ -46,7 +46,7 @@ def entries(
         log.append(
             LoggedEntry(
                 index=index,
-                kind=Kind.TX,
+                kind=TransactionKind.TX,
                 id=index.to_bytes(16, "big"),
                 timestamp=index,
                 digest=hash_of(b"digest"),

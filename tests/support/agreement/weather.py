@@ -16,8 +16,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from quadlog.core.membership.electorate import changed, options_of
-from quadlog.core.membership.presence import PUT_OFF_MS
-from quadlog.core.model import Kind, Transaction
+from quadlog.core.membership.failure_detector import PUT_OFF_MS
+from quadlog.core.model import Transaction, TransactionKind
 from tests.support.agreement.coverage import Coverage
 from tests.support.agreement.delivery import Delivery
 from tests.support.agreement.links import Links
@@ -27,7 +27,7 @@ from tests.support.agreement.world import TINY, USUAL, Event, World
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from quadlog.core.messages import Limits, Save
+    from quadlog.core.messages import AgreementLimits, Save
     from quadlog.core.model import Peer, View
     from tests.support.agreement.cluster import Logged, Member
 
@@ -43,7 +43,7 @@ class Weather:
 
     world_of = World
 
-    def __init__(self, seed: int, *, masters: int | None = None, limits: Limits = USUAL) -> None:
+    def __init__(self, seed: int, *, masters: int | None = None, limits: AgreementLimits = USUAL) -> None:
         """Everything that follows is decided by the seed."""
         self.seed, self.random = seed, random.Random(seed)
         chance = self.random
@@ -254,7 +254,7 @@ class Weather:
     def _submit(self, member: Member) -> None:
         """A client gives it a transaction, if it takes one."""
         if member.core.is_peer and self._is_for_clients(member):
-            self._play("submit", member, number=self._made(Kind.TX))
+            self._play("submit", member, number=self._made(TransactionKind.TX))
 
     def _is_for_clients(self, member: Member) -> bool:
         return member.dc not in self.world.witnesses
@@ -269,7 +269,7 @@ class Weather:
             other = self._will.choice(self.members)
             is_there = other.name in self.world.names_of(view)
             options = options_of(other.name, "" if is_there else other.dc)
-            self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
+            self._play("ask", member, other.name, self._made(TransactionKind.CONFIG, options))
 
     def _force(self, member: Member) -> None:
         """An operator names all of a view as what is left: no majority, and there is none without it."""
@@ -282,7 +282,7 @@ class Weather:
             self.coverage.note("forced")
             other = self._need.choice(lost)
             options = options_of(other.name, left=view)
-            self._play("ask", member, other.name, self._made(Kind.CONFIG, options))
+            self._play("ask", member, other.name, self._made(TransactionKind.CONFIG, options))
 
     def _fill(self, member: Member) -> None:
         """Its data centre's effects topic takes none, or takes some again; each of its masters sees it, or not."""
@@ -292,7 +292,7 @@ class Weather:
             if mate is member or (mate.dc == member.dc and self._tide.random() < 0.7):
                 self._play("full", mate, number=int(full))
 
-    def _made(self, kind: Kind, options: dict[str, str] | None = None) -> int:
+    def _made(self, kind: TransactionKind, options: dict[str, str] | None = None) -> int:
         """A new transaction's number."""
         number = len(self._numbers)
         digest = blake2b(f"{self.seed}/{number}".encode(), digest_size=32).digest()
@@ -468,7 +468,9 @@ class Weather:
         """All that these were given, or a majority agreed on.  What only others were given may go with them."""
         given = {key for member in peers for key in member.mine}
         settled = {name for _, name in self.world.safety.settled.values()}
-        return settled | {t.id for t in self.world.transactions if t.kind is Kind.TX and t.key in given}
+        return settled | {
+            t.id for t in self.world.transactions if t.kind is TransactionKind.TX and t.key in given
+        }
 
     def _check_the_end(self) -> None:
         peers = self._peers_of(self.members)

@@ -8,7 +8,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.membership.electorate import FORCED
-from quadlog.core.messages import Limits, Pace
+from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.core.model import Peer
 from tests.support.agreement.cluster import CrashError, Member
 from tests.support.agreement.safety import Safety
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from quadlog.core.model import Post, Transaction, View
 
-TINY = Limits(post=3, turn=2, snapshot_every=7, near=2)
+TINY = AgreementLimits(post=3, turn=2, snapshot_every=7, near=2)
 """Nearly every post leaves pairs out, ADD stops all the time, and snapshots are common."""
-USUAL = Limits()
+USUAL = AgreementLimits()
 
 
 class Event(NamedTuple):
@@ -70,7 +70,7 @@ class World:
         self,
         masters: Mapping[str, str],
         *,
-        limits: Limits,
+        limits: AgreementLimits,
         lag: float,
         newcomers: int = 0,
         put_off: int = 0,
@@ -95,7 +95,7 @@ class World:
         self.peers = tuple(sorted(Peer(name, dc) for name, dc in peers.items()))
         """Of the settings."""
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
-        pace = Pace(lag=lag, idle=PATIENT_IDLE_MS if isinf(lag) else lag / 4, put_off=put_off)
+        pace = PostingPace(lag=lag, idle=PATIENT_IDLE_MS if isinf(lag) else lag / 4, put_off=put_off)
         self.members = {
             name: self.member_of(
                 name,

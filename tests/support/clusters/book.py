@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from quadlog import codec
-from quadlog.core.model import Kind, Payload, id_of_key
+from quadlog.core.model import Payload, TransactionKind, id_of_key
 from quadlog.core.records import LoggedEntry
 from tests.bench.generator import Connection
 from tests.support.clusters.cluster import HTTP, PATIENCE_S, records
@@ -116,7 +116,7 @@ class Logged:
     index: int
     id: bytes
     text: str
-    kind: Kind = Kind.TX
+    kind: TransactionKind = TransactionKind.TX
 
 
 def agreed_log(kafka: str, topic: str) -> list[Logged]:
@@ -160,7 +160,7 @@ def check_exactly_once(
     """Every acknowledged write stands in the log once, where it was said to stand; of the others, the applied."""
     repository, index_of = cluster.lab.repository, {entry.id: entry.index for entry in log}
     assert len(index_of) == len(log), "an id stands in the log twice"
-    index_of = {entry.id: entry.index for entry in log if entry.kind is Kind.TX}
+    index_of = {entry.id: entry.index for entry in log if entry.kind is TransactionKind.TX}
     for key, index in book.acknowledged.items():
         assert index_of.pop(id_of_key(repository, key)) == index, key
     for key, state in states.items():

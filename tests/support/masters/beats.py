@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quadlog.core.model import START, Point
+from quadlog.core.model import START, LogPosition
 from quadlog.core.records import Heartbeat, WorkerState
 
 
@@ -16,7 +16,7 @@ def beat(
         state=state,
         evaluating=evaluating,
         attempt=1,
-        applied=Point(index, START.chain),
+        applied=LogPosition(index, START.chain),
         signature=bytes(32),
         quads=0,
         sent=0,

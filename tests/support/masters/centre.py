@@ -15,10 +15,10 @@ from quadlog.core.model import GENESIS, START
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError
 from quadlog.kafka.ports import free_ports
-from quadlog.master.recovery.own import open_store, prepare_topics
-from quadlog.master.recovery.rebuild import Rebuild
+from quadlog.master.recovery.rebuild import TopicsRebuild
+from quadlog.master.recovery.startup_checks import open_store, prepare_topics
 from quadlog.masterstore.store import Taken
-from quadlog.settings import MasterSettings, Peer
+from quadlog.settings import MasterSettings, PeerSettings
 from quadlog.topics import Topics
 from tests.support.agreement.topics import Topic, cut_behind, effect, effects_topic, fence, forked, topic_of
 from tests.support.brokers import never
@@ -71,7 +71,8 @@ class Centre:
 
     @property
     def settings(self) -> MasterSettings:
-        return MasterSettings(**self.values, peer={str(n): Peer(**peer) for n, peer in enumerate(self.peers)})  # type: ignore[arg-type]
+        peers = {str(n): PeerSettings(**peer) for n, peer in enumerate(self.peers)}  # type: ignore[arg-type]
+        return MasterSettings(**self.values, peer=peers)  # type: ignore[arg-type]
 
     def settings_of(self, node: str) -> MasterSettings:
         """Of the other master here."""
@@ -94,7 +95,7 @@ class Centre:
 
     def rebuild(self, *, is_meant: bool = True) -> list[str]:
         said: list[str] = []
-        Rebuild(self.settings, said.append).run(is_meant=is_meant)
+        TopicsRebuild(self.settings, said.append).run(is_meant=is_meant)
         return said
 
     def rebuild_from_scratch(self) -> None:

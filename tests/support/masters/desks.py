@@ -8,19 +8,19 @@ from quadlog.core.messages import Adopted, Save
 from quadlog.core.model import (
     GENESIS,
     Entry,
-    Kind,
+    HardState,
+    LogPosition,
     Pair,
     Payload,
-    Point,
-    Standing,
     Transaction,
+    TransactionKind,
     body_hash,
     chain_hash,
     first_view,
     payload_digest,
 )
-from quadlog.master.clients.desk import Answer, Desk, Waiter
-from quadlog.master.log.scribe import logged_entry
+from quadlog.master.clients.pending_requests import PendingRequests, TxAnswer, Waiter
+from quadlog.master.log.log_publisher import logged_entry
 from quadlog.masterstore.store import MasterStore, Taken
 
 
@@ -53,7 +53,7 @@ class Log:
         entry = Entry(
             index=self.index,
             pair=pair,
-            kind=Kind.TX,
+            kind=TransactionKind.TX,
             options={},
             previous=previous,
             chain=self.chain,
@@ -79,16 +79,16 @@ class Client:
     """Somebody who waits."""
 
     body: bytes
-    told: list[Answer | Exception] = field(default_factory=list)
+    told: list[TxAnswer | Exception] = field(default_factory=list)
 
     @property
     def waiter(self) -> Waiter:
         return Waiter(body_hash=body_hash(self.body), tell=self.told.append)
 
 
-def agree(log: Log, desk: Desk, payload: Payload) -> Entry:
+def agree(log: Log, pending_requests: PendingRequests, payload: Payload) -> Entry:
     entry = log.agree(payload)
-    desk.agreed([entry], log.payloads, confirms=lambda _: False)
+    pending_requests.agreed([entry], log.payloads, confirms=lambda _: False)
     return entry
 
 
@@ -96,7 +96,7 @@ def give_way(log: Log, kept: int, theirs: list[Payload], waiting: list[Payload])
     """Another log behind an entry; what waits again is saved with it.  Its entries."""
     store = log.store
     before = store.entry(kept)
-    fork = Point(kept, before[0] if before else GENESIS)
+    fork = LogPosition(kept, before[0] if before else GENESIS)
     own = store.entry(log.index)
     assert own is not None
     log.payloads |= {payload.transaction.key: payload for payload in theirs}
@@ -107,17 +107,17 @@ def give_way(log: Log, kept: int, theirs: list[Payload], waiting: list[Payload])
         previous, chain = chain, chain_hash(chain, payload.transaction, pair.timestamp)
         entries.append(
             Entry(
-                index=index, pair=pair, kind=Kind.TX, options={}, previous=previous, chain=chain,
+                index=index, pair=pair, kind=TransactionKind.TX, options={}, previous=previous, chain=chain,
                 view=first_view({"m1": "dc1"}),
             )
         )  # fmt: skip
-    store.beside.begin(fork, bytes(32), Point(log.index, own[0]))
+    store.beside.begin(fork, bytes(32), LogPosition(log.index, own[0]))
     store.beside.add([logged_entry(entry, log.payloads[entry.pair.key]) for entry in entries])
     branch = store.beside.branch()
     assert branch is not None
     store.save(
         Save(
-            counter=1000, sequence=1000, standing=Standing(view=first_view({"m1": "dc1"})),
+            counter=1000, sequence=1000, standing=HardState(view=first_view({"m1": "dc1"})),
             adopted=Adopted(branch, branch.last), acquired=tuple(p.transaction for p in waiting),
             enqueued=(), dequeued=(), entries=(), released=(),
         ),

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from quadlog.core.agreement.agreement import Agreement
-from quadlog.core.messages import Limits, Pace
+from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.master.clients.admission import Admission
 from quadlog.master.http.app import make_app
 from quadlog.master.http.introduction import Introduction
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from quadlog.core.model import Standing
+    from quadlog.core.model import HardState
     from quadlog.master.node.node import Node
     from quadlog.masterstore.store import MasterStore
 
@@ -116,7 +116,7 @@ def door(
     store: MasterStore,
     monkeypatch: pytest.MonkeyPatch,
     path: Path,
-    standing: Standing | None = None,
+    standing: HardState | None = None,
     *,
     roles: Mapping[str, str] = MappingProxyType({}),
     request_timeout: float = 0.3,
@@ -141,8 +141,8 @@ def door(
         masters=VOTING,
         durable=replace(store.durable(), standing=standing),
         logged=store,
-        pace=Pace(window=0),
-        limits=Limits(),
+        pace=PostingPace(window=0),
+        limits=AgreementLimits(),
     )
     node = lone_node(agreement, store, broker, Admission(max_waiting=10), failed=pytest.fail)
     return Door(make_app(node, of, peers=NAMED), node, of, broker, others)

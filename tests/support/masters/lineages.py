@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from consumers.agreed import AgreedRun
 from quadlog import codec
-from quadlog.core.model import Kind
+from quadlog.core.model import TransactionKind
 from quadlog.core.records import LoggedEntry
 from quadlog.errors import ForeignRecord
 
@@ -27,7 +27,7 @@ def runs_of(records: Sequence[Record], size: int, first: int = 0) -> Iterator[Ag
         ]
         offsets, entries = [offset for offset, _ in heads], [said for _, said in heads]
         follows = all((a.index + 1, a.chain) == (b.index, b.previous) for a, b in pairwise(entries))
-        configures = any(one.kind is Kind.CONFIG for one in entries)
+        configures = any(one.kind is TransactionKind.CONFIG for one in entries)
         if len(heads) == size and follows and not configures and len({one.epoch for one in entries}) == 1:
             yield AgreedRun(
                 offset=offsets[0],

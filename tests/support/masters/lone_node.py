@@ -13,32 +13,32 @@ from producers.payloads import PayloadsProducer
 from producers.rounds import RoundsProducer
 from quadlog.core.limits import LogLimits
 from quadlog.core.records import Handover
-from quadlog.master.clients.desk import Desk
-from quadlog.master.effects.copying import Copying, Reach
-from quadlog.master.effects.decided import Decided
+from quadlog.master.clients.pending_requests import PendingRequests
 from quadlog.master.effects.duty import Duty
-from quadlog.master.effects.foreseen import Foreseen
-from quadlog.master.effects.fullness import Fullness
-from quadlog.master.events import Published
+from quadlog.master.effects.effects_copying import CopyingPorts, EffectsCopying
+from quadlog.master.effects.effects_follower import EffectsFollower
+from quadlog.master.effects.pending_effects import PendingEffects
+from quadlog.master.effects.topic_health import TopicHealth
+from quadlog.master.events import EntryPublished
 from quadlog.master.log import joining
+from quadlog.master.log.dc_leader import DcLeader
+from quadlog.master.log.duplicate_node import DuplicateNodeDetector
 from quadlog.master.log.joining import Joining
-from quadlog.master.log.lead import Lead
-from quadlog.master.log.scribe import Scribe
-from quadlog.master.log.twins import Twins
-from quadlog.master.node.chores import Chores
+from quadlog.master.log.log_publisher import LogPublisher
+from quadlog.master.node.dispatcher import TopicRoles
 from quadlog.master.node.inbox import Inbox
-from quadlog.master.node.listening import Ears
+from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
 from quadlog.master.payloads.acquiring import Acquiring
 from quadlog.master.payloads.bodies import Bodies
-from quadlog.master.payloads.hearing import Hearing
 from quadlog.master.payloads.intake import Intake
-from quadlog.master.payloads.relay import Relay
+from quadlog.master.payloads.reachability import Reachability
+from quadlog.master.payloads.relay import PayloadRelay
 from quadlog.master.recovery.superseded import Superseded
 from quadlog.master.retention.topic_monitor import TopicMonitor
 from quadlog.master.retention.trimming import Trimming
-from quadlog.master.workers.crew import Crew
-from quadlog.master.workers.watch import Hands, Watch
+from quadlog.master.workers.worker_registry import WorkerRegistry
+from quadlog.master.workers.worker_watch import WorkerActions, WorkerWatch
 from quadlog.ports import apart
 from quadlog.topics import Topics
 
@@ -81,27 +81,43 @@ def lone_node(
     master, bodies, inbox = agreement.node, Bodies(store), Inbox()
     dc_of = dict.fromkeys(agreement.view.members, "dc1")
     ledger = EffectsLedger(duty=Handover(index=0, term=agreement.view.id, dc="dc1"))
-    crew, desk, posts = Crew(timeout_ms=60_000), Desk(store), RoundsProducer(outlet, "rounds")
-    decided = Decided(ledger, store=store, topic="effects", desk=desk, crew=crew)
+    worker_registry, pending_requests, posts = (
+        WorkerRegistry(timeout_ms=60_000),
+        PendingRequests(store),
+        RoundsProducer(outlet, "rounds"),
+    )
+    decided = EffectsFollower(
+        ledger,
+        store=store,
+        topic="effects",
+        pending_requests=pending_requests,
+        worker_registry=worker_registry,
+    )
     acquiring = Acquiring(
         agreement,
-        mouth=PayloadsProducer(outlet, "payloads", master),
+        log_sink=PayloadsProducer(outlet, "payloads", master),
         intakes={"payloads": Intake(PayloadsConsumer(), 0)},
         own="payloads",
         bodies=bodies,
-        desk=desk,
+        pending_requests=pending_requests,
         admission=admission,
         put=inbox.put,
     )
-    chores = _chores(
-        agreement, store=store, outlet=outlet, ledger=ledger, bodies=bodies, crew=crew, inbox=inbox
+    leader_tasks = _leader_tasks(
+        agreement,
+        store=store,
+        outlet=outlet,
+        ledger=ledger,
+        bodies=bodies,
+        worker_registry=worker_registry,
+        inbox=inbox,
     )
     node = Node(
         Parts(
             agreement=agreement,
             store=store,
             inbox=inbox,
-            ears=Ears(
+            topic_roles=TopicRoles(
                 rounds={f"{name}.rounds": "dc1" for name in agreement.view.members},
                 agreed="agreed",
                 sources={},
@@ -111,7 +127,7 @@ def lone_node(
             ),
             dc_of=dc_of,
             posts=posts,
-            twins=Twins(
+            duplicate_detector=DuplicateNodeDetector(
                 master,
                 store.incarnation,
                 store.sequence,
@@ -129,27 +145,27 @@ def lone_node(
             acquiring=acquiring,
             decided=decided,
             bodies=bodies,
-            desk=desk,
-            crew=crew,
-            watch=Watch(
-                crew,
+            pending_requests=pending_requests,
+            worker_registry=worker_registry,
+            watch=WorkerWatch(
+                worker_registry,
                 ledger,
-                Hands(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None),
+                WorkerActions(knock=lambda _: None, mend=lambda *_: None, sow=lambda _: None),
                 max_lag_ms=60_000,
             ),
             joining=Joining(
                 agreement,
                 store.beside,
                 dc_of,
-                joining.Reach(find=lambda _: None, read=lambda *_: None, leave=lambda _: None),
+                joining.JoiningPorts(find=lambda _: None, read=lambda *_: None, leave=lambda _: None),
             ),
-            relay=Relay(
-                Hearing(master, dc_of, patience_ms=2500),
+            relay=PayloadRelay(
+                Reachability(master, dc_of, patience_ms=2500),
                 intakes={},
                 pass_on=lambda *_: None,
                 read=lambda *_: None,
             ),
-            chores=chores,
+            leader_tasks=leader_tasks,
             trimming=Trimming(
                 "",
                 Topics("main", "dc1"),
@@ -165,37 +181,37 @@ def lone_node(
             failed=failed,
         )
     )
-    node.chores.tend(node._scene, 0.0)
+    node.leader_tasks.tend(node._snapshot, 0.0)
     return node
 
 
-def _chores(
+def _leader_tasks(
     agreement: Agreement,
     *,
     store: MasterStore,
     outlet: Outlet,
     ledger: EffectsLedger,
     bodies: Bodies,
-    crew: Crew,
+    worker_registry: WorkerRegistry,
     inbox: Inbox,
-) -> Chores:
+) -> LeaderTasks:
     master, mirror = agreement.node, EffectsMirror(outlet, "effects", agreement.node)
-    return Chores(
-        lead=Lead(master, [master], patience_ms=0),
-        scribe=Scribe(
-            mouth=AgreedProducer(outlet, "agreed", master),
+    return LeaderTasks(
+        lead=DcLeader(master, [master], patience_ms=0),
+        log_publisher=LogPublisher(
+            log_sink=AgreedProducer(outlet, "agreed", master),
             saved=store,
             payload=bodies.__getitem__,
             view=lambda: agreement.view,
-            written=lambda place, offset: inbox.put(Published(place, offset)),
+            written=lambda place, offset: inbox.put(EntryPublished(place, offset)),
             regain=lambda _: None,
             last=agreement.last.index,
         ),
-        copying=Copying(
+        copying=EffectsCopying(
             dc="dc1",
             ledger=ledger,
             mirror=mirror,
-            reach=Reach(
+            reach=CopyingPorts(
                 find=lambda _: None,
                 read=lambda *_: None,
                 leave=lambda _: None,
@@ -209,16 +225,18 @@ def _chores(
             dcs=["dc1"],
             agreed=ledger.duty,
             ledger=ledger,
-            crew=crew,
+            worker_registry=worker_registry,
             locate=lambda _: None,
             hand_over=lambda handover: mirror.hand_over(handover, at=0),
             propose=lambda *_: None,
         ),
-        crew=crew,
+        worker_registry=worker_registry,
         peers={},
         read=lambda *_: None,
         appoint=lambda *_: None,
-        fullness=Fullness(crew, Roomy(), "effects"),
+        topic_health=TopicHealth(worker_registry, Roomy(), "effects"),
         tell_floor=lambda *_: None,
-        foreseen=Foreseen(Roomy(), ledger, Desk(store), last=lambda: 0, chain_at=lambda _: None),
+        pending_effects=PendingEffects(
+            Roomy(), ledger, PendingRequests(store), last=lambda: 0, chain_at=lambda _: None
+        ),
     )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from quadlog.core.model import (
     START,
     Entry,
-    Kind,
+    LogPosition,
     Pair,
     Payload,
-    Point,
     Transaction,
+    TransactionKind,
     chain_hash,
     first_view,
     payload_digest,
@@ -45,7 +45,7 @@ def pair_of(payload: Payload, timestamp: int) -> Pair:
     return Pair(timestamp, *payload.transaction.key)
 
 
-def entries_of(payloads: Sequence[Payload], *, after: Point = START) -> list[Entry]:
+def entries_of(payloads: Sequence[Payload], *, after: LogPosition = START) -> list[Entry]:
     """A log with a timestamp that is the index."""
     log: list[Entry] = []
     for payload in payloads:
@@ -55,14 +55,14 @@ def entries_of(payloads: Sequence[Payload], *, after: Point = START) -> list[Ent
             Entry(
                 index=index,
                 pair=pair_of(payload, index),
-                kind=Kind.TX,
+                kind=TransactionKind.TX,
                 options=payload.transaction.options,
                 previous=after.chain,
                 chain=chain,
                 view=VIEW,
             )
         )
-        after = Point(index, chain)
+        after = LogPosition(index, chain)
     return log
 
 

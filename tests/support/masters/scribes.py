@@ -6,9 +6,19 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import START, Entry, Kind, Pair, Payload, Point, Transaction, View, chain_hash
+from quadlog.core.model import (
+    START,
+    Entry,
+    LogPosition,
+    Pair,
+    Payload,
+    Transaction,
+    TransactionKind,
+    View,
+    chain_hash,
+)
 from quadlog.core.records import Cut, LoggedEntry, Place, Reached
-from quadlog.master.log.scribe import Scribe
+from quadlog.master.log.log_publisher import LogPublisher
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +35,7 @@ def view_of(epoch: int) -> View:
 class Line:
     """An entry of a log, with what it is made of."""
 
-    point: Point
+    point: LogPosition
     previous: bytes
     payload: Payload
 
@@ -39,7 +49,7 @@ class Line:
         return Entry(
             index=self.point.index,
             pair=self.pair,
-            kind=Kind.TX,
+            kind=TransactionKind.TX,
             options={},
             previous=self.previous,
             chain=self.point.chain,
@@ -58,7 +68,7 @@ def grown(log: Sequence[Line], name: str, count: int) -> list[Line]:
         payload = Payload(
             transaction=transaction, origin="m1", origin_dc="dc1", created=0, media_type="t", body=b"b"
         )
-        longer.append(Line(Point(last.index + 1, chain), last.chain, payload))
+        longer.append(Line(LogPosition(last.index + 1, chain), last.chain, payload))
     return longer
 
 
@@ -73,21 +83,23 @@ class Reader:
 
     def __init__(self) -> None:
         """Nothing was read."""
-        self.log: list[Point] = []
+        self.log: list[LogPosition] = []
         self.cut = 0
 
     def hear(self, said: LoggedEntry | Cut) -> None:
         """What does not follow is passed over."""
         last = self.log[-1] if self.log else START
         if isinstance(said, Cut):
-            if said.epoch > self.cut and (said.index < last.index or Point(said.index, said.chain) == last):
+            if said.epoch > self.cut and (
+                said.index < last.index or LogPosition(said.index, said.chain) == last
+            ):
                 del self.log[said.index :]
                 assert (self.log[-1] if self.log else START).chain == said.chain, (
                     "cut behind what is not there"
                 )
                 self.cut = said.epoch
         elif said.epoch >= self.cut and said.index == last.index + 1 and said.previous == last.chain:
-            self.log.append(Point(said.index, said.chain))
+            self.log.append(LogPosition(said.index, said.chain))
 
 
 @dataclass
@@ -140,8 +152,8 @@ class Writer:
         """Entries that are looked for."""
         self.sent: list[tuple[LoggedEntry | Cut, Acked]] = []
         """Not in the topic yet; in order."""
-        self.scribe = Scribe(
-            mouth=self,
+        self.log_publisher = LogPublisher(
+            log_sink=self,
             saved=self,
             payload=self.payload,
             view=lambda: view_of(self.epoch),
@@ -182,8 +194,8 @@ class Writer:
     def append(self, line: Line) -> None:
         """An entry is agreed, and saved."""
         self.log.append(line)
-        self.saved = self.scribe.reached
-        self.scribe.write(line.entry(view_of(self.epoch)))
+        self.saved = self.log_publisher.reached
+        self.log_publisher.write(line.entry(view_of(self.epoch)))
 
     def give_way(
         self, other: Sequence[Line], epoch: int, *, dies: bool = False, last: int | None = None
@@ -199,15 +211,15 @@ class Writer:
         """
         last = len(other) if last is None else last
         kept = min(common(self.log, other), last)
-        held = self.scribe.goes_along(
+        held = self.log_publisher.goes_along(
             lambda i: other[i - 1].point.chain if 0 < i <= len(other) else None, kept=kept, last=last
         )
         self.log, self.epoch = list(other[:last]), epoch
         chain = other[held - 1].point.chain if held else START.chain
         self.newest = Cut(epoch=epoch, lineage=view_of(epoch).id, index=held, chain=chain)
-        self.saved = replace(self.scribe.reached, held=held)
+        self.saved = replace(self.log_publisher.reached, held=held)
         if not dies:
-            self.scribe.cut(self.newest, last)
+            self.log_publisher.cut(self.newest, last)
 
     def arrive(self) -> None:
         """The first of what it has sent is in the topic."""
@@ -222,7 +234,7 @@ class Writer:
         said, name = self.topic.said[self.read]
         self.read += 1
         place = said if isinstance(said, Cut) else place_of(said)
-        return [index for index, _ in self.scribe.holds(place, self.read - 1, mine=name == self.name)]
+        return [index for index, _ in self.log_publisher.holds(place, self.read - 1, mine=name == self.name)]
 
     def hear_all(self) -> None:
         """Up to its end."""
@@ -244,7 +256,7 @@ class Writer:
             return
         first = self.wanted.pop()
         own = {line.point.chain for line in self.log[first - 1 : first - 1 + most]}
-        self.scribe.regained(
+        self.log_publisher.regained(
             said for said, _ in self.topic.said if isinstance(said, LoggedEntry) and said.chain in own
         )
 
@@ -253,7 +265,7 @@ class Writer:
         self._begin()
         start = 0 if self.saved is None else self.saved.offset
         places = [(place, offset) for offset, place in enumerate(self.topic.places) if offset >= start]
-        self.scribe.resume(self.saved, places, self.newest)
+        self.log_publisher.resume(self.saved, places, self.newest)
         self.read = len(self.topic.said)
 
 
@@ -264,7 +276,7 @@ THEIRS = grown(OWN[:5], "theirs", 6)
 def writer(count: int = 0, *, leads: bool = True, topic: Topic | None = None, name: str = "m1") -> Writer:
     """With the first entries of `OWN`."""
     one = Writer(name, topic or Topic())
-    one.scribe.lead(mine=leads)
+    one.log_publisher.lead(mine=leads)
     for line in OWN[:count]:
         one.append(line)
     return one
@@ -286,7 +298,7 @@ def two_that_give_way(*, lower: int) -> tuple[Writer, Writer]:
     one, two = two_writers(8, 3)
     one.give_way(THEIRS, 6)
     two.give_way(THEIRS, lower)
-    two.scribe.lead(mine=True)
+    two.log_publisher.lead(mine=True)
     two.arrive()
     return one, two
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quadlog.core.model import GENESIS, Point
+from quadlog.core.model import GENESIS, LogPosition
 from tests.support.masters.beats import beat as any_beat
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def beat(worker: str, index: int, *, signature: int | None = None, store: str = 
     chain = state(100 + index) if index else GENESIS
     return replace(
         any_beat(worker),
-        applied=Point(index, chain),
+        applied=LogPosition(index, chain),
         signature=state(index if signature is None else signature),
         store=store,
     )

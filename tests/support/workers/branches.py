@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog.core.messages import Adopted, Save
-from quadlog.core.model import Pair, Payload, Point, Standing, View
+from quadlog.core.model import HardState, LogPosition, Pair, Payload, View
 from quadlog.core.records import Reached
-from quadlog.master.log.scribe import logged_entry
+from quadlog.master.log.log_publisher import logged_entry
 from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.masters.master_stores import entries_of, payload_of
 
@@ -53,7 +53,7 @@ class Logs:
             Save(
                 counter=1,
                 sequence=1,
-                standing=None if adopted is None else Standing(view=JOINED, promise=4),
+                standing=None if adopted is None else HardState(view=JOINED, promise=4),
                 adopted=adopted,
                 acquired=tuple(payload.transaction for payload in acquired),
                 enqueued=tuple(enqueued),
@@ -71,7 +71,7 @@ class Logs:
         self.save(store, acquired=self.own, entries=self.entries)
 
     @property
-    def fork(self) -> Point:
+    def fork(self) -> LogPosition:
         """The last entry that both have."""
         return self.entries[2].point
 

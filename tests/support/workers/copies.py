@@ -19,20 +19,20 @@ from starlette.routing import Route
 from quadlog.core.effects.control import Control, ControlChange, ControlKind
 from quadlog.core.effects.effect import Change
 from quadlog.core.effects.lines import lines_of, signature_after
-from quadlog.core.model import Point
+from quadlog.core.model import LogPosition
 from quadlog.errors import QuadlogError
 from quadlog.kafka.ports import free_ports
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
-from quadlog.snapshots import parcel
-from quadlog.snapshots.backups import FedFrom
-from quadlog.snapshots.packing import WINDOW
+from quadlog.snapshots import store_archive as parcel
+from quadlog.snapshots.backups import SourceTopicIds
+from quadlog.snapshots.chunk_codec import WINDOW
 from quadlog.topics import Topics
 from quadlog.web.answers import handle_error
 from quadlog.worker.catchup import stream
-from quadlog.worker.catchup.copying import Copied, Copying
 from quadlog.worker.catchup.donor import Donor
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.catchup.store_copying import CopiedStore, StoreCopying
+from quadlog.worker.repair.mender import QUADS
 from tests.support.clusters.cluster import until
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 SMALL = 10_000
 """Bytes of a chunk."""
-FED = FedFrom("main", "dc1", "A", "E")
+FED = SourceTopicIds("main", "dc1", "A", "E")
 """Which topics a store is fed from here."""
 CONTROL = Control(name="one", kind=ControlKind.ASK, text="ASK {}", index=7)
 
@@ -130,7 +130,7 @@ def giving(
     offers: bool = True,
     port: int = 0,
     window: int = WINDOW,
-    fed_from: FedFrom | None = FED,
+    fed_from: SourceTopicIds | None = FED,
 ) -> Iterator[Giver]:
     """A donor that serves; one that does not offer is of a version before that."""
     door = Donor(store, directory, fed_from=lambda: fed_from, bandwidth=bandwidth, window=window)
@@ -157,7 +157,7 @@ class Taker:
 
     directory: Path
     settings: WorkerSettings
-    copying: Copying
+    copying: StoreCopying
 
     def opened(self) -> QuadStore:
         return QuadStore.open(self.directory / QUADS)
@@ -178,16 +178,16 @@ def new_taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
         "copy_compression": "none",
     }
     settings = WorkerSettings.model_validate(common | {"data_dir": directory})
-    return Taker(directory, settings, Copying(settings, Topics("main", "dc1")))
+    return Taker(directory, settings, StoreCopying(settings, Topics("main", "dc1")))
 
 
 def given_by(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
     """Who is there, as heartbeats say it."""
-    beats = [SimpleNamespace(url=url, applied=Point(7, bytes(32))) for url in urls]
-    monkeypatch.setattr(Copying, "_living", lambda *_: beats)
+    beats = [SimpleNamespace(url=url, applied=LogPosition(7, bytes(32))) for url in urls]
+    monkeypatch.setattr(StoreCopying, "_living", lambda *_: beats)
 
 
-def check(taker: Taker, store: QuadStore, copied: Copied) -> None:
+def check(taker: Taker, store: QuadStore, copied: CopiedStore) -> None:
     """The copy is the store."""
     found = copied.applied
     copy = taker.opened()

@@ -9,10 +9,10 @@ from quadlog.progress import Phases
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed.build import build
 from quadlog.seed.sources import files_of
-from quadlog.snapshots.parcel import FILES, Label, pieces_of
-from quadlog.worker.repair import mend
+from quadlog.snapshots.store_archive import FILES, ArchiveManifest, pieces_of
+from quadlog.worker.repair import mender as mend
 from quadlog.worker.repair.health import Health
-from quadlog.worker.repair.mend import QUADS
+from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.seeds.seedbed import Seedbed
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Ground:
     def leave(self) -> None:
         self.left += 1
 
-    def take(self, label: Label, files: Path) -> None:
+    def take(self, label: ArchiveManifest, files: Path) -> None:
         """As its door does."""
         draft = self.bed.begin(label)
         assert draft is not None
@@ -52,7 +52,7 @@ class Ground:
         return Ground(self.data_dir)
 
 
-def built(tmp_path: Path, name: str = "seed", quads: int = 1000) -> tuple[Label, Path]:
+def built(tmp_path: Path, name: str = "seed", quads: int = 1000) -> tuple[ArchiveManifest, Path]:
     """A seed and its files."""
     file = tmp_path / f"{name}.nt"
     file.write_text("".join(f"<urn:{name}:{n}> <urn:p> _:b{n % 7} .\n" for n in range(quads)))
@@ -60,7 +60,7 @@ def built(tmp_path: Path, name: str = "seed", quads: int = 1000) -> tuple[Label,
     return build(list(files_of([str(file)])), directory, Phases(), keep_blank_nodes=False), directory / FILES
 
 
-def seed_of(label: Label) -> Seed:
+def seed_of(label: ArchiveManifest) -> Seed:
     return Seed(
         signature=bytes.fromhex(label.signature),
         quads=label.quads,
@@ -71,7 +71,7 @@ def seed_of(label: Label) -> Seed:
     )
 
 
-def check(ground: Ground, label: Label) -> None:
+def check(ground: Ground, label: ArchiveManifest) -> None:
     applied = ground.store.applied
     assert (applied.index, f"{applied.signature:064x}", applied.quads) == (0, label.signature, label.quads)
     assert ground.store.recount() == (applied.signature, applied.quads)

@@ -10,17 +10,17 @@ from producers.effects import EffectsProducer
 from producers.status import StatusProducer
 from quadlog import codec
 from quadlog.core.effects.control import ControlKind, options_of
-from quadlog.core.model import GENESIS, Kind, Transaction, chain_hash, hash_of
+from quadlog.core.model import GENESIS, Transaction, TransactionKind, chain_hash, hash_of
 from quadlog.core.records import Effect, LoggedEntry
 from quadlog.ports import Record
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.topics import Topics
-from quadlog.worker.evaluate.voice import Voice
+from quadlog.worker.evaluate.publish_health import PublishHealth
 from quadlog.worker.reads.feed import Feed
-from quadlog.worker.replica.host import Host, Mouths
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
+from quadlog.worker.replica.host import Host, Publishers
 from quadlog.worker.replica.replica import Replica
-from quadlog.worker.replica.tenure import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Log:
         created: int = 1_700_000_000_000,
         options: Mapping[str, str] | None = None,
         media_type: str = "application/sparql-update",
-        kind: Kind = Kind.TX,
+        kind: TransactionKind = TransactionKind.TX,
     ) -> LoggedEntry:
         """One more entry."""
         options = options or {}
@@ -109,11 +109,11 @@ class Log:
         """An entry that sets a control, or deletes it."""
         is_ask = text is None or "ASK" in text
         kind = None if text is None else ControlKind.ASK if is_ask else ControlKind.SHACL
-        return self.agree(text or "", options=options_of(name, kind), kind=Kind.CONFIG)
+        return self.agree(text or "", options=options_of(name, kind), kind=TransactionKind.CONFIG)
 
     def effects(self) -> list[Effect]:
         """All that were said, whole."""
-        chunks = codec.Chunks()
+        chunks = codec.ChunkJoiner()
         said = (chunks.join(record.value) for record in self.records[TOPICS.effects])
         return [effect for effect in said if isinstance(effect, Effect)]
 
@@ -122,8 +122,8 @@ class Worker:
     """One replica; nothing happens by itself."""
 
     def __init__(self, path: Path, log: Log, name: str, **settings: object) -> None:
-        voice = settings.pop("voice", None)
-        assert voice is None or isinstance(voice, Voice)
+        publish_health = settings.pop("publish_health", None)
+        assert publish_health is None or isinstance(publish_health, PublishHealth)
         common = {"node_id": name, "dc": "dc1", "kafka": "127.0.0.1:1", "port": 1, "data_dir": path}
         all_of_it = common | {"worker_url": "http://127.0.0.1:1"} | settings
         self.settings = WorkerSettings.model_validate(all_of_it)
@@ -141,11 +141,11 @@ class Worker:
             topics=TOPICS,
             store=self.store,
             feed=self.feed,
-            mouths=Mouths(
+            publishers=Publishers(
                 effects=EffectsProducer(log, TOPICS.effects, name, "dc1"),
                 status=StatusProducer(log, TOPICS.status),
                 together=log.together,
-                voice=voice,
+                publish_health=publish_health,
             ),
             host=Host(
                 failed=self.failures.append,
@@ -178,7 +178,7 @@ class Worker:
 
     def take_over(self) -> None:
         """Become the evaluating worker, with all that was said before applied."""
-        self.replica.tenure.take_over(Asked(TERM))
+        self.replica.evaluator_term.take_over(EvaluateRequest(TERM))
         self.catch_up()
 
     def catch_up(self) -> None:

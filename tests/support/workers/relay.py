@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quadlog.kafka.ports import free_ports
-from quadlog.lab.links.loop import Loop
-from quadlog.lab.links.relay import Door, Relay
+from quadlog.lab.links.loop import SocketLoop
+from quadlog.lab.links.relay import LinkRelay, ListenDoor
 from quadlog.lab.links.state import LinksState
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class RunningRelay:
     """dc1 and dc2, each with one server that the other reaches through a door."""
 
-    relay: Relay
-    doors: dict[str, Door]
+    relay: LinkRelay
+    doors: dict[str, ListenDoor]
     stopping: bool = False
     todo: list[tuple[Callable[[], None], threading.Event]] = field(
         default_factory=list[tuple["Callable[[], None]", threading.Event]]
@@ -45,7 +45,7 @@ class RunningRelay:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
 
-    def run(self, loop: Loop) -> None:
+    def run(self, loop: SocketLoop) -> None:
         """The relay's thread."""
         while not self.stopping:
             loop.turn(longest=0.02)
@@ -61,11 +61,11 @@ def running_relay(dc1_server: int, dc2_server: int) -> Iterator[RunningRelay]:
     """A relay between two servers, healed."""
     one, other = free_ports(2)
     doors = {
-        "dc1": Door(opener="dc1", target="dc2", port=one, server_port=dc2_server),
-        "dc2": Door(opener="dc2", target="dc1", port=other, server_port=dc1_server),
+        "dc1": ListenDoor(opener="dc1", target="dc2", port=one, server_port=dc2_server),
+        "dc2": ListenDoor(opener="dc2", target="dc1", port=other, server_port=dc1_server),
     }
-    loop = Loop()
-    running = RunningRelay(Relay(loop, doors.values(), LinksState(dcs=("dc1", "dc2"))), doors)
+    loop = SocketLoop()
+    running = RunningRelay(LinkRelay(loop, doors.values(), LinksState(dcs=("dc1", "dc2"))), doors)
     thread = threading.Thread(target=running.run, args=(loop,))
     thread.start()
     try:

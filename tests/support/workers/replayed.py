@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 
 from quadlog import codec
 from quadlog.broker import Admin
-from quadlog.core.model import START, Kind, Point
+from quadlog.core.model import START, LogPosition, TransactionKind
 from quadlog.ports import Record
-from quadlog.replay.bundle import Manifest, Word, lines_of
+from quadlog.replay.bundle import BundleManifest, LastWord, lines_of
 from quadlog.replay.compact import source
 from quadlog.replay.replay import Compaction
 from quadlog.replay.survey import Surveyor
@@ -45,10 +45,12 @@ def log_of(effects: Mapping[int, Effect]) -> list[LoggedEntry]:
     log: list[LoggedEntry] = []
     last = START
     for index, effect in sorted(effects.items()):
-        kind, name = (Kind.CONFIG, f"control{index % 3}") if index % 7 == 0 else (Kind.TX, "")
+        kind, name = (
+            (TransactionKind.CONFIG, f"control{index % 3}") if index % 7 == 0 else (TransactionKind.TX, "")
+        )
         body = ASK if name else b"-" * (2000 if index % 31 == 0 else 20)
         log.append(entry(last, 1, kind=kind, name=name, body=body, chain=effect.entry_chain))
-        last = Point(index, effect.entry_chain)
+        last = LogPosition(index, effect.entry_chain)
     return log
 
 
@@ -71,9 +73,9 @@ def compaction(
         yield Compaction(spark, effects, entries, lambda _: nullcontext())
 
 
-def said(bundle: Path, manifest: Manifest) -> dict[Word, list[str]]:
+def said(bundle: Path, manifest: BundleManifest) -> dict[LastWord, list[str]]:
     """The lines of a bundle."""
-    lines: dict[Word, list[str]] = {word: [] for word in Word}
+    lines: dict[LastWord, list[str]] = {word: [] for word in LastWord}
     for file in manifest.files:
         lines[file.word] += [line.decode() for some in lines_of(bundle / file.name) for line in some]
     return lines

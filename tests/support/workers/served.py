@@ -17,11 +17,11 @@ import httpx
 
 from quadlog.worker.app import make_app
 from quadlog.worker.catchup.donor import Donor
-from quadlog.worker.evaluate.dryrun import DryRuns
-from quadlog.worker.reads.readers import Readers
+from quadlog.worker.evaluate.dry_runs import DryRuns
+from quadlog.worker.reads.process_pool import ReadingProcessPool
 from quadlog.worker.reads.reads import Reads
 from quadlog.worker.reads.scheduler import Scheduler
-from quadlog.worker.repair.mend import Mender
+from quadlog.worker.repair.mender import Mender
 from quadlog.worker.seeds.seed_door import SeedDoor
 from quadlog.worker.seeds.seedbed import Seedbed
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from quadlog.worker.reads.reader import Reader
+    from quadlog.worker.reads.reading_process import ReadingProcess
 
 
 ENDLESS = "SELECT (COUNT(*) AS ?n) {" + "".join(f" ?a{n} ?b{n} ?c{n} ." for n in range(9)) + " }"
@@ -44,7 +44,9 @@ OF_X = "SELECT * { <urn:x> ?p ?o }"
 class Served:
     """A worker without Kafka, and its door."""
 
-    def __init__(self, worker: Worker, readers: Readers, scheduler: Scheduler, app: ASGIApp) -> None:
+    def __init__(
+        self, worker: Worker, readers: ReadingProcessPool, scheduler: Scheduler, app: ASGIApp
+    ) -> None:
         self.worker, self.readers, self.scheduler, self.app = worker, readers, scheduler, app
         self.client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app), base_url="http://w1", timeout=60
@@ -100,7 +102,7 @@ async def listed(here: Served, number: int) -> list[dict[str, Any]]:
     return found
 
 
-def only(here: Served) -> Reader:
+def only(here: Served) -> ReadingProcess:
     """Its process."""
     [reader] = (*here.readers.idle, *here.readers.busy)
     return reader
@@ -120,7 +122,7 @@ async def served(
     data = " ".join(f"<urn:s{n}> <urn:p> 'value {n}' ." for n in range(quads))
     worker.log.agree(f"INSERT DATA {{ {data} }}")
     worker.catch_up()
-    readers = Readers(worker.store, worker.feed, path / "copies", most=most, quick=quick)
+    readers = ReadingProcessPool(worker.store, worker.feed, path / "copies", most=most, quick=quick)
     scheduler = Scheduler(readers, worker.feed, turn_s=30)
     reads = Reads(scheduler, "w1")
     limits = worker.settings.model_copy(update=settings)

@@ -12,7 +12,7 @@ from quadlog import codec
 from quadlog.codec.envelope import EPOCH
 from quadlog.core.model import GENESIS, START
 from quadlog.core.records import Cut, Handover, LoggedEntry, Rewind
-from quadlog.worker.replica.tenure import Asked
+from quadlog.worker.replica.evaluator_term import EvaluateRequest
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.updates import Update, state_of
 
@@ -80,12 +80,12 @@ def write_cut(ours: Log, theirs: Log, *, epoch: int = EPOCH_2) -> None:
     ours._last, ours._index, ours.epoch = theirs._last, theirs._index, epoch
 
 
-def write_handover(log: Log, epoch: int = EPOCH_2) -> Asked:
+def write_handover(log: Log, epoch: int = EPOCH_2) -> EvaluateRequest:
     """A view gives the duty to this data centre; what a worker is asked then."""
     home = Handover(index=0, term=b"%032d" % epoch, dc="dc1", epoch=epoch)
     headers = [(EPOCH, b"%d" % epoch)]
     log.produce(TOPICS.effects, key=b"handover", values=[codec.encode_handover(home)], headers=headers)
-    return Asked(home.term, epoch=epoch)
+    return EvaluateRequest(home.term, epoch=epoch)
 
 
 def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2, cut: int | None = None) -> None:
@@ -134,7 +134,7 @@ class Split:
         self.theirs = copy_of(self.ours)
         self.b = Worker(path, self.theirs, "b")
         self.b.catch_up()
-        self.b.replica.tenure.take_over(Asked(TERM))
+        self.b.replica.evaluator_term.take_over(EvaluateRequest(TERM))
         self.b.catch_up()
         say(self.ours, self.a, ours)
         say(self.theirs, self.b, theirs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from quadlog.core.messages import Adopted
 from quadlog.core.model import START, Payload, first_view
 from quadlog.core.records import Cut, LoggedEntry, Reached
-from quadlog.master.log.retained import Retained
+from quadlog.master.log.retained_payloads import RetainedPayloads
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.masterstore.store import MasterStore, Taken
 from tests.support.agreement.cluster import CrashError, Disk, Member
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from quadlog.core.agreement.agreement import Agreement
-    from quadlog.core.messages import Durable, Limits, Save
+    from quadlog.core.messages import AgreementLimits, RecoveredState, Save
     from quadlog.core.model import Transaction
-    from quadlog.masterstore.branch import StoredBranch
+    from quadlog.masterstore.staged_branch import StagedBranch
     from tests.support.agreement.cluster import Beside, Logged
 
 ROOM = 3000
@@ -103,11 +103,11 @@ class StoredDisk(Disk):
             self.covered["restarts"] += 1
         self.store = MasterStore(self._path)
         self.bodies = Bodies(self.store, room=ROOM)
-        self.retained = Retained(self.store.kept())
+        self.retained = RetainedPayloads(self.store.kept())
         self.held = len(self.log)
         return self.store
 
-    def durable(self) -> Durable:
+    def durable(self) -> RecoveredState:
         """As the store tells it; checked."""
         self.compare()
         assert self.store is not None
@@ -259,10 +259,10 @@ class StoredMember(Member):
     def restart(self, at: float) -> None:
         """After a crash: from the store, then from the own data centre's Kafka."""
         super().restart(at)
-        for transaction in self.core._holdings.changes.acquired:
+        for transaction in self.core._local_state.changes.acquired:
             self.disk.bodies.add(payload_of(transaction))
 
-    def _read(self, branch: Beside) -> StoredBranch:
+    def _read(self, branch: Beside) -> StagedBranch:
         """Keep it in the store: as more of the same, if it is that."""
         beside, store = self.core.standing.joining, self.disk.store
         assert beside is not None
@@ -286,7 +286,7 @@ class StoredMember(Member):
         self._compare(stored, branch)
         return stored
 
-    def _compare(self, stored: StoredBranch, branch: Beside) -> None:
+    def _compare(self, stored: StagedBranch, branch: Beside) -> None:
         """Both say the same."""
         assert (stored.own, stored.fork, stored.last) == (branch.own, branch.fork, branch.last)
         end = branch.last.index
@@ -326,7 +326,7 @@ class StoredWeather(Weather):
                 member.disk.store.close()
 
 
-def weather(seed: int, root: Path, covered: Counter[str], limits: Limits) -> StoredWeather:
+def weather(seed: int, root: Path, covered: Counter[str], limits: AgreementLimits) -> StoredWeather:
     """One run, in a directory of its own."""
 
     class Here(StoredMember):

@@ -14,9 +14,9 @@ from quadlog.core.sparql.operations import DataOperation, DeleteData, InsertData
 from quadlog.core.sparql.update import parse_update
 
 if TYPE_CHECKING:
-    from quadlog.quadstore.hiding import Dataset as Named
-    from quadlog.quadstore.quadquery import Answer
+    from quadlog.quadstore.quadquery import QueryAnswer
     from quadlog.quadstore.quadstore import Applied, QuadStore
+    from quadlog.quadstore.query_scope import Dataset as Named
 
 S, P, G = (NamedNode(f"urn:{name}") for name in "spg")
 
@@ -42,7 +42,7 @@ def run(store: QuadStore, *texts: str) -> None:
         store.apply([lines_of(change)], after(store.applied, change))
 
 
-def body(answer: Answer) -> bytes:
+def body(answer: QueryAnswer) -> bytes:
     output = BytesIO()
     answer.write_to(output)
     return output.getvalue()

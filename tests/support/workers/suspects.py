@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from quadlog.worker.replica import tenure
+from quadlog.worker.replica import evaluator_term as tenure
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from quadlog.worker.evaluate.limits import Limits
+    from quadlog.worker.evaluate.limits import EvaluationLimits
     from tests.support.workers.updates import Update
 
 
@@ -30,7 +30,7 @@ def agree(log: Log, said: Update | str) -> None:
         log.agree(said.text, options=said.options)
 
 
-def successor(path: Path, log: Log, *texts: Update | str, limits: Limits | None = None) -> Worker:
+def successor(path: Path, log: Log, *texts: Update | str, limits: EvaluationLimits | None = None) -> Worker:
     """A worker that takes over where START was applied and these texts were agreed."""
     first = Worker(path, log, "w1")
     first.take_over()
@@ -40,9 +40,9 @@ def successor(path: Path, log: Log, *texts: Update | str, limits: Limits | None 
         agree(log, text)
     worker = Worker(path, log, "w2")
     if limits is not None:
-        worker.replica.tenure._limits = limits  # type: ignore[misc]
+        worker.replica.evaluator_term._limits = limits  # type: ignore[misc]
     worker.hear(TOPICS.effects)
-    worker.replica.tenure.take_over(tenure.Asked(TERM))
+    worker.replica.evaluator_term.take_over(tenure.EvaluateRequest(TERM))
     worker.hear(TOPICS.agreed)
     worker.hear(TOPICS.effects)
     return worker

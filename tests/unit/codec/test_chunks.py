@@ -20,7 +20,7 @@ def test_a_body_is_cut_and_joined(size: int) -> None:
     payload = large_payload(7, size)
     records = codec.encode_payload(payload)
     assert len(records) == max(1, -(-size // codec.CHUNK))
-    chunks = codec.Chunks()
+    chunks = codec.ChunkJoiner()
     joined = [chunks.join(record) for record in records]
     assert joined == [None] * (len(records) - 1) + [payload]
     assert chunks.unfinished == 0
@@ -34,7 +34,7 @@ def test_no_record_is_above_what_kafka_takes() -> None:
         records = codec.encode_effect(effect)
         assert len(records) > 1
         assert max(map(len, records)) < 1_000_000
-        chunks = codec.Chunks()
+        chunks = codec.ChunkJoiner()
         assert [chunks.join(record) for record in records][-1] == effect
 
 
@@ -50,7 +50,7 @@ def test_chunks_of_two_writers_may_stand_in_any_order() -> None:
     for seed in range(20):
         chance = random.Random(seed)
         writers = [encode(said) for said in whole]
-        chunks = codec.Chunks()
+        chunks = codec.ChunkJoiner()
         joined: list[Said] = []
         while any(writers):
             records = chance.choice([writer for writer in writers if writer])
@@ -62,17 +62,17 @@ def test_chunks_of_two_writers_may_stand_in_any_order() -> None:
 
 def test_what_a_dead_writer_left_is_written_again() -> None:
     payload = large_payload(3, 3 * codec.CHUNK)
-    records, chunks = codec.encode_payload(payload), codec.Chunks()
+    records, chunks = codec.encode_payload(payload), codec.ChunkJoiner()
     said = [chunks.join(record) for record in (*records[:2], *records)]
     assert said[-1] == payload or payload in said
     assert len([one for one in said if one is not None]) == 1
 
 
 def test_unfinished_sets_do_not_grow_for_ever() -> None:
-    chunks = codec.Chunks()
-    for seed in range(codec.Chunks.UNFINISHED * 2):
+    chunks = codec.ChunkJoiner()
+    for seed in range(codec.ChunkJoiner.UNFINISHED * 2):
         assert chunks.join(codec.encode_payload(large_payload(seed, codec.CHUNK + 1))[0]) is None
-        assert chunks.unfinished <= codec.Chunks.UNFINISHED
+        assert chunks.unfinished <= codec.ChunkJoiner.UNFINISHED
     # The newest ones are still there.
-    newest = large_payload(codec.Chunks.UNFINISHED * 2 - 1, codec.CHUNK + 1)
+    newest = large_payload(codec.ChunkJoiner.UNFINISHED * 2 - 1, codec.CHUNK + 1)
     assert chunks.join(codec.encode_payload(newest)[1]) == newest

@@ -14,7 +14,18 @@ import schemas
 from quadlog import codec
 from quadlog.codec import wire
 from quadlog.core.messages import POST_LIMIT
-from quadlog.core.model import NOWHERE, Ask, Pair, Payload, Point, Post, Rank, Returned, View, first_view
+from quadlog.core.model import (
+    NOWHERE,
+    Ask,
+    LogPosition,
+    Pair,
+    Payload,
+    Post,
+    Rank,
+    RejoinedMember,
+    View,
+    first_view,
+)
 from quadlog.core.records import Effect, Heartbeat, Outcome
 from quadlog.errors import StateError
 from tests.support.agreement.said import anything, encode, heartbeats, large_payload, payloads, posts
@@ -50,7 +61,7 @@ def test_what_is_written_is_read_again(said: Said) -> None:
     [record] = encode(said)
     assert codec.decode(record) == said
     assert codec.decode_chunk(record) == (said, 0, 1)
-    assert codec.Chunks().join(record) == said
+    assert codec.ChunkJoiner().join(record) == said
     # Confluent wire format: whoever has the registry can read on.
     assert record[0] == 0
     assert schemas.record_name(int.from_bytes(record[1:5], "big")) in {
@@ -97,7 +108,7 @@ def test_foreign_bytes_are_refused(value: bytes) -> None:
     with pytest.raises(StateError, match="not a quadlog record"):
         codec.decode(value)
     with pytest.raises(StateError):
-        codec.Chunks().join(value)
+        codec.ChunkJoiner().join(value)
 
 
 @given(st.sampled_from(sorted(schemas.IDS)), st.binary(max_size=200))
@@ -163,7 +174,7 @@ def test_the_largest_post_fits_a_record() -> None:
     masters = tuple(f"a-rather-long-name-of-master-{number}" for number in range(20))
     view = replace(
         first_view(dict.fromkeys(masters, "a-rather-long-name-of-data-centre")),
-        returned=tuple(Returned(master, bytes(16), blank=True) for master in masters),
+        returned=tuple(RejoinedMember(master, bytes(16), blank=True) for master in masters),
     )
     post = Post(
         node=masters[0],
@@ -172,7 +183,7 @@ def test_the_largest_post_fits_a_record() -> None:
         view=view,
         ballot=view,
         joining=view,
-        base=Point(2**62, bytes(32)),
+        base=LogPosition(2**62, bytes(32)),
         counter=2**62,
         queue=pairs,
         added=pairs,

@@ -17,7 +17,7 @@ def test_what_was_decoded_ahead_is_joined_as_it_is() -> None:
     [value] = codec.encode_entry(entry)
     part = codec.decode_ahead(value)
     assert part == codec.decode_chunk(value)
-    assert codec.Chunks().join(b"", part=part) == entry, "nothing is decoded again"
+    assert codec.ChunkJoiner().join(b"", part=part) == entry, "nothing is decoded again"
 
 
 def test_chunks_may_be_decoded_ahead_one_by_one() -> None:
@@ -26,7 +26,7 @@ def test_chunks_may_be_decoded_ahead_one_by_one() -> None:
     first, last = codec.encode_entry(entry)
     assert len(first) > AHEAD
     assert codec.decode_ahead(first) is None, "what is large is not kept twice"
-    chunks = codec.Chunks()
+    chunks = codec.ChunkJoiner()
     assert chunks.join(first, part=codec.decode_ahead(first)) is None
     assert chunks.join(last, part=codec.decode_ahead(last)) == entry
 
@@ -35,4 +35,4 @@ def test_who_asks_is_told_what_is_wrong() -> None:
     value = b"\0\0\0\0\3" + b"not an entry"
     assert codec.decode_ahead(value) is None
     with pytest.raises(ForeignRecord, match=r"quadlog\.Entry that cannot be read"):
-        codec.Chunks().join(value, part=codec.decode_ahead(value))
+        codec.ChunkJoiner().join(value, part=codec.decode_ahead(value))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadlog.compare import dumps
-from quadlog.compare.diff import Question, diff
+from quadlog.compare.diff import DiffOptions, diff
 from quadlog.compare.history import touches
 from quadlog.compare.runs import Runs, differences
 from quadlog.compare.verify import count, verify
@@ -109,7 +109,7 @@ A, B = "<urn:a> <urn:p> <urn:o> .", '<urn:b> <urn:p> "é\\n" .'
 
 def compared(one: str, other: str, shown: int = 10, wait_s: float = 0.2) -> tuple[int, list[str]]:
     said: list[str] = []
-    question = Question(one=one, other=other, master=None, effects=None, wait_s=wait_s, shown=shown)
+    question = DiffOptions(one=one, other=other, master=None, effects=None, wait_s=wait_s, shown=shown)
     return diff(question, said.append), said
 
 

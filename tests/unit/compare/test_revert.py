@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadlog.compare.history import counted
-from quadlog.compare.revert import Since, inverse_of, left_as_they_are
+from quadlog.compare.revert import LaterChanges, inverse_of, left_as_they_are
 from quadlog.core.effects.patch import parse_patch
 from quadlog.core.sparql.operations import DeleteData, InsertData
 from tests.support.agreement.topics import effects_topic, fence
@@ -46,7 +46,7 @@ def test_later_effects_are_counted_where_they_touch_the_same() -> None:
             effect(5, deleted=("b",)),
         )
     )
-    since = Since.of(first)
+    since = LaterChanges.of(first)
     for one in later:
         since.hear(one)
     assert since.index == 5

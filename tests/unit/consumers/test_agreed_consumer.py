@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumers.agreed import AgreedConsumer
 from quadlog import codec
-from quadlog.core.model import START, Point
+from quadlog.core.model import START, LogPosition
 from quadlog.core.records import LoggedEntry
 from tests.support.agreement.topics import cut_behind, entries, forked, topic_of
 
@@ -35,7 +35,7 @@ def test_entries_come_each_once_in_order() -> None:
 
 def test_a_worker_goes_on_behind_what_it_has() -> None:
     log = entries(5)
-    last = Point(log[2].index, log[2].chain)
+    last = LogPosition(log[2].index, log[2].chain)
     assert heard(AgreedConsumer(last), topic_of(log)) == log[3:]
 
 
@@ -64,7 +64,7 @@ def test_behind_a_cut_the_other_log_follows() -> None:
     cut = cut_behind(log[2], 2)
     consumer = AgreedConsumer(START)
     assert heard(consumer, topic_of([*log, cut, *other[3:]])) == [*log, cut, *other[3:]]
-    assert (consumer.last, consumer.epoch) == (Point(6, other[5].chain), 2)
+    assert (consumer.last, consumer.epoch) == (LogPosition(6, other[5].chain), 2)
 
 
 @pytest.mark.parametrize("torn", range(4))
@@ -87,7 +87,9 @@ def test_a_writer_that_woke_up_behind_a_cut_is_void() -> None:
     consumer = AgreedConsumer(START)
     records = [*topic_of([*log[:6], cut]), *zombie, *topic_of(other[3:5]), *zombie, *topic_of(other[5:])]
     assert heard(consumer, records) == [*log[:6], cut, *other[3:]]
-    assert heard(AgreedConsumer(Point(5, other[4].chain), cut=2), [*zombie, *topic_of(other)]) == other[5:]
+    assert (
+        heard(AgreedConsumer(LogPosition(5, other[4].chain), cut=2), [*zombie, *topic_of(other)]) == other[5:]
+    )
 
 
 def test_a_smaller_cut_is_void_and_a_greater_one_counts() -> None:
@@ -110,7 +112,7 @@ def test_a_cut_where_nothing_is_to_be_cut_keeps_smaller_epochs_out() -> None:
     consumer = AgreedConsumer(START)
     cut = cut_behind(log[2], 2)
     assert heard(consumer, topic_of([*log[:3], cut, log[3]])) == [*log[:3], cut]
-    assert (consumer.last, consumer.epoch) == (Point(3, log[2].chain), 2)
+    assert (consumer.last, consumer.epoch) == (LogPosition(3, log[2].chain), 2)
     assert heard(consumer, topic_of([log[3], other[3]])) == other[3:4]
 
 
@@ -151,7 +153,7 @@ def test_a_worker_that_is_started_again_anywhere_hears_what_it_would_have_heard(
         entry = whole.hear(record)
         if isinstance(entry, LoggedEntry):
             last[number] = whole.last, entry.epoch
-    assert whole.last == Point(log[-1].index, log[-1].chain)
+    assert whole.last == LogPosition(log[-1].index, log[-1].chain)
     behind = at.draw(st.sampled_from(sorted(last)))
     point, epoch = last[behind]
     again = AgreedConsumer(point, cut=epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quadlog.core.model import GENESIS, OF_A_BRANCH, Held
+from quadlog.core.model import GENESIS, OF_A_BRANCH, EffectsPosition
 from tests.support.agreement.scenario import Scenario
 
 SPLIT = """
@@ -29,17 +29,19 @@ follow m3 m1
 
 @pytest.mark.parametrize(
     ("index", "said"),
-    [(3, OF_A_BRANCH), (2, OF_A_BRANCH), (1, Held(GENESIS, 1)), (0, Held(GENESIS, 0))],
+    [(3, OF_A_BRANCH), (2, OF_A_BRANCH), (1, EffectsPosition(GENESIS, 1)), (0, EffectsPosition(GENESIS, 0))],
 )
-def test_who_gives_way_says_at_once_whether_its_effects_are_of_a_branch(index: int, said: Held) -> None:
+def test_who_gives_way_says_at_once_whether_its_effects_are_of_a_branch(
+    index: int, said: EffectsPosition
+) -> None:
     """One that did not was chosen as the home, and went back by itself instead of copying (seen on a lab)."""
     story = Scenario()
     story.run(SPLIT)
     m3 = story.members["m3"]
-    m3.core.effects = Held(GENESIS, index)
+    m3.core.effects = EffectsPosition(GENESIS, index)
     story.run("rounds 4")
     assert m3.core.view.members == ("m1", "m2", "m3")
     before = [post.effects for post in m3.posts if post.view.members == ("m3",)]
-    assert before[-1] == Held(GENESIS, index)
+    assert before[-1] == EffectsPosition(GENESIS, index)
     first = next(post for post in m3.posts if post.view == m3.core.view)
     assert first.effects == said

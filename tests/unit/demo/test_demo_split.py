@@ -16,7 +16,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 from quadlog.core.sparql.operations import InsertData
 from quadlog.core.sparql.update import parse_update
 from quadlog.demo import load as loading
-from quadlog.demo.cluster import Node
+from quadlog.demo.cluster import DemoNode
 from quadlog.demo.ontology import read_turtle
 from quadlog.demo.proof import canonical_lines
 from quadlog.demo.split import batches, components, updates_of
@@ -114,7 +114,7 @@ def test_the_updates_say_what_the_file_says() -> None:
 
 # Sending.
 
-MASTERS = [Node(id=name, url=f"http://{name}") for name in ("m1", "m2", "m3")]
+MASTERS = [DemoNode(id=name, url=f"http://{name}") for name in ("m1", "m2", "m3")]
 UPDATES = updates_of(read_turtle(SMALL), target=1)
 
 

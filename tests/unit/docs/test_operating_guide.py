@@ -12,7 +12,7 @@ from quadlog.core.messages import TwoOrdersError
 from quadlog.errors import OutcomeUnknown, QuadlogError, UserError
 from quadlog.master.http import reads, status, updates
 from quadlog.master.workers import alarms
-from quadlog.snapshots.packing import DamagedChunk
+from quadlog.snapshots.chunk_codec import DamagedChunk
 from quadlog.worker import app
 from quadlog.worker.catchup import donor
 

@@ -9,7 +9,7 @@ import pytest
 from quadlog.errors import UserError
 from quadlog.lab.directory import LabDirectory, LabRecord
 from quadlog.lab.node_files import write_settings
-from quadlog.lab.shape import Shape, Wanted
+from quadlog.lab.shape import LabRequest, LabShape
 from quadlog.master.topics.sites import Sites
 from quadlog.settings import MasterSettings, WorkerSettings
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_all_settings_say_who_is_added_later(tmp_path: Path) -> None:
-    shape = Wanted(dcs=3, workers=1, outside=1).fill(Shape())
+    shape = LabRequest(dcs=3, workers=1, outside=1).fill(LabShape())
     assert str(shape) == "--dcs 3 --masters 1 --workers 1 --outside 1"
     names = [name for node in shape.nodes for name in node.port_names]
     ports = {name: number for number, name in enumerate(names, start=20_000)}
@@ -38,7 +38,7 @@ def test_all_settings_say_who_is_added_later(tmp_path: Path) -> None:
 
 def test_all_settings_say_who_is_a_witness(tmp_path: Path) -> None:
     """It has no workers."""
-    shape = Wanted(dcs=3, workers=1, read_only=1).fill(Shape())
+    shape = LabRequest(dcs=3, workers=1, read_only=1).fill(LabShape())
     assert str(shape) == "--dcs 3 --masters 1 --workers 1 --read-only 1"
     assert [node.id for node in shape.nodes if node.kind == "worker"] == ["dc1-w1", "dc2-w1"]
     names = [name for node in shape.nodes for name in node.port_names]
@@ -52,7 +52,7 @@ def test_all_settings_say_who_is_a_witness(tmp_path: Path) -> None:
 
 def test_witnesses_alone_cannot_be() -> None:
     with pytest.raises(UserError, match="--read-only"):
-        Wanted(dcs=2, read_only=2).fill(Shape())
+        LabRequest(dcs=2, read_only=2).fill(LabShape())
 
 
 def _written(directory: LabDirectory, node_id: str) -> Path:
@@ -62,14 +62,14 @@ def _written(directory: LabDirectory, node_id: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "wanted", [Wanted(outside=3), Wanted(dcs=1, outside=1), Wanted(masters=2, outside=1)]
+    "wanted", [LabRequest(outside=3), LabRequest(dcs=1, outside=1), LabRequest(masters=2, outside=1)]
 )
-def test_outside_that_cannot_be(wanted: Wanted) -> None:
+def test_outside_that_cannot_be(wanted: LabRequest) -> None:
     with pytest.raises(UserError, match="--outside"):
-        wanted.fill(Shape())
+        wanted.fill(LabShape())
 
 
 def test_a_lab_of_before_has_none_outside() -> None:
     shape = '{"dcs": 2, "masters": 1, "workers": 1, "shared_broker": false}'
     text = f'{{"version": 2, "lab_id": "x", "shape": {shape}, "ports": {{}}, "control": ""}}'
-    assert LabRecord.from_json(text).shape == Shape(dcs=2, workers=1)
+    assert LabRecord.from_json(text).shape == LabShape(dcs=2, workers=1)

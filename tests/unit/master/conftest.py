@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.master.clients.desk import Desk
+from quadlog.master.clients.pending_requests import PendingRequests
 from quadlog.masterstore.store import MasterStore
 from tests.support.masters.desks import Log
 
@@ -23,5 +23,5 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 @pytest.fixture
-def desk(log: Log) -> Desk:
-    return Desk(log.store)
+def pending_requests(log: Log) -> PendingRequests:
+    return PendingRequests(log.store)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog.core.model import Point, Transaction
+from quadlog.core.model import LogPosition, Transaction
 from tests.support.agreement.sim import some
 from tests.support.agreement.world import TINY, Event, World
 
@@ -119,7 +119,7 @@ def test_who_comes_into_a_view_with_another_log_is_seen() -> None:
     story.rounds("m1", "m2", "m3", count=5)
     log = story.world.members["m2"].disk.log
     assert len(log) == 1
-    log[0] = log[0]._replace(point=Point(1, bytes(32)))
+    log[0] = log[0]._replace(point=LogPosition(1, bytes(32)))
     with pytest.raises(AssertionError, match=r"two orders in .* at 1, where m. comes in"):
         story.rounds("m1", "m2", count=16)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quadlog.core.sparql.text.terms import Names
 
 if TYPE_CHECKING:
-    from quadlog.core.sparql.text.reader import Reader
+    from quadlog.core.sparql.text.reader import TextReader
 
 
 class Prologue:
@@ -23,7 +23,7 @@ class Prologue:
         """Text of all declarations in their order, for a query in which names must have the same meaning."""
         return "".join(f"{text}\n" for text in self._texts)
 
-    def read(self, reader: Reader) -> None:
+    def read(self, reader: TextReader) -> None:
         """Parse any number of declarations in any order."""
         while (keyword := reader.word()) in {"PREFIX", "BASE", "VERSION"}:
             reader.advance()

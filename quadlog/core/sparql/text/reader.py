@@ -8,7 +8,7 @@ from quadlog.core.sparql.text.tokens import place, tokens
 from quadlog.errors import SyntaxRefused, Unsupported
 
 
-class Reader:
+class TextReader:
     """The current token of a text, with methods to advance."""
 
     def __init__(self, text: str) -> None:

@@ -1,0 +1,100 @@
+"""The pairs that a new view inherits, and what a master that gives way to it keeps.
+
+A view inherits all that may have been agreed in its parent by masters that are not in it.
+
+A member that was given up may have added pairs that the others posted and have not added.  So the remaining
+members bring what they posted: each vote lists the whole queue of its voter, and every master that is in the
+new view already has all of it.  Votes of joiners bring nothing: their timestamps belong to another history.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from quadlog.core.model import Pair, Transaction, TransactionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from quadlog.core.messages import Branch
+    from quadlog.core.model import LogPosition, Post, View
+    from quadlog.core.queues.progress import Progress
+    from quadlog.core.queues.queue import IncomingQueue
+
+
+class InheritedState(NamedTuple):
+    """Inheritance from the other members of a view that may be installed."""
+
+    lead: Post | None
+    """Post of the heir with the longest log, among those that bring something; None: no other member does."""
+    pairs: frozenset[Pair]
+
+
+def inherited_state(ballot: View, node: str, members: Mapping[str, Progress]) -> InheritedState | None:
+    """Return what `node` inherits with the view; None while the vote is not known to be unanimous."""
+    others = [members.get(name) for name in ballot.members if name != node]
+    heard = [(member, member.said) for member in others if member is not None and member.said is not None]
+    there = [(member, said) for member, said in heard if said.view == ballot]
+    votes = [(member, said) for member, said in heard if said.ballot == ballot]
+    is_installed = any(said.whole for _, said in there)
+    stay = [(member, said) for member, said in votes if said.view.id == ballot.parent]
+    is_unanimous = len(votes) == len(others) and all(said.whole for _, said in stay)
+    if not is_installed and not is_unanimous:
+        return None
+    heirs = there + stay
+    lead = max((said for _, said in heirs), key=lambda said: said.base.index, default=None)
+    return InheritedState(lead, frozenset(pair for member, _ in heirs for pair in member.posted))
+
+
+class RebasedQueue(NamedTuple):
+    """Queue of a master that adopted the stronger side's log."""
+
+    pairs: list[Pair]
+    """The inherited pairs, and those that only its own side had, with new timestamps; in order."""
+    acquired: list[Transaction]
+    """Transactions whose payloads are here."""
+    regained: list[Transaction]
+    """Those of them that were synchronised on its own side and wait again."""
+    released: list[tuple[bytes, bytes]]
+    """Keys of payloads that no master will need again."""
+
+
+def rebased_queue(
+    queue: IncomingQueue,
+    branch: Branch,
+    last: LogPosition,
+    inherited: frozenset[Pair],
+    stamp: Callable[[], int],
+) -> RebasedQueue | None:
+    """Return what a master keeps that gives way to `branch` up to `last`; None while an inherited payload is missing.
+
+    Only TX entries are submitted again: control entries of a branch that was cut are dropped with it.  Their
+    payloads are kept: a pair of them may wait on the stronger side, and their arrival is not reported a
+    second time.
+    """
+    given_way, logged = (
+        [transaction for _, transaction in branch.given_way(last.index)],
+        branch.ids(last.index),
+    )
+    before = queue.transactions()
+    here = {transaction.key: transaction for transaction in (*before, *given_way)}
+    pairs = {pair for pair in inherited if pair.id not in logged}
+    if any(pair.key not in here for pair in pairs):
+        return None
+    known = {pair.id for pair in pairs}
+    for transaction in (*given_way, *(here[pair.key] for pair in queue.acquired())):
+        if (
+            transaction.kind is TransactionKind.TX
+            and transaction.id not in logged
+            and transaction.id not in known
+        ):
+            known.add(transaction.id)
+            pairs.add(Pair(stamp(), transaction.id, transaction.digest))
+    acquired = [t for t in here.values() if t.id not in logged]
+    kept = {transaction.key for transaction in acquired}
+    return RebasedQueue(
+        pairs=sorted(pairs),
+        acquired=acquired,
+        regained=[transaction for transaction in given_way if transaction.key in kept],
+        released=[transaction.key for transaction in before if transaction.key not in kept],
+    )

@@ -1,0 +1,119 @@
+"""POST: composition of one master's posts.
+
+`posting` selects the pairs of the queue for a post; this module adds everything else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.model import NOWHERE, Post
+from quadlog.core.queues.progress import Progress
+from quadlog.core.queues.unposted import UnpostedPairs
+
+if TYPE_CHECKING:
+    from quadlog.core.agreement.shared import Shared
+    from quadlog.core.model import LogPosition, Pair
+
+
+class PostBuilder:
+    """One master's posts."""
+
+    def __init__(self, shared: Shared, incarnation: bytes, sequence: int) -> None:
+        """Continue after the last post, whose number is `sequence`."""
+        self.node: Final = shared.node
+        self.incarnation: Final = incarnation
+        self.sequence = sequence
+        self.effects = NOWHERE
+        """End of this data centre's effects topic; only posted, not used here."""
+        self._unheard: tuple[str, ...] = ()
+        self._full = False
+        self._views: Final = shared.views
+        self._progress: Final = shared.progress
+        self._local_state: Final = shared.local_state
+        self._clock: Final = shared.clock
+        self._pacing: Final = shared.pacing
+        self._limits: Final = shared.limits
+        self._posting = UnpostedPairs(shared.local_state.queue, shared.limits)
+
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """Data centres from whose topics nothing arrives; a change is posted at once, and has no other effect here."""
+        return self._unheard
+
+    @unheard.setter
+    def unheard(self, dcs: tuple[str, ...]) -> None:
+        if dcs != self._unheard:
+            self._pacing.tell()
+        self._unheard = dcs
+
+    @property
+    def full(self) -> bool:
+        """True if this data centre's effects topic accepts no records; a change is posted at once."""
+        return self._full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        if full is not self._full:
+            self._pacing.tell()
+            self._pacing.tend_soon()
+        self._full = full
+
+    def begin_view(self) -> None:
+        """Begin a view: everything must be posted again."""
+        self._posting = UnpostedPairs(self._local_state.queue, self._limits)
+        self._pacing.tell()
+
+    def offer(self, pair: Pair) -> None:
+        """Offer a pair of the queue whose payload is acquired."""
+        self._posting.offer(pair)
+        self._pacing.tell()
+
+    def hear(self, post: Post) -> None:
+        """Process the requests in another master's post: post soon if it needs a snapshot that is not on its way."""
+        for ask in post.asks:
+            if ask.node == self.node and self._posting.asked(ask.sequence):
+                self._pacing.tell()
+
+    def post(self, beside: LogPosition | None) -> Post:
+        """Return the next post; `beside`: position up to which the log of the side to join was read."""
+        self.sequence += 1
+        counter = self._clock.stamp()
+        is_snapshot, queue = self._posting.draw(self.sequence)
+        left = self._posting.first_left
+        if left is not None:
+            counter = min(counter, left.timestamp - 1)  # the pairs left may precede those that were posted
+        views, log, progress = self._views, self._local_state.log, self._progress
+        own = progress.members.get(self.node) or Progress(self.incarnation)
+        furthest = progress.furthest_behind(log.last.index)
+        post = Post(
+            node=self.node,
+            incarnation=self.incarnation,
+            sequence=self.sequence,
+            base_sequence=None if is_snapshot else own.heard,
+            view=views.view,
+            base=log.last,
+            counter=counter,
+            queue=queue,
+            added=log.since(furthest if is_snapshot else own.base.index),
+            asks=tuple(progress.asks.values()),
+            ballot=views.ballot,
+            rank=views.rank,
+            joining=views.standing.joining,
+            given_up=views.standing.given_up,
+            whole=left is None,
+            beside=beside,
+            effects=self.effects,
+            unheard=self.unheard,
+            changes=views.standing.changes,
+            full=self.full,
+        )
+        progress.members[self.node] = own
+        own.hear(post, post.base)
+        own.understand(post, queue)
+        self._pacing.posted(self._clock.now.steady)
+        if left is not None:
+            self._pacing.tell()
+        if post.ballot is not None:
+            self._pacing.tend_soon()
+        return post

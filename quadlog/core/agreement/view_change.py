@@ -1,0 +1,127 @@
+"""Succession of views: an elected view is installed as soon as all that it inherits is here.
+
+A master that comes from the parent view keeps its log.  A master that was admitted gives way: it adopts the
+log that it has read next to its own, and submits again what only its own side had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.core.agreement.inheritance import inherited_state, rebased_queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from quadlog.core.agreement.inheritance import InheritedState
+    from quadlog.core.agreement.local_state import LocalState
+    from quadlog.core.membership.views import Views
+    from quadlog.core.messages import Branch
+    from quadlog.core.model import LogPosition, Pair, View
+    from quadlog.core.queues.progress import Progress
+
+
+class ViewChange:
+    """Transition from the installed view to the view that was voted for."""
+
+    def __init__(
+        self,
+        views: Views,
+        local_state: LocalState,
+        members: Mapping[str, Progress],
+        *,
+        stamp: Callable[[], int],
+    ) -> None:
+        """Start without a branch; `members`: known state of each master; `stamp`: returns a new timestamp."""
+        self._views: Final = views
+        self._local_state: Final = local_state
+        self._members: Final = members
+        self._stamp: Final = stamp
+        self.branch: Branch | None = None
+        """The part of the stronger side's log that was read."""
+        self._lacks: Pair | None = None
+
+    @property
+    def beside(self) -> LogPosition | None:
+        """Position up to which the stronger side's log was read; None if the own log has changed since."""
+        branch = self.branch
+        return branch.last if branch is not None and branch.own == self._local_state.log.last else None
+
+    def may_wait_for(self, transaction_id: bytes) -> bool:
+        """Return whether a view may be installed now that the payload of this transaction is here."""
+        if self._views.ballot is None:
+            return False
+        return self._lacks is None or self._lacks.id == transaction_id
+
+    def install(self, now: float) -> bool:
+        """Install the view that was voted for; return whether that was possible.
+
+        All its members must have voted for it, and all that it inherits must be acquired.
+        """
+        views = self._views
+        ballot = views.ballot
+        if ballot is None:
+            return False
+        inherited = inherited_state(ballot, views.node, self._members)
+        if inherited is None:
+            return False
+        if ballot.parent == views.view.id:
+            if not self._has_payloads(inherited.pairs):
+                return False
+            promise, changes = views.standing.promise, views.standing.changes
+            self._keep_what_may_come(ballot)
+        else:
+            if inherited.lead is None or not self._give_way(ballot, inherited):
+                return False
+            promise, changes = inherited.lead.rank.epoch, inherited.lead.changes
+        views.install(ballot, promise, changes, now)
+        return True
+
+    def _has_payloads(self, pairs: frozenset[Pair]) -> bool:
+        """Return whether all payloads of inherited pairs are here: this master promises to have them."""
+        has_payload = self._local_state.has_payload
+        if self._lacks is not None and self._lacks in pairs and not has_payload(self._lacks):
+            return False
+        self._lacks = next((pair for pair in pairs if not has_payload(pair)), None)
+        return self._lacks is None
+
+    def _keep_what_may_come(self, view: View) -> None:
+        """Forget pairs that are neither acquired nor posted in the new view; they return when they are posted there."""
+        posted = {
+            pair
+            for name, member in self._members.items()
+            if name != self._views.node and member.is_in(view)
+            for pair in member.posted
+        }
+        queue = self._local_state.queue
+        pairs = queue.everything()
+        kept = [pair for pair in pairs if pair in posted or queue.has_payload(pair.key)]
+        if len(kept) < len(pairs):
+            self._local_state.replace_queue(kept, queue.transactions())
+
+    def _give_way(self, ballot: View, inherited: InheritedState) -> bool:
+        """Adopt the stronger side's log and queue; return whether that was possible.
+
+        What only this side had is submitted again.
+        """
+        local_state, branch, lead = self._local_state, self.branch, inherited.lead
+        own = self._members.get(self._views.node)
+        assert lead is not None
+        if (
+            branch is None
+            or branch.own != local_state.log.last
+            or own is None
+            or own.said is None
+            or own.said.ballot != ballot
+        ):
+            return False
+        if local_state.changes.entries or local_state.changes.adopted:
+            return False  # these changes must be saved first
+        if branch.chain_at(lead.base.index) != lead.base.chain:
+            return False  # the branch is not read so far
+        kept = rebased_queue(local_state.queue, branch, lead.base, inherited.pairs, self._stamp)
+        if kept is None:
+            return False
+        local_state.adopt(branch, lead.base, kept)
+        self.branch = None
+        return True

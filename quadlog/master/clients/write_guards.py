@@ -1,0 +1,152 @@
+"""Refusals of a master that is outside, read-only or write-protected, naming the masters that accept writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quadlog.errors import NoMajority, NotAPeer, OutcomeUnknown, ReadOnly, WriteProtected
+from quadlog.settings import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.master.workers.worker_registry import WorkerRegistry
+    from quadlog.settings import MasterSettings
+
+OUTSIDE: Final = "outside"
+
+PROTECTED_S: Final = 5
+"""Seconds after which a client may try again: a rebuild, or the end of a split, has no fixed duration."""
+
+
+def role_of(agreement: Agreement, settings: MasterSettings) -> str:
+    """Return the role of a master towards clients, as its status reports it."""
+    return settings.role.value if agreement.is_peer else OUTSIDE
+
+
+def urls_of(settings: MasterSettings) -> Mapping[str, str]:
+    """Return the URL of each master that the settings name, including this one."""
+    return {settings.node_id: settings.master_url} | {peer.id: peer.url for peer in settings.peer.values()}
+
+
+def voting_of(settings: MasterSettings) -> Mapping[str, bool]:
+    """Return for each master that the settings name whether it is a peer when the log begins."""
+    others = {peer.id: peer.voting for peer in settings.peer.values()}
+    return {settings.node_id: settings.voting} | others
+
+
+def roles_of(settings: MasterSettings) -> Mapping[str, Role]:
+    """Return the role of each master that the settings name."""
+    return {settings.node_id: settings.role} | {peer.id: peer.role for peer in settings.peer.values()}
+
+
+def refuse_writes(agreement: Agreement, settings: MasterSettings) -> None:
+    """Refuse a write, unless this master is a peer that accepts writes.
+
+    Raises:
+        ReadOnly: definite; nothing was logged.
+        NotAPeer: definite; nothing was logged.
+
+    """
+    refuse_read_only(agreement, settings)
+    refuse_outside(agreement, settings)
+
+
+def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
+    """Refuse a write, or a request for the outcome of one, unless this master accepts writes.
+
+    Raises:
+        ReadOnly: definite; nothing was logged.
+
+    """
+    if settings.role is Role.READ_ONLY:
+        raise ReadOnly(
+            f"{settings.node_id} of {settings.dc} is read-only: it votes, and takes no writes, strict reads, imports or"
+            f" changes of the peers. This request logged nothing; send it to {_writers(agreement, settings)}, with the"
+            " same Idempotency-Key if there was one"
+        )
+
+
+def taken_before(name: str, agreement: Agreement, settings: MasterSettings) -> OutcomeUnknown:
+    """Return a read-only master's answer to a write that another master accepted.
+
+    Without workers, it cannot show the outcome.
+    """
+    writers = _writers(agreement, settings)
+    return OutcomeUnknown(
+        f"transaction {name} was taken before, and {settings.node_id} is read-only: it does not tell the outcome."
+        f" Ask /tx/{name} at {writers}, or send it there again with the same Idempotency-Key",
+        ask=f"{writers.split(', ')[0]}/tx/{name}",
+    )
+
+
+def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:
+    """Refuse a write, unless this master is a peer.
+
+    Raises:
+        NotAPeer: definite; nothing was logged.
+
+    """
+    if agreement.is_peer:
+        return
+    raise NotAPeer(
+        f"{settings.node_id} of {settings.dc} is not a peer, as far as it was told: it serves reads and takes no"
+        f" writes. This request logged nothing; write at {_writers(agreement, settings)}, with the same Idempotency-Key"
+        " if there was one"
+    )
+
+
+def refuse_strict(agreement: Agreement) -> None:
+    """Refuse a strict read, unless the installed view holds a majority of the voting data centres.
+
+    Raises:
+        NoMajority: definite; the view holds no majority.
+
+    """
+    if not agreement.has_majority:
+        raise without_majority(agreement)
+
+
+def without_majority(agreement: Agreement) -> NoMajority:
+    """Return the answer to a strict read whose barrier was not agreed by a majority."""
+    members = ", ".join(agreement.view.members) or "nobody"
+    return NoMajority(
+        f"strict reads need a majority of the voting data centres, and {agreement.node} had none when this one was"
+        f" asked for (members of its view: {members}). Ask a master of the majority, ask again when the split is over,"
+        " or send Quadlog-Consistency: session to read what is known here",
+        retry_after=PROTECTED_S,
+    )
+
+
+def refuse_protected(worker_registry: WorkerRegistry) -> None:
+    """Refuse a client's write while one of two workers is out of sync: the other one's state is then not proved.
+
+    Raises:
+        WriteProtected: definite; nothing was logged.
+
+    """
+    if (worker := worker_registry.odd_one) is not None and worker.wrong is not None:
+        raise WriteProtected(
+            f"{worker.beat.worker}, one of the two workers of this data centre, is out of sync"
+            f" ({worker.wrong.name}: {worker.wrong.reason}). Nothing was logged; try again, or write at another data"
+            " centre. With three workers a data centre goes on taking writes",
+            retry_after=PROTECTED_S,
+        )
+
+
+def _writers(agreement: Agreement, settings: MasterSettings) -> str:
+    """Return the addresses of the masters that accept writes, as far as this one knows."""
+    urls, roles = urls_of(settings), roles_of(settings)
+    others = [peer.node for peer in agreement.peers if peer.node != settings.node_id]
+    return ", ".join(urls.get(name, name) for name in others if roles.get(name) is not Role.READ_ONLY)
+
+
+def muted(settings: MasterSettings) -> ReadOnly:
+    """Return a muted master's answer to a request that would be logged, or that asks for an outcome."""
+    writers = [peer.url for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
+    return ReadOnly(
+        f"{settings.node_id} of {settings.dc} is muted: it follows {settings.source}, and takes no writes, strict"
+        " reads, imports or changes of the peers, nor does it tell of transactions. This request logged nothing; send"
+        f" it to {', '.join(sorted(writers))}, with the same Idempotency-Key if there was one"
+    )

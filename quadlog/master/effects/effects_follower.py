@@ -1,0 +1,196 @@
+"""Decided: up to which entry the own effects topic has effects of the current log, and their outcomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from consumers.effects import epoch_of
+from quadlog.core.model import OF_A_BRANCH
+from quadlog.master.effects.lineage import held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from consumers.effects_ledger import EffectsLedger
+    from quadlog.core.model import EffectsPosition, HardState, View
+    from quadlog.core.records import Seed
+    from quadlog.master.clients.pending_requests import PendingRequests
+    from quadlog.master.workers.worker_registry import WorkerRegistry
+    from quadlog.masterstore.store import MasterStore
+    from quadlog.ports import Record
+
+
+log = structlog.get_logger()
+
+
+class EffectsFollower:
+    """Follows the own effects topic.  Owned by the node's thread."""
+
+    def __init__(
+        self,
+        ledger: EffectsLedger,
+        *,
+        store: MasterStore,
+        topic: str,
+        pending_requests: PendingRequests,
+        worker_registry: WorkerRegistry,
+        dc: str = "",
+        standing: HardState | None = None,
+        read: Callable[[int], None] = lambda _: None,
+        pending_effects: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        """Resume at the saved offset of the topic.
+
+        Args:
+            ledger: the ledger that follows the topic.
+            store: the store of the log, and of the offset up to which the topic was heard.
+            topic: the own effects topic.
+            pending_requests: receives rejections, and the index after which effects are decided again.
+            worker_registry: the workers of this data centre; it learns how far back they must go.
+            dc: this data centre.
+            standing: the standing of this master.
+            read: function that reads the topic again from an offset on.
+            pending_effects: function that returns the index up to which effects are known that the topic lacks.
+
+        """
+        self.ledger: Final = ledger
+        self.topic: Final = topic
+        self.heard = store.position(topic) or 0
+        """Offset after the last record."""
+        self._store, self._pending_requests, self._worker_registry = store, pending_requests, worker_registry
+        self._dc, self._read, self._pending_effects = dc, read, pending_effects
+        self._view: View | None = None
+        self.is_held = False
+        """True while no records are accepted, until it is known where the next view has its home."""
+        self._has_passed = False
+        """True if a record arrived while `is_held` was set."""
+        self._awaited: int | None = None
+        """Offset that is read again next; records at other offsets were read before."""
+        self.floor = store.floor()
+        """Epoch of the view that last moved the home away from here.
+
+        What earlier views write here has been void since.
+        """
+        if standing is not None:
+            self.stand(standing)
+        cut = store.cut()
+        self._forked = cut.index if cut is not None else None
+        """Index of the last entry before the newest cut; None if the effects are known to be of the log after it."""
+        self._tell_the_crew()
+
+    def stand(self, standing: HardState) -> None:
+        """Apply a new standing of this master, which is about to be saved.
+
+        A home that loses its role while it is running reports with its vote how far its effects go; the next
+        home has all of these before it decides anything.  Therefore no more of them are accepted here,
+        although the old evaluator may write more.  Once the view is installed, records of earlier views are
+        never accepted again, until a rewind marks where the next home's effects begin.
+        """
+        before, self._view = self._view, standing.view
+        ballot = standing.pending
+        if before is not None and before.home == self._dc != standing.view.home:
+            self.floor = standing.view.epoch
+            log.info("home_moved", home=standing.view.home, effects=self.ledger.index)
+            self._tell_the_crew()
+        is_held = ballot is not None and standing.view.home == self._dc != ballot.home
+        if self.is_held and not is_held and self._has_passed:
+            self._has_passed, self._awaited = False, self.heard
+            self._read(self.heard)
+        self.is_held = is_held
+
+    @property
+    def floored(self) -> tuple[int, int] | None:
+        """Epoch and index after which effects of earlier views are void here.
+
+        None if a rewind in the topic says so, or if none are void.
+        """
+        return (self.floor, self.ledger.index) if self._is_floored else None
+
+    @property
+    def _is_floored(self) -> bool:
+        return self.ledger.rewound < self.floor
+
+    @property
+    def seed(self) -> Seed | None:
+        """Seed that the log begins with; None if it is not known to begin with one."""
+        return self.ledger.seed
+
+    @property
+    def index(self) -> int:
+        """Index of the last entry whose effect is here.
+
+        Effects of a branch that was cut do not count: they will be revoked.
+        """
+        index, forked = self.ledger.index, self._forked
+        if forked is None or index <= forked:
+            return index
+        after, entry = self.ledger.state_after(index), self._store.entry(index)
+        if after is not None and (entry is None or after.entry_chain != entry[0]):
+            return forked
+        self._forked = None
+        return index
+
+    @property
+    def fork(self) -> int | None:
+        """Index of the last effect that belongs to the log, if later ones are of a branch; None if all belong to it."""
+        index = self.index
+        return index if index < self.ledger.index else None
+
+    @property
+    def left(self) -> int | None:
+        """Index of the last effect that counts, if void ones may follow it without a rewind; None otherwise."""
+        return self.ledger.index if self.fork is None and self._is_floored else self.fork
+
+    @property
+    def held(self) -> EffectsPosition:
+        """State of these effects as posts report it."""
+        if self.fork is not None:
+            return OF_A_BRANCH
+        return held(self.ledger.duty.terms, self.ledger.index)
+
+    def cut(self, index: int) -> None:
+        """Note that the log was replaced after the entry at `index`."""
+        self._forked = index
+
+    def hear(self, record: Record, *, agreed: int) -> bool:
+        """Apply the next record of the topic; return whether it changed the history that is followed, or the duty.
+
+        Args:
+            record: the next record.
+            agreed: index of the last entry of the log.
+
+        Raises:
+            ForeignRecord: another program wrote it.
+
+        """
+        ledger = self.ledger
+        if self.is_held:
+            self._has_passed = True
+            return False
+        if self._awaited is not None:
+            if record.offset != self._awaited:
+                return False
+            self._awaited = None
+        self.heard = record.offset + 1  # also for a foreign record: copying waits for the end
+        if self._is_floored and epoch_of(record) < self.floor:
+            return False
+        before = ledger.rewound, ledger.duty
+        if rejection := ledger.hear(record):
+            index, reason = rejection
+            if index <= self.index or index > agreed:
+                self._pending_requests.rejected[index] = reason
+        has_turned = (ledger.rewound, ledger.duty) != before
+        self._tell_the_crew()
+        if has_turned:
+            self._pending_requests.go_back(max(ledger.index, self._pending_effects() or 0))
+        return has_turned
+
+    def _tell_the_crew(self) -> None:
+        if self.seed is not None:
+            self._worker_registry.seed = self.seed.signature
+        is_floored, ledger = self._is_floored, self.ledger
+        self._worker_registry.rewound = (
+            (self.floor, ledger.index) if is_floored else (ledger.rewound, ledger.stays)
+        )

@@ -1,0 +1,194 @@
+"""Saving: what a round makes durable in addition to the agreement's state, and how long payloads are kept for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from quadlog.clock import now
+from quadlog.failpoints import visit
+from quadlog.master.log.phases import given_up, phases
+from quadlog.master.log.retained_payloads import RetainedPayloads
+from quadlog.masterstore.store import Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from quadlog.anchors import Anchor
+    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.core.messages import Adopted, Ready, Save
+    from quadlog.core.model import HardState
+    from quadlog.core.records import Cut, Handover, Place, Reached, Seed
+    from quadlog.master.clients.pending_requests import PendingRequests
+    from quadlog.master.effects.duty import Duty
+    from quadlog.master.effects.effects_follower import EffectsFollower
+    from quadlog.master.log.log_publisher import LogPublisher
+    from quadlog.master.log.retained_payloads import Key
+    from quadlog.master.payloads.acquiring import Acquiring
+    from quadlog.master.payloads.bodies import Bodies
+    from quadlog.masterstore.store import MasterStore
+
+log = structlog.get_logger()
+
+
+class StateWriter:
+    """Makes rounds durable.  Owned by the node's thread."""
+
+    def __init__(
+        self,
+        agreement: Agreement,
+        *,
+        store: MasterStore,
+        bodies: Bodies,
+        acquiring: Acquiring,
+        decided: EffectsFollower,
+        pending_requests: PendingRequests,
+        log_publisher: LogPublisher,
+        duty: Duty,
+        anchors: Callable[[], Mapping[str, Anchor]] = dict,
+    ) -> None:
+        """Resume from the saved state.
+
+        Args:
+            agreement: the agreement, which knows what is settled, and what waits.
+            store: the durable state of this master, which is written only here.
+            bodies: payloads that wait.
+            acquiring: knows how far payloads were processed.
+            decided: knows how far effects were heard.
+            pending_requests: knows what was rejected.
+            log_publisher: knows how far the agreed topic goes.
+            duty: the agreed duty.
+            anchors: function that returns the new anchors: the last record read or, of own topics, written
+                here, by topic.
+
+        """
+        self._agreement, self._store, self._bodies = agreement, store, bodies
+        self._acquiring, self._decided, self._pending_requests = acquiring, decided, pending_requests
+        self._log_publisher, self._duty = log_publisher, duty
+        self._retained = RetainedPayloads(())
+        self._stood = agreement.standing
+        self._duty_saved: tuple[Handover, Handover] | None = store.duty()
+        self._seed_saved: Seed | None = store.seed()
+        self._recognised: dict[str, str] = {}
+        """Ids of topics that are not saved yet."""
+        self._anchors = anchors
+        self._heard: dict[str, bytes] = {}
+        """Incarnations of other masters as they are saved."""
+        self._unanchored: set[str] = set()
+        """Topics whose saved anchor is invalid."""
+
+    def recognise(self, topic: str, identity: str) -> None:
+        """Note the id of a topic whose position is saved from now on."""
+        self._recognised[topic] = identity
+
+    def forget(self, topic: str) -> None:
+        """Note that the saved anchor of a topic is invalid: what was read is no longer in the topic."""
+        self._unanchored.add(topic)
+
+    def start(self, reached: Reached | None, said: Iterable[tuple[Place | Cut, int]]) -> None:
+        """Resume in the agreed topic.
+
+        Args:
+            reached: how far it was followed; None if that is not known.
+            said: the records after that, in order, each with its offset.
+
+        """
+        self._log_publisher.resume(reached, said, self._store.cut())
+        self._retained = RetainedPayloads(
+            kept for kept in self._store.kept() if kept[0] <= self._log_publisher.held
+        )
+
+    def save(self, save: Save) -> None:
+        """Make a round durable, with everything that was heard so far."""
+        decided, reached = self._decided, self._log_publisher.reached
+        if save.standing is not None:
+            decided.stand(save.standing)
+        ledger = decided.ledger
+        heard = {name: member.incarnation for name, member in self._agreement.members.items()}
+        positions = {topic: intake.position for topic, intake in self._acquiring.topics.items()}
+        positions[decided.topic] = decided.heard
+        duty, seed = (self._duty.agreed, ledger.duty), ledger.seed
+        unpublished = {entry.pair.key for entry in save.entries}
+        unneeded = [key for key in save.released if key not in unpublished]
+        if save.adopted is not None:
+            adopted = save.adopted
+            held = self._log_publisher.goes_along(
+                adopted.branch.chain_at, kept=adopted.kept, last=adopted.last.index
+            )
+            reached = replace(reached, held=held)
+            self._retained.cut(adopted.kept)
+        else:
+            unneeded += self._retained.settle(self._agreement.settled)
+        self._store.save(
+            save,
+            payloads=self._bodies,
+            taken=Taken(
+                positions=positions,
+                effects=(ledger.index, ledger.attempt, ledger.rewound),
+                rejected=self._pending_requests.rejected,
+                back=self._pending_requests.back,
+                duty=duty if duty != self._duty_saved else None,
+                seed=seed if seed != self._seed_saved else None,
+                topics=self._recognised,
+                heard=dict(heard.items() - self._heard.items()),
+                anchors={**dict.fromkeys(self._unanchored), **self._anchors()},
+                floor=decided.floor,
+                reached=reached,
+            ),
+            unneeded=unneeded,
+        )
+        self._bodies.saved()
+        self._pending_requests.saved()
+        self._recognised = {}
+        self._heard |= heard
+        self._unanchored.clear()
+        self._duty_saved, self._seed_saved = duty, seed
+        if save.standing is not None:
+            before, self._stood = self._stood, save.standing
+            self._tell(before, save.standing)
+            for phase in phases(before, save.standing):
+                visit(phase)
+
+    def _tell(self, before: HardState, after: HardState) -> None:
+        """Log what an operator needs to find the reason of a split."""
+        if lost := given_up(before, after):
+            moment, heard_at = now().steady, self._agreement.heard_at
+            silent = {name: round((moment - heard_at[name]) / 1000, 1) for name in lost if name in heard_at}
+            log.warning("members_given_up", members=sorted(lost), epoch=before.view.epoch, silent_s=silent)
+        if after.view != before.view:
+            log.info("view_installed", epoch=after.view.epoch, members=after.view.members)
+
+    def cut(self, save: Save, adopted: Adopted) -> None:
+        """Notify all parts that follow the log that it was replaced after an entry, and that this is saved."""
+        cut = self._store.cut()
+        assert cut is not None, "it is saved with what was adopted"
+        log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
+        self._decided.cut(adopted.kept)
+        self._pending_requests.cut(
+            adopted.kept,
+            waits=self._agreement.queue.__contains__,
+            dequeued=[pair.id for pair in save.dequeued],
+        )
+        self._retain(self._log_publisher.cut(cut, adopted.last.index))
+
+    def published(self, place: Place | Cut, offset: int, *, mine: bool = True) -> None:
+        """Note that the agreed topic goes as far as this place.
+
+        Bodies are kept nowhere else from then on, unless they may have to wait again.
+        """
+        self._retain(self._log_publisher.holds(place, offset, mine=mine))
+
+    def _retain(self, held: Sequence[tuple[int, Key]]) -> None:
+        self._retained.add(held)
+        for _, key in held:
+            self._bodies.drop(key)
+
+    def release(self, ready: Ready) -> None:
+        """Release what is no longer needed after a `Ready` was performed."""
+        self._pending_requests.agreed(ready.entries, self._bodies, confirms=self._agreement.confirms)
+        if ids := {entry.pair.id for entry in ready.entries}:
+            self._acquiring.synchronised(ids)
+        for key in ready.save.released:
+            self._bodies.drop(key)

@@ -1,0 +1,78 @@
+"""Encoding of a master's standing in its store."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from quadlog.core.model import HardState, Peer, RejoinedMember, View
+
+
+def pack_standing(standing: HardState) -> bytes:
+    """Encode a standing as JSON.
+
+    >>> view = View(epoch=2, members=("m1", "m2"), parent=bytes(32), home="dc1")
+    >>> back = View(epoch=3, members=("m1", "m2"), returned=(Returned("m2", bytes(16), blank=True),))
+    >>> standing = Standing(view=view, ballot=back, promise=2, given_up=("m2",), newest=(("m2", bytes(16)),))
+    >>> unpack_standing(pack_standing(standing)) == standing
+    True
+    >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
+    >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
+    >>> standing = Standing(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
+    >>> unpack_standing(pack_standing(standing)) == standing
+    True
+    """
+    return json.dumps(
+        {
+            "view": _packed(standing.view),
+            "ballot": standing.ballot and _packed(standing.ballot),
+            "promise": standing.promise,
+            "joining": standing.joining and _packed(standing.joining),
+            "given_up": standing.given_up,
+            "newest": [(name, incarnation.hex()) for name, incarnation in standing.newest],
+            "changes": standing.changes,
+            "forced": standing.forced,
+            "outside": standing.outside,
+        }
+    ).encode()
+
+
+def unpack_standing(value: bytes) -> HardState:
+    """Decode a standing.  Earlier versions stored one incarnation of each master, and one set of peers."""
+    said = json.loads(value)
+    return HardState(
+        view=_unpacked(said["view"]),
+        ballot=said["ballot"] and _unpacked(said["ballot"]),
+        promise=said["promise"],
+        joining=said["joining"] and _unpacked(said["joining"]),
+        given_up=tuple(said["given_up"]),
+        newest=tuple((name, bytes.fromhex(value)) for name, value in said.get("newest", ())),
+        changes=tuple(_peers(peers) for peers in said.get("changes", ())),
+        forced=_peers(said.get("forced", ())),
+        outside=said.get("outside", False),
+    )
+
+
+def _packed(view: View) -> tuple[Any, ...]:
+    returned = [(one.node, one.incarnation.hex(), one.blank) for one in view.returned]
+    return view.epoch, view.members, view.parent.hex(), view.home, returned, view.peers, view.before
+
+
+def _unpacked(value: Any) -> View:  # noqa: ANN401 - JSON
+    epoch, members, parent, home, *later = value
+    returned, peers, before = (*later, (), (), ())[:3]
+    return View(
+        epoch=epoch,
+        members=tuple(members),
+        parent=bytes.fromhex(parent),
+        home=home,
+        returned=tuple(
+            RejoinedMember(node, bytes.fromhex(incarnation), blank) for node, incarnation, blank in returned
+        ),
+        peers=_peers(peers),
+        before=_peers(before),
+    )
+
+
+def _peers(value: Any) -> tuple[Peer, ...]:  # noqa: ANN401 - JSON
+    return tuple(Peer(node, dc) for node, dc in value)

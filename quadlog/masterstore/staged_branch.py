@@ -1,0 +1,150 @@
+"""A stronger side's log, as far as it was read, for the agreement while this master gives way.
+
+Its entries after the fork are stored apart from the local log (`quadlog.masterstore.staged_log`); up to the fork both
+logs have the same entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from quadlog import codec
+from quadlog.core.model import START, LogPosition, Pair, Transaction
+from quadlog.errors import StateError
+from quadlog.masterstore.rows import logged_at, logged_from, logged_id
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from quadlog.masterstore.staged_log import StagedLog
+
+_NOWHERE: Final = LogPosition(0, b"")
+"""A point that is in no log."""
+
+
+class BranchStart(NamedTuple):
+    """The state when the reading of a branch begins."""
+
+    view: bytes
+    """Id of the view that is being joined."""
+    fork: LogPosition
+    """The last entry that both logs have."""
+    own: LogPosition
+    """The end of the local log at that time."""
+
+
+class BranchCache:
+    """State shared by all branches that are requested between one `StagedLog.begin` and the next."""
+
+    def __init__(self) -> None:
+        self.is_live = True
+        """True while this is the branch that is being read."""
+        self.ids: dict[bytes, int] = {}
+        """Index by id, of the entries that were read.
+
+        Giving way looks up each waiting id while all other masters wait.
+        """
+
+
+class StagedBranch:
+    """A `Branch`, as far as it was read when it was requested.
+
+    It is invalid once another branch was begun, or none is read: its `own` is then a point that is in no log.
+    After an adoption `ids` returns the same as before, from the local log.
+    """
+
+    def __init__(
+        self, beside: StagedLog, reading: BranchCache, began: BranchStart, last: LogPosition
+    ) -> None:
+        """Represent the branch that is stored in `beside`, up to `last`."""
+        self.view: Final = began.view
+        """Id of the view that is being joined."""
+        self.fork: Final = began.fork
+        self.last: Final = last
+        self._own: Final = began.own
+        self._beside, self.reading = beside, reading
+        self._families: Final = beside.families
+
+    @property
+    def is_live(self) -> bool:
+        """True while this is the branch that is being read."""
+        return self.reading.is_live
+
+    @property
+    def own(self) -> LogPosition:
+        """The end of the local log when the reading began; a point that is in no log once the branch is invalid."""
+        return self._own if self.is_live else _NOWHERE
+
+    def ids(self, index: int) -> Container[bytes]:
+        """Return the ids of all transactions that are synchronised in the branch, up to an index."""
+        return _Ids(self, self._beside, index)
+
+    def chain_at(self, index: int) -> bytes | None:
+        """Return the chain hash of the entry at an index; None if the entry has not been read."""
+        if index == START.index:
+            return START.chain
+        if index > self.last.index or not self.is_live:
+            return None
+        found = logged_at(self._families["log" if index <= self.fork.index else "beside"], index)
+        return None if found is None else found[0]
+
+    def tail(self, index: int, length: int) -> Sequence[tuple[LogPosition, Pair]]:
+        """Return the newest entries of the branch up to an index, oldest first, at most `length`."""
+        return list(self._entries(max(1, index - length + 1), min(index, self.last.index)))
+
+    def _entries(self, first: int, last: int) -> Iterator[tuple[LogPosition, Pair]]:
+        fork = self.fork.index
+        for name, begin, end in (("log", first, min(last, fork)), ("beside", max(first, fork + 1), last)):
+            if begin <= end:
+                yield from up_to(logged_from(self._families[name], begin), end)
+
+    def given_way(self, index: int) -> Sequence[tuple[Pair, Transaction]]:
+        """Return the local entries after the fork, or after `index` if that is before the fork; oldest first.
+
+        Raises:
+            StateError: the payload of an entry is not stored here.
+
+        """
+        own = logged_from(self._families["log"], min(index, self.fork.index) + 1)
+        return [(pair, self._transaction(point, pair)) for point, pair in up_to(own, self._own.index)]
+
+    def _transaction(self, point: LogPosition, pair: Pair) -> Transaction:
+        value: bytes | None = self._families["payloads"].get(b"".join(pair.key))
+        if value is None:
+            message = (
+                f"entry {point.index} is to give way to another log, and its payload is not kept here any more:"
+                " it would be lost. Nothing was changed; an earlier version may have written this store"
+            )
+            raise StateError(message)
+        return codec.unpack_payload(value).transaction
+
+
+class _Ids:
+    """The ids of a branch, up to an index."""
+
+    def __init__(self, branch: StagedBranch, beside: StagedLog, index: int) -> None:
+        self._branch, self._beside, self._index = branch, beside, index
+
+    def __contains__(self, transaction_id: object) -> bool:
+        if not isinstance(transaction_id, bytes):
+            return False
+        if not self._branch.is_live:
+            own = self._beside.logged(transaction_id)
+            return own is not None and own[0] <= self._index
+        theirs = self._branch.reading.ids.get(transaction_id)
+        if theirs is not None and theirs <= self._index:
+            return True
+        own = logged_id(self._beside.families["ids"], transaction_id)
+        return own is not None and own[0] <= self._up_to_fork
+
+    @property
+    def _up_to_fork(self) -> int:
+        return min(self._index, self._branch.fork.index)
+
+
+def up_to(entries: Iterator[tuple[LogPosition, Pair]], index: int) -> Iterator[tuple[LogPosition, Pair]]:
+    """Yield the entries of a log up to an index, inclusive."""
+    for point, pair in entries:
+        if point.index > index:
+            return
+        yield point, pair

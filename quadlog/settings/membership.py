@@ -1,0 +1,126 @@
+"""The masters and their roles; these settings are the same at all masters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from quadlog.settings.common import NodeSettings, kebab
+
+
+def _lower(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+class Role(StrEnum):
+    """Role of a master."""
+
+    READ_WRITE = "read-write"
+    READ_ONLY = "read-only"
+    """A witness: it votes and keeps the log, accepts no writes, and its data centre evaluates nothing."""
+    MUTED = "muted"
+    """It has no vote, and copies the log and the effects of another data centre for its workers."""
+
+
+AnyRole = Annotated[Role, BeforeValidator(_lower)]
+
+
+class PeerSettings(BaseModel):
+    """Another master, `peer.N.…` in the TOML file."""
+
+    model_config = ConfigDict(alias_generator=kebab, populate_by_name=True, extra="forbid", frozen=True)
+
+    id: str
+    dc: str
+    url: str
+    kafka: str
+    voting: bool = True
+    """True if it is a peer at the beginning of the log.
+
+    The log records later changes; this setting stays as it is.
+    """
+    role: AnyRole = Role.READ_WRITE
+    """Role as in its own settings; the same for all masters of its data centre."""
+
+
+class MembershipSettings(NodeSettings):
+    """Settings of one master in relation to the others."""
+
+    voting: bool = True
+    """True if this master is a peer at the beginning of the log; the same in its peers' settings of it."""
+    role: AnyRole = Role.READ_WRITE
+    """Role, also in its peers' settings: all masters must know which data centres evaluate nothing."""
+    peer: dict[str, PeerSettings] = Field(default_factory=dict)
+    follow: str = ""
+    """For a muted master: the data centre that it copies; unset, the first read-write one by name."""
+
+    @property
+    def source(self) -> str:
+        """The data centre that a muted master copies."""
+        return self.follow or min(peer.dc for peer in self.peer.values() if peer.role is Role.READ_WRITE)
+
+    @model_validator(mode="after")
+    def _peers_are_others(self) -> Self:
+        ids = [self.node_id, *(peer.id for peer in self.peer.values())]
+        if len(set(ids)) != len(ids):
+            message = f"every master needs an id of its own, got {sorted(ids)}"
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _some_vote(self) -> Self:
+        named = [(self.node_id, self.dc, self.voting), *((p.id, p.dc, p.voting) for p in self.peer.values())]
+        if not any(votes for _, _, votes in named):
+            message = "voting is false for all masters: with some of them the log begins, the others are added later"
+            raise ValueError(message)
+        masters = Counter(dc for _, dc, _ in named)
+        for name, dc, votes in named:
+            if not votes and masters[dc] > 1:
+                message = (
+                    f"voting is false for {name}, and {dc} has {masters[dc]} masters: a master that is added later is"
+                    " the only one of its data centre"
+                )
+                raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _some_write(self) -> Self:
+        named = [(self.dc, self.role, self.voting), *((p.dc, p.role, p.voting) for p in self.peer.values())]
+        if not any(votes and role is Role.READ_WRITE for _, role, votes in named):
+            message = (
+                "role is read-only for all masters that the log begins with: one of them has to be read-write, or"
+                " nobody takes writes"
+            )
+            raise ValueError(message)
+        for dc in sorted({dc for dc, _, _ in named}):
+            if len({role for there, role, _ in named if there == dc}) > 1:
+                message = (
+                    f"role is read-only for one master of {dc} and read-write for another: a data centre evaluates, or"
+                    " it does not, so all of its masters have one role"
+                )
+                raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _muted_follow_others(self) -> Self:
+        named = [
+            (self.node_id, self.role, self.voting),
+            *((p.id, p.role, p.voting) for p in self.peer.values()),
+        ]
+        for name, role, votes in named:
+            if role is Role.MUTED and votes:
+                message = (
+                    f"role is muted for {name}, and it votes: set its voting to false in the settings of all"
+                )
+                raise ValueError(message)
+        sources = sorted({peer.dc for peer in self.peer.values() if peer.role is not Role.MUTED})
+        if self.follow and (self.role is not Role.MUTED or self.follow not in sources):
+            message = (
+                f"follow is {self.follow}: only a muted master follows, and only another data centre that is not muted"
+                f" ({', '.join(sources) or 'none is named'})"
+            )
+            raise ValueError(message)
+        return self

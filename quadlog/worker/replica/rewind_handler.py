@@ -1,0 +1,106 @@
+"""Returning: how a worker processes a rewind, and which entries it takes up again after it.
+
+`back.py` undoes applied effects.  This module determines when, what happens to the records received so far, and
+what happens if the effects cannot be undone.
+"""
+
+from __future__ import annotations
+
+from itertools import dropwhile, takewhile
+from typing import TYPE_CHECKING
+
+import structlog
+
+from quadlog.core.effects.signature import as_bytes
+from quadlog.errors import StateError
+from quadlog.worker.replica.rollback import AppliedHistory, go_back
+
+if TYPE_CHECKING:
+    from quadlog.core.records import Rewind
+    from quadlog.quadstore.quadstore import QuadStore
+    from quadlog.topics import Topics
+    from quadlog.worker.reads.feed import Feed
+    from quadlog.worker.replica.backlog import CountedRecords
+    from quadlog.worker.replica.evaluator_term import EvaluatorTerm
+    from quadlog.worker.replica.host import Host
+
+log = structlog.get_logger()
+
+
+class RewindHandler:
+    """Handler of rewinds.  Used only by the replica's thread."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        store: QuadStore,
+        feed: Feed,
+        hearing: CountedRecords,
+        evaluator_term: EvaluatorTerm,
+        host: Host,
+    ) -> None:
+        """Continue after what the store has applied.
+
+        Args:
+            topics: topics of the worker's data centre.
+            store: the store that goes back.
+            feed: feed of the reading processes, which must show what the store goes back to.
+            hearing: records that were received and are not applied.
+            evaluator_term: ends with a rewind.
+            host: reads the topics backwards, and replaces the store.
+
+        """
+        self._store, self._feed, self._hearing, self._evaluator_term = store, feed, hearing, evaluator_term
+        self._past, self._host = AppliedHistory(topics, host.backwards), host
+        self.owes = store.applied.heard is not None
+        """True if undone entries may have to wait again, after what the store has then."""
+        self.is_lost = False
+        """True if the store cannot go back as far as it must: it is given up."""
+
+    def go_back(self, rewind: Rewind, behind: int) -> None:
+        """End the tenure, drop or undo the effects after the rewind's index, and continue to read."""
+        store, backlog = self._store, self._hearing.backlog
+        applied, half_made = store.applied, store.half_made
+        log.info("rewind_started", to=rewind.index, applied=applied.index, epoch=rewind.epoch)
+        self._evaluator_term.retire()
+        half = [effect for effect in backlog.effects() if effect.index <= half_made]
+        backlog.rewind(rewind.index)
+        if rewind.index < max(applied.index, half_made):
+            self._feed.begin_back()
+            try:
+                go_back(store, self._past, rewind, behind=behind, half=half)
+            except StateError as error:
+                self._give_up(error)
+                return
+            self.owes = True
+            self._feed.end_back(store.applied.index)
+        self._hearing.effects.stand(backlog.signature or as_bytes(store.applied.signature))
+
+    def take_up(self) -> None:
+        """Put undone entries back into the backlog, if they are of the current log.
+
+        They are read from the topic when effects or a duty need them, and not before the cut, which drops
+        nearly all of them.
+        """
+        hearing = self._hearing
+        if not (
+            self.owes and hearing.is_cut and (hearing.backlog.has_effects or self._evaluator_term.has_duty)
+        ):
+            return
+        self.owes = False
+        applied, first = self._store.applied, hearing.backlog.first_entry
+        last = first.index - 1 if first else hearing.agreed.last.index
+        if last <= applied.index:
+            return
+        try:
+            entries = dropwhile(lambda entry: entry.index > last, self._past.entries(applied.in_agreed))
+            undone = takewhile(lambda entry: entry.index > applied.index, entries)
+            hearing.backlog.put_before(undone, applied.in_agreed)
+        except StateError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: StateError) -> None:
+        log.error("rewind_failed", reason=str(error))
+        self.is_lost = True
+        self._host.rebuild(f"the store cannot go back: {error}")
