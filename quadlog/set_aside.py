@@ -63,8 +63,8 @@ def _obstacle(store: Path, kept: list[Path], moment: int) -> str:
         if since < AGAIN_S:
             origin = _origin(store)
             return (
-                f"{newest} was set aside {since:.0f} s ago, and its successor is damaged, too. The disk of {store}"
-                f" is to be replaced{f', or {origin} gave a damaged copy' if origin else ''}. Set another data-dir,"
+                f"{newest} was set aside {since:.0f} s ago, and its successor is damaged, too. Replace the disk of"
+                f" {store}{f', unless {origin} gave a damaged copy' if origin else ''}. Set another data-dir,"
                 f" or remove {newest} and {store}, and start this process again"
             )
     return ""

@@ -14,7 +14,7 @@ A broker that was unavailable and has returned accepts the waiting records withi
 class StallDetector:
     """Limit of one wait.  All times are milliseconds of one clock.
 
-    >>> patience = Patience(1000.0)
+    >>> patience = StallDetector(1000.0)
     >>> [patience.is_over(moment, since=0.0, proof_at=500.0) for moment in (900.0, 1000.0)]
     [False, True]
     >>> patience.is_over(3000.0, since=1000.0, proof_at=1200.0)  # maybe nothing comes through

@@ -31,7 +31,9 @@ def up(
     ] = False,
     outside: Annotated[
         int | None,
-        typer.Option(min=0, help="Data centres, the last ones, that are to be added later.  [default: 0]"),
+        typer.Option(
+            min=0, help="Number of data centres, the last ones, that are added later.  [default: 0]"
+        ),
     ] = None,
     read_only: Annotated[
         int | None,

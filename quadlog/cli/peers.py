@@ -36,7 +36,7 @@ def peer_remove(
         bool, typer.Option("--force", help="No majority is left, and the others are gone for good.")
     ] = False,
     survivor: Annotated[
-        list[str] | None, typer.Option(help="With --force: one that is left; all are to be named.")
+        list[str] | None, typer.Option(help="With --force: a master that is left; name all of them.")
     ] = None,
 ) -> None:
     """Remove a master from the peers: it accepts no writes then, and no other master waits for it."""

@@ -77,11 +77,11 @@ def choose(
     >>> choose(20_000_000, Rates(), size=1_000_000_000).reason
     'incremental takes 1000 s, compacted 258 s, full 76 s: above 600 s and above 1.3 times as long'
     >>> choose(20_000_000, Rates(compacted=22_000.0)).way
-    <Way.INCREMENTAL: 'incremental'>
+    <CatchUpMethod.INCREMENTAL: 'incremental'>
     >>> choose(1_000_000, Rates(), least_s=0, factor=1).way
-    <Way.COMPACTED: 'compacted'>
+    <CatchUpMethod.COMPACTED: 'compacted'>
     >>> choose(100_000, Rates(), size=10_000_000, is_empty=True).way
-    <Way.FULL: 'full'>
+    <CatchUpMethod.FULL: 'full'>
     >>> choose(20_000_000, Rates(), size=1_000_000_000, left=18_000_000, is_backup=True).reason
     'incremental takes 1000 s, compacted 258 s, full 976 s: above 600 s and above 1.3 times as long'
 

@@ -41,7 +41,7 @@ def wanted(consistency: str | None, min_index: str | None, default: Consistency)
     """Return what the headers `Quadlog-Consistency` and `Quadlog-Min-Index` request.
 
     >>> wanted("LOCAL", "7:ab12", Consistency.SESSION)
-    Wanted(consistency=<Consistency.LOCAL: 'local'>, index=7, chain='ab12')
+    ReadRequirement(consistency=<Consistency.LOCAL: 'local'>, index=7, chain='ab12')
 
     Raises:
         UserError: a header has an invalid value.

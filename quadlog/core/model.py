@@ -158,7 +158,7 @@ class View:  # noqa: PLW1641 - the dataclass generates the hash
     def incarnation(self, node: str) -> bytes:
         """Return the incarnation in this view of a member that lost its disk; empty for all other members.
 
-        >>> view = View(epoch=2, members=("m1", "m2"), returned=(Returned("m2", bytes([7]) * 16, blank=True),))
+        >>> view = View(epoch=2, members=("m1", "m2"), returned=(RejoinedMember("m2", bytes([7]) * 16, blank=True),))
         >>> view.incarnation("m1"), view.incarnation("m2") == bytes([7]) * 16, sorted(view.blank)
         (b'', True, ['m2'])
         """

@@ -35,7 +35,7 @@ class WorkerFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All that is to be judged."""
+    """All findings that the report judges."""
 
     workers: tuple[WorkerFinding, ...]
     file_answers: tuple[Rows, ...]

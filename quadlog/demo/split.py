@@ -83,7 +83,7 @@ class _Leaders:
         self._towards: dict[Hashable, Hashable] = {}
 
     def of(self, node: Hashable) -> Hashable:
-        """Return the leader; shorten the way for who comes next."""
+        """Return the leader of a node; shorten the path for later lookups."""
         while (nearer := self._towards.get(node, node)) != node:
             self._towards[node] = node = self._towards.get(nearer, nearer)
         return node

@@ -92,7 +92,7 @@ async def settle(
     """Wait until all masters agree on the index and all workers have applied it.
 
     Raises:
-        StateError: they do not, and who has which index.
+        StateError: they do not; names the index of each worker.
 
     """
     deadline = time.monotonic() + SETTLE_TIMEOUT

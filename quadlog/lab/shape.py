@@ -48,11 +48,11 @@ class LinkRoute:
 class LabShape:
     """Numbers of data centres and of processes in each, and special roles of data centres.
 
-    >>> [node.id for node in Shape(dcs=2, masters=1, workers=1, shared_broker=True).nodes]
+    >>> [node.id for node in LabShape(dcs=2, masters=1, workers=1, shared_broker=True).nodes]
     ['broker-dc1', 'dc1-m1', 'dc2-m1', 'dc1-w1', 'dc2-w1']
-    >>> [way.door for way in Shape(dcs=2, masters=1, workers=1).ways]
+    >>> [way.door for way in LabShape(dcs=2, masters=1, workers=1).ways]
     ['links/dc1>broker-dc2', 'links/dc1>dc2-m1', 'links/dc2>broker-dc1', 'links/dc2>dc1-m1']
-    >>> [node.id for node in Shape(dcs=2, masters=0, workers=0).nodes]
+    >>> [node.id for node in LabShape(dcs=2, masters=0, workers=0).nodes]
     ['broker-dc1', 'broker-dc2']
     """
 
@@ -75,7 +75,7 @@ class LabShape:
     def votes(self, dc: str) -> bool:
         """Return whether the masters of a data centre are peers at the beginning of the log.
 
-        >>> [Shape(dcs=3, outside=1).votes(dc) for dc in ("dc1", "dc2", "dc3")]
+        >>> [LabShape(dcs=3, outside=1).votes(dc) for dc in ("dc1", "dc2", "dc3")]
         [True, True, False]
         """
         return dc in self.dc_names[: self.dcs - max(self.outside, self.muted)]
@@ -83,7 +83,7 @@ class LabShape:
     def is_muted(self, dc: str) -> bool:
         """Return whether the master of a data centre is muted.
 
-        >>> [Shape(dcs=3, muted=1).is_muted(dc) for dc in ("dc1", "dc2", "dc3")]
+        >>> [LabShape(dcs=3, muted=1).is_muted(dc) for dc in ("dc1", "dc2", "dc3")]
         [False, False, True]
         """
         return dc not in self.dc_names[: self.dcs - self.muted]
@@ -91,7 +91,7 @@ class LabShape:
     def writes(self, dc: str) -> bool:
         """Return whether a data centre has read-write masters, and workers.
 
-        >>> [Shape(dcs=3, read_only=1).writes(dc) for dc in ("dc1", "dc2", "dc3")]
+        >>> [LabShape(dcs=3, read_only=1).writes(dc) for dc in ("dc1", "dc2", "dc3")]
         [True, True, False]
         """
         return dc in self.dc_names[: self.dcs - self.read_only]

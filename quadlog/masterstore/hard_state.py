@@ -12,13 +12,13 @@ def pack_standing(standing: HardState) -> bytes:
     """Encode a standing as JSON.
 
     >>> view = View(epoch=2, members=("m1", "m2"), parent=bytes(32), home="dc1")
-    >>> back = View(epoch=3, members=("m1", "m2"), returned=(Returned("m2", bytes(16), blank=True),))
-    >>> standing = Standing(view=view, ballot=back, promise=2, given_up=("m2",), newest=(("m2", bytes(16)),))
+    >>> back = View(epoch=3, members=("m1", "m2"), returned=(RejoinedMember("m2", bytes(16), blank=True),))
+    >>> standing = HardState(view=view, ballot=back, promise=2, given_up=("m2",), newest=(("m2", bytes(16)),))
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
-    >>> standing = Standing(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
+    >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """

@@ -41,7 +41,7 @@ class Row(NamedTuple):
 def pack_row(row: Row) -> bytes:
     """Encode a row.
 
-    >>> row = Row(Point(7, bytes(32)), Pair(9, bytes(16), bytes(32)), bytes(16), "it breaks a rule")
+    >>> row = Row(LogPosition(7, bytes(32)), Pair(9, bytes(16), bytes(32)), bytes(16), "it breaks a rule")
     >>> list(unpack_rows(pack_row(row) * 2)) == [row, row]
     True
     """

@@ -419,7 +419,7 @@ class MasterStore:
 
 def _cut_of(save: Save, adopted: Adopted, held: int) -> Cut:
     """Return the cut that is written to the agreed topic for an adoption."""
-    assert save.standing is not None, "who gives way installs a view with it"
+    assert save.standing is not None, "a view is installed with every adoption"
     view, chain = save.standing.view, adopted.branch.chain_at(held)
     assert chain is not None, "the topic holds no more than there is"
     return Cut(epoch=view.epoch, lineage=view.id, index=held, chain=chain)

@@ -106,7 +106,7 @@ class Applied:
     def encode(self) -> str:
         """Return one line of text; it is short, because oxigraph's dictionary keeps every string for ever.
 
-        >>> applied = Applied(index=7, chain=b"x", heard=Point(9, b"y"))
+        >>> applied = Applied(index=7, chain=b"x", heard=LogPosition(9, b"y"))
         >>> Applied.decode(applied.encode()) == applied
         True
         """

@@ -102,7 +102,7 @@ class AgreedLineage:
                 self._meet(said, offset + 1)
                 return
         raise StateError(
-            f"{self._topic} at {offset}: this entry is not there any more; is somebody deleting records meanwhile?"
+            f"{self._topic} at {offset}: this entry is not there any more; are records being deleted?"
         )
 
     def _one_by_one(self, end: int) -> None:

@@ -188,9 +188,9 @@ class Lineage:
         """Drop the effects after the index of the rewind: they belong to a branch."""
         if rewind.index < self._base.index:
             raise StateError(
-                f"{self._topic} at {record.offset}: the log goes back to effect {rewind.index}, and what is to be"
-                f" compacted begins behind {self._base.index}, which is of a branch then: a worker with that state goes"
-                " back first, by itself; compact what follows behind its new state"
+                f"{self._topic} at {record.offset}: the log goes back to effect {rewind.index}, and the range"
+                f" to compact begins after {self._base.index}, which is then on a branch: a worker with that state goes"
+                " back first, without a command; compact what follows its new state"
             )
         if not rewind.index:  # another seed may follow
             self._base, self.seed = replace(self._base, signature=EMPTY, quads=0), None
@@ -233,7 +233,7 @@ class Lineage:
             if isinstance(said, Effect) and said.index == index:
                 return said
         raise StateError(
-            f"{self._topic} at {offset}: effect {index} is not there any more; is somebody deleting records meanwhile?"
+            f"{self._topic} at {offset}: effect {index} is not there any more; are records being deleted?"
         )
 
     def newest(self) -> Applied:

@@ -82,7 +82,7 @@ def _wrong_with(archive: Path) -> str | None:
     try:
         about = json.loads(_about(archive).read_text())
         if about.get("installed") != _installed(pyspark_jars()):
-            return "is of a PySpark that was installed anew since"
+            return "was made before PySpark was installed again"
         return None if about["crc32"] == _sum(archive) else "is damaged"
     except (OSError, ValueError, KeyError):
         return "is damaged"

@@ -91,7 +91,7 @@ class MasterSettings(MembershipSettings):
             message = "log-hard-max-size says how long workers are waited for: set log-max-size or log-max-depth, too"
             raise ValueError(message)
         if hard is not None and size is not None and hard < size:
-            message = f"log-hard-max-size ({hard}) is below log-max-size ({size}): it is to be above"
+            message = f"log-hard-max-size ({hard}) must be greater than log-max-size ({size})"
             raise ValueError(message)
         return self
 
@@ -100,8 +100,9 @@ class MasterSettings(MembershipSettings):
         if self.max_peer_lag < LEAST_LAG * self.idle_round:
             message = (
                 f"max-peer-lag ({self.max_peer_lag:g} s) has to be at least {LEAST_LAG} times idle-round"
-                f" ({self.idle_round:g} s): who is heard by way of another data centre would be given up before that is"
-                f" begun. Set it to {ADVISED_LAG * self.idle_round:g} or more, or leave it out: then nobody is given up"
+                f" ({self.idle_round:g} s): a master that is heard by way of another data centre would be given up"
+                f" before that starts. Set it to {ADVISED_LAG * self.idle_round:g} or more, or leave it out:"
+                " then no master is given up"
             )
             raise ValueError(message)
         return self

@@ -45,8 +45,8 @@ class SourceTopicIds:
     def encode(self) -> str:
         """Encode as one line of text; topic names contain no spaces.
 
-        >>> FedFrom.decode(FedFrom("main", "dc1", "A", "E").encode())
-        FedFrom(repository='main', dc='dc1', agreed_id='A', effects_id='E')
+        >>> SourceTopicIds.decode(SourceTopicIds("main", "dc1", "A", "E").encode())
+        SourceTopicIds(repository='main', dc='dc1', agreed_id='A', effects_id='E')
         """
         return f"{self.repository} {self.dc} {self.agreed_id} {self.effects_id}"
 
@@ -134,7 +134,7 @@ class Backup:
         if there.dc != here.dc:
             return f"it was taken in {there.dc}, and {here.dc} has other offsets"
         if (there.agreed_id, there.effects_id) != (here.agreed_id, here.effects_id):
-            return "the topics of this data centre were made anew since"
+            return "the topics of this data centre were created again since"
         if self.store != STORE_HERE:
             return f"its store is of {self.store}, and here is {STORE_HERE}"
         return ""

@@ -1,4 +1,4 @@
-"""A parcel: the files of a store as one stream, with a label that describes them.
+"""A store archive: the files of a store as one stream, with a label that describes them.
 
 The stream is a tar archive of plain files in the order of their names, each with nothing but a name and a size.  So the
 same files always yield the same bytes, and the same digest.
@@ -35,14 +35,14 @@ SLOW: Final = 20_000_000
 
 FILES: Final = "files"
 LABEL: Final = "seed.json"
-"""Names in the directory of a parcel: its files, and its label."""
+"""Names in the directory of a store archive: its files, and its label."""
 
 SIGNATURE: Final = "Quadlog-Signature"
 QUADS: Final = "Quadlog-Quads"
 DIGEST: Final = "Quadlog-Digest"
 HASHED_BY: Final = "Quadlog-Hashed-By"
 SIZE: Final = "Quadlog-Size"
-"""Headers of a parcel in an HTTP message."""
+"""Headers of a store archive in an HTTP message."""
 
 MEDIA_TYPE: Final = "application/x-tar"
 
@@ -61,7 +61,7 @@ _LEFT_OUT: Final = ("LOCK", "LOG")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveManifest:
-    """Description of a parcel's files: a directory that has all files with this digest has that state."""
+    """Description of a store archive's files: a directory that has all files with this digest has that state."""
 
     signature: str
     """Signature of the state, 64 hex digits."""
@@ -91,7 +91,7 @@ class ArchiveManifest:
 
     @staticmethod
     def of(headers: Mapping[str, str]) -> ArchiveManifest:
-        """Read the label from the HTTP headers of a parcel that arrives.
+        """Read the label from the HTTP headers of a store archive that arrives.
 
         Raises:
             UserError: the headers are not complete, or not valid.
@@ -109,12 +109,12 @@ class ArchiveManifest:
         )
 
     def save(self, directory: Path) -> None:
-        """Write the label next to the files; the parcel is complete then."""
+        """Write the label next to the files; the archive is complete then."""
         (directory / LABEL).write_text(json.dumps(asdict(self)))
 
     @staticmethod
     def load(directory: Path) -> ArchiveManifest | None:
-        """Read the label in a directory; None if there is no complete parcel."""
+        """Read the label in a directory; None if there is no complete archive."""
         try:
             said: dict[str, Any] = json.loads((directory / LABEL).read_text())
             return ArchiveManifest(**said)
@@ -182,7 +182,7 @@ class StreamDigest:
         self.size += len(piece)
 
     def label(self, *, signature: str, quads: int) -> ArchiveManifest:
-        """Return the label of the parcel, if the stream is complete."""
+        """Return the label of the archive, if the stream is complete."""
         return ArchiveManifest(
             signature=signature,
             quads=quads,
@@ -207,7 +207,7 @@ class StreamDigest:
 
 
 def label_of(directory: Path, *, signature: str, quads: int, hashed_by: str = BLAKE3) -> ArchiveManifest:
-    """Compute the label of a parcel with the files in a directory."""
+    """Compute the label of a store archive with the files in a directory."""
     passed = StreamDigest(hashed_by)
     for piece in pieces_of(directory):
         passed.take(piece)
@@ -215,7 +215,7 @@ def label_of(directory: Path, *, signature: str, quads: int, hashed_by: str = BL
 
 
 def copy_files(source: Path, target: Path, label: ArchiveManifest) -> Iterator[None]:
-    """Copy the files of a parcel into an empty directory of the same machine, yielding after each part of the work.
+    """Copy the files of a store archive into an empty directory of the same machine; yield after each part.
 
     The kernel copies the files; then the copies are read and checked.
 
@@ -311,7 +311,7 @@ class ArchiveExtractor:
         """Write the next piece.
 
         Raises:
-            UserError: the piece does not belong to the stream of a parcel.
+            UserError: the piece does not belong to the stream of a store archive.
             OSError: it cannot be written.
 
         """

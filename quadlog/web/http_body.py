@@ -99,7 +99,7 @@ def _check_size(request: Request, size: int, length: str) -> None:
         )
     if not size and not length and request.method in WITH_BODY:
         raise UserError(
-            f"{request.method} needs a body, and none came: send one, or Content-Length: 0 if it is to be empty;"
+            f"{request.method} needs a body, and none came: send one, or Content-Length: 0 for an empty one;"
             " nothing was done"
         )
 

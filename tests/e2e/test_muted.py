@@ -98,7 +98,7 @@ def test_it_has_the_seed_and_is_rebuilt(empty: Cluster, tmp_path: Path) -> None:
     for one in ("dc3-w1", "dc3-m1"):
         running.kill(one)
     settings.write_text('follow = "dc2"\n' + settings.read_text())
-    with pytest.raises(SetupError, match="copied from dc1, and dc2 is to be followed"):
+    with pytest.raises(SetupError, match="copied from dc1, and follow is dc2"):
         running.start("dc3-m1")
     shutil.rmtree(nodes / "dc3-w1" / "data")
     until(

@@ -194,7 +194,7 @@ def test_where_there_is_none_it_says_why(
         "old": (StateError, "does not say from which topics it is fed"),
         "other version": (
             QuadlogError,
-            r"the store here is of oxigraph \d.*, and who asks reads oxigraph 0\.4",
+            r"the store here is of oxigraph \d.*, and the receiver reads oxigraph 0\.4",
         ),
     }
     with giving(store, tmp_path / "out", fed_from=fed_from) as giver:

@@ -168,7 +168,7 @@ def test_the_one_after_it_is_not_set_aside_within_minutes(
     set_aside(data / QUADS, "Corruption: first")
     filled(data / QUADS, 10).close()
     (data / QUADS / aside.ORIGIN).write_text("http://donor\n")
-    with pytest.raises(SetupError, match=r"disk of .* replaced, or http://donor gave a damaged copy"):
+    with pytest.raises(SetupError, match=r"Replace the disk of .*, unless http://donor gave a damaged copy"):
         set_aside(data / QUADS, "Corruption: second")
     assert (data / QUADS).exists()
     monkeypatch.setattr(aside, "AGAIN_S", 0.0)

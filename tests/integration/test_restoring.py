@@ -143,7 +143,7 @@ def test_a_damaged_one_is_said_once_and_the_next_one_is_taken(
     found, refused = shelf.take()
     assert refused[damaged.path.name] == f"it is damaged: {why}"
     assert refused[older.path.name] == "it goes on at offset 70 of the effects topic, which has 80 to 1000"
-    assert str(found).startswith("no backup is of use: main.dc1-")
+    assert str(found).startswith("no backup is usable: main.dc1-")
     assert why in str(found)
     assert shelf.restoring.progress == (0, None)
     shelf.effects = 70, 1000
@@ -174,8 +174,8 @@ def told(path: Path, **changes: object) -> None:
     [
         ({"repository": "other"}, "it is of the repository other, and this one is main"),
         ({"dc": "dc2"}, "it was taken in dc2, and dc1 has other offsets"),
-        ({"agreed_id": "B"}, "the topics of this data centre were made anew since"),
-        ({"effects_id": "B"}, "the topics of this data centre were made anew since"),
+        ({"agreed_id": "B"}, "the topics of this data centre were created again since"),
+        ({"effects_id": "B"}, "the topics of this data centre were created again since"),
         ({"store": "oxigraph 0.4"}, "its store is of oxigraph 0.4, and here is oxigraph 0."),
         ({"format": 2}, "it is of format 2, and this version reads 1"),
         ({"applied": "nonsense"}, "its backup.json cannot be read: ValueError"),
@@ -208,7 +208,7 @@ def test_one_that_the_log_does_not_go_on_behind(effects: tuple[int, int], why: s
     assert shelf.restoring.offer(Applied()) is None
     found, refused = shelf.take()
     assert refused == {backup.path.name: why}
-    assert found == f"no backup is of use: {backup.path.name}: {why}"
+    assert found == f"no backup is usable: {backup.path.name}: {why}"
     assert shelf.room == 0
     store = shelf.taker.opened()
     assert store.applied.index == 3
@@ -261,12 +261,12 @@ def test_who_dies_goes_on_afterwards(shelf: Shelf) -> None:
 
 
 def test_where_none_is_there_it_says_so(shelf: Shelf) -> None:
-    assert shelf.take()[0] == f"{shelf.directory} cannot be read, where backups are to be: {missing(shelf)}"
+    assert shelf.take()[0] == f"{shelf.directory} cannot be read, where backups must be: {missing(shelf)}"
     shelf.directory.mkdir()
-    assert shelf.take()[0] == f"no backup is of use: there is none in {shelf.directory}"
+    assert shelf.take()[0] == f"no backup is usable: there is none in {shelf.directory}"
     assert shelf.restoring.offer(Applied()) is None
     (shelf.directory / "lost+found").mkdir()
-    assert shelf.take() == (f"no backup is of use: there is none in {shelf.directory}", {})
+    assert shelf.take() == (f"no backup is usable: there is none in {shelf.directory}", {})
     names = [f"main.dc1-{number:012d}-20260101T000000Z" for number in range(5)]
     for name in names:
         (shelf.directory / name).mkdir()

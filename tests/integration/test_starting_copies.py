@@ -290,7 +290,7 @@ def test_where_there_is_neither_both_reasons_are_told(
     starting.beginnings = [100, 100]
     starting.run(backups=tmp_path / "none")
     assert (
-        "; no worker of this data centre gives a copy: none is there; and no backup is of use: there is none in"
+        "; no worker of this data centre gives a copy: none is there; and no backup is usable: there is none in"
         f" {tmp_path / 'none'}: start another worker"
     ) in str(starting.looks[-1]())
 

@@ -205,7 +205,7 @@ def test_a_store_of_another_version_is_not_taken(
             patched.setattr(stream, "STORE_HERE", "oxigraph 0.4")
             with pytest.raises(
                 Unavailable,
-                match=r"the store here is of oxigraph \d+\.\d+, and who asks reads oxigraph 0\.4",
+                match=r"the store here is of oxigraph \d+\.\d+, and the receiver reads oxigraph 0\.4",
             ):
                 taker.copying.fetch(3)
         assert (giver.made, other.made) == (1, 1)
@@ -270,7 +270,7 @@ def test_no_more_memory_than_is_lent(taker: Taker, tmp_path: Path, monkeypatch: 
         windows.append(window)
         return encode_chunks(*said, window=window, **more)
 
-    monkeypatch.setattr(donating, "packed", counting)
+    monkeypatch.setattr(donating, "encode_chunks", counting)
     monkeypatch.setattr(donating, "window_for", lambda _, *most: window_for(1 << 40, *most))
     store = filled(tmp_path / "store", 500)
     for number, (ours, theirs) in enumerate(((8, 4), (4, 8), (5, 300))):

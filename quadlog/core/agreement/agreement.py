@@ -4,13 +4,13 @@ Performs no I/O: the shell passes inputs to `Agreement.step` and then takes one 
 order of work is a contract.  The protocol is TxLog's: every master posts its incoming
 queue; the common prefix of all queues *as posted*, up to the least counter, is synchronised.
 
-    POST      merge base, counter, what is new in the incoming queue (acquired transactions only): `speech`
+    POST      merge base, counter, what is new in the incoming queue (acquired transactions only): `post_builder`
     COLLECT   the newest post of every member of the view: `rounds`
     ADD       the longest common prefix of the posted queues, up to the least counter: `rounds`
     MERGE     all pairs that were not known yet: `rounds`
 
-Other modules: `company` (known posts of the others), `pacing` (when to post), `views` (the members and how they
-change), `succession` (from one view to the next), `holdings` (queue, log, and what must be saved).
+Other modules: `progress_tracker` (known posts of the others), `pacing` (when to post), `views` (the members and how
+they change), `view_change` (from one view to the next), `local_state` (queue, log, and what must be saved).
 """
 
 from __future__ import annotations

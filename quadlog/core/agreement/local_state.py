@@ -1,4 +1,4 @@
-"""Holdings of one master: its incoming queue, the end of its log, and the unsaved changes of both.
+"""Local state of one master: its incoming queue, the end of its log, and the unsaved changes of both.
 
 All changes made here go into the next `Save`, which otherwise contains only counter, sequence and standing.
 """
@@ -78,7 +78,7 @@ class LocalState:
         self.changes.released += payloads
 
     def adopt(self, branch: Branch, last: LogPosition, rebased_queue: RebasedQueue) -> None:
-        """Replace the log by a branch up to `last`, and the queue by the estate."""
+        """Replace the log by a branch up to `last`, and the queue by the rebased one."""
         tail, logged = branch.tail(last.index, self._length), branch.ids(last.index)
         self.log = SynchronisedQueue(last, tail, logged=logged, length=self._length)
         self.changes.adopted = Adopted(branch, last)

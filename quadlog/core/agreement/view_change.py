@@ -1,4 +1,4 @@
-"""Succession of views: an elected view is installed as soon as all that it inherits is here.
+"""Changes of views: an elected view is installed as soon as all that it inherits is here.
 
 A master that comes from the parent view keeps its log.  A master that was admitted gives way: it adopts the
 log that it has read next to its own, and submits again what only its own side had.

@@ -59,7 +59,7 @@ def changed(peers: tuple[Peer, ...], transaction: Transaction) -> tuple[Peer, ..
     """Return the peers after an entry; empty if it changes nothing.
 
     >>> from quadlog.core.model import Transaction
-    >>> add = Transaction(id=bytes(16), digest=bytes(32), kind=Kind.CONFIG, options=options_of("m2", "dc2"))
+    >>> add = Transaction(id=bytes(16), digest=bytes(32), kind=TransactionKind.CONFIG, options=options_of("m2", "dc2"))
     >>> changed((Peer("m1", "dc1"),), add)
     (Peer(node='m1', dc='dc1'), Peer(node='m2', dc='dc2'))
     """

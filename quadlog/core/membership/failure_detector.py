@@ -1,4 +1,4 @@
-"""Presence of masters: which members are missing and given up, and which stronger side to join.
+"""Failure detection: which members are missing and given up, and which stronger side to join.
 
 A member is given up if for `lag` it is silent, or lacks what all others posted.  Giving up is mutual, and if
 members differ, the one with the lower id prevails.  Masters of one data centre stay together: other data

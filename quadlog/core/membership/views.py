@@ -3,9 +3,9 @@
 A master leaves a view by giving up members of it, and enters a view by being admitted.  In both cases a new
 view is proposed, voted for by all its members, and installed.
 
-    give up, join     `presence`: missing members, and stronger sides
-    propose, vote     `ballots`: the next view; after a vote nothing is added in the old view
-    install           all have voted, and all payloads that their posts list are acquired (`succession`)
+    give up, join     `failure_detector`: missing members, and stronger sides
+    propose, vote     `view_election`: the next view; after a vote nothing is added in the old view
+    install           all have voted, and all payloads that their posts list are acquired (`view_change`)
 """
 
 from __future__ import annotations

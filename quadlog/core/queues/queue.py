@@ -32,7 +32,7 @@ class IncomingQueue:
     def replace(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
         """Replace the whole content of the queue."""
         self._first: dict[bytes, Pair] = {}
-        self._duplicate_detector: dict[bytes, tuple[Pair, ...]] = {}
+        self._twins: dict[bytes, tuple[Pair, ...]] = {}
         """Further pairs of an id: submitted to two masters at the same time, or with two bodies."""
         self._lacking: set[Pair] = set()
         """Pairs whose payload is not acquired."""
@@ -57,7 +57,7 @@ class IncomingQueue:
     def pairs(self, transaction_id: bytes) -> tuple[Pair, ...]:
         """Return all waiting pairs of an id."""
         first = self._first.get(transaction_id)
-        return () if first is None else (first, *self._duplicate_detector.get(transaction_id, ()))
+        return () if first is None else (first, *self._twins.get(transaction_id, ()))
 
     def transaction(self, pair: Pair) -> Transaction | None:
         """Return the transaction of a pair; None if its payload is not acquired."""
@@ -75,17 +75,17 @@ class IncomingQueue:
             return False
         if first.digest == digest and first not in self._lacking:
             return True
-        twins = self._duplicate_detector.get(transaction_id, ())
+        twins = self._twins.get(transaction_id, ())
         return any(twin.digest == digest and twin not in self._lacking for twin in twins)
 
     def acquired(self) -> list[Pair]:
         """Return all pairs whose payload is acquired, in order: the content of a snapshot."""
-        pairs = chain(self._first.values(), *self._duplicate_detector.values())
+        pairs = chain(self._first.values(), *self._twins.values())
         return sorted(pair for pair in pairs if pair not in self._lacking)
 
     def everything(self) -> list[Pair]:
         """Return all pairs, including those without their payload, in order."""
-        return sorted(chain(self._first.values(), *self._duplicate_detector.values()))
+        return sorted(chain(self._first.values(), *self._twins.values()))
 
     def transactions(self) -> list[Transaction]:
         """Return all acquired transactions, with or without a pair."""
@@ -97,7 +97,7 @@ class IncomingQueue:
         """Add a pair that is not there yet; return whether it may be posted now."""
         has_payload = self.has_payload(pair.key)
         if pair.id in self._first:
-            self._duplicate_detector[pair.id] = (*self._duplicate_detector.get(pair.id, ()), pair)
+            self._twins[pair.id] = (*self._twins.get(pair.id, ()), pair)
         else:
             self._first[pair.id] = pair
         if not has_payload:
@@ -124,7 +124,7 @@ class IncomingQueue:
         pairs = self.pairs(transaction_id)
         digests = {*self._early.pop(transaction_id, ()), *(p.digest for p in pairs if p not in self._lacking)}
         self._first.pop(transaction_id, None)
-        self._duplicate_detector.pop(transaction_id, None)
+        self._twins.pop(transaction_id, None)
         self._lacking.difference_update(pairs)
         keys = [(transaction_id, digest) for digest in sorted(digests)]
         for key in keys:

@@ -1,4 +1,4 @@
-"""The desk: which client waits for the outcome of which transaction.
+"""Pending requests: which client waits for the outcome of which transaction.
 
 Owned by the node's thread, except for `state_of`, which only reads.
 """

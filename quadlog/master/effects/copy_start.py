@@ -59,7 +59,7 @@ The link to it may have been cut when the first request was sent.
 
 
 @dataclass(frozen=True, slots=True)
-class TopicMark:
+class Mark:
     """Place of a record in an effects topic, as its headers state it."""
 
     offset: int
@@ -242,7 +242,7 @@ class CopyStartFinder:
                 return CopyStart(source=source, offset=None)
             count *= 4
 
-    def _refuse_gap(self, dc: str, marks: Sequence[TopicMark], last: int, *, is_all: bool) -> None:
+    def _refuse_gap(self, dc: str, marks: Sequence[Mark], last: int, *, is_all: bool) -> None:
         """Refuse to copy after a gap, because no worker here could apply what follows.
 
         Raises:
@@ -257,9 +257,9 @@ class CopyStartFinder:
                 " run `quadlog dc rebuild --config MASTER.toml`, which copies a data centre that has all effects"
             )
 
-    def _look_back(self, dc: str, count: int) -> tuple[list[TopicMark], list[Handover], bool]:
+    def _look_back(self, dc: str, count: int) -> tuple[list[Mark], list[Handover], bool]:
         """Return the marks and the views' handovers of the last `count` records, and whether these are all records."""
-        marks: list[TopicMark] = []
+        marks: list[Mark] = []
         handovers: list[Handover] = []
         for record in last_records(self._kafka_of[dc], self._effects_of(dc), count=count, timeout=SOON_S):
             marks.append(_mark(record))
@@ -314,13 +314,13 @@ async def _answer(look: Callable[[], Answer], wanted: str, *, dc: str) -> Answer
     return None
 
 
-def _mark(record: Record) -> TopicMark:
+def _mark(record: Record) -> Mark:
     """Return the mark of a record; of another program's record, only the offset."""
     if codec.is_ours(record.value):
         with suppress(ForeignRecord):
             index, rewind = record.number(INDEX), record.number(REWIND)
-            return TopicMark(record.offset, index, rewind, record.number(ATTEMPT) or 0, record.header(TERM))
-    return TopicMark(record.offset)
+            return Mark(record.offset, index, rewind, record.number(ATTEMPT) or 0, record.header(TERM))
+    return Mark(record.offset)
 
 
 def _view_handed_over(record: Record) -> Handover | None:
@@ -342,7 +342,7 @@ def _terms_in(handovers: Iterable[Handover], view: bytes) -> tuple[Term, ...] | 
     return None
 
 
-def reaches(marks: Iterable[TopicMark]) -> int:
+def reaches(marks: Iterable[Mark]) -> int:
     """Return the index of the last effect among these; 0 if there is no effect.
 
     >>> reaches([Mark(7, 3), Mark(8), Mark(9, 4)]), reaches([Mark(9, 4), Mark(10, rewind=2), Mark(11)]), reaches([])
@@ -354,7 +354,7 @@ def reaches(marks: Iterable[TopicMark]) -> int:
     return index
 
 
-def lacks_before(marks: Sequence[TopicMark], last: int) -> int | None:
+def lacks_before(marks: Sequence[Mark], last: int) -> int | None:
     """Return the index of the topic's first effect if the effect after `last` was deleted.
 
     None if that effect is there, or is still to be written.
@@ -375,7 +375,7 @@ def lacks_before(marks: Sequence[TopicMark], last: int) -> int | None:
     return known[0]
 
 
-def begins(marks: list[TopicMark], last: int, *, is_all: bool) -> int | None:
+def begins(marks: list[Mark], last: int, *, is_all: bool) -> int | None:
     """Return the offset of the first record after the effect `last`; None if it precedes these records.
 
     A rewind revokes effects before it.  If an effect occurs twice, the first one counts that is not of a
@@ -399,7 +399,7 @@ def begins(marks: list[TopicMark], last: int, *, is_all: bool) -> int | None:
     return start
 
 
-def voids(marks: Sequence[TopicMark], start: int) -> tuple[tuple[int, int], ...]:
+def voids(marks: Sequence[Mark], start: int) -> tuple[tuple[int, int], ...]:
     """Return the ranges after `start` that rewinds revoke, each as first and last offset, the rewind included.
 
     If effects of one index precede a rewind, the one of the highest attempt in the newest term counted.
@@ -419,7 +419,7 @@ def voids(marks: Sequence[TopicMark], start: int) -> tuple[tuple[int, int], ...]
     ((2, 3), (6, 7))
     """
     found: list[tuple[int, int]] = []
-    left: list[TopicMark] = []
+    left: list[Mark] = []
     for mark in _in_order(marks):
         if mark.offset < start:
             continue
@@ -432,7 +432,7 @@ def voids(marks: Sequence[TopicMark], start: int) -> tuple[tuple[int, int], ...]
     return tuple(found)
 
 
-def _in_order(marks: Iterable[TopicMark]) -> Iterator[TopicMark]:
+def _in_order(marks: Iterable[Mark]) -> Iterator[Mark]:
     """Yield the marks, except those that a superseded evaluator wrote after a newer one.
 
     An evaluator is superseded by one of a later term, or of a higher attempt in its term.
@@ -450,7 +450,7 @@ def _in_order(marks: Iterable[TopicMark]) -> Iterator[TopicMark]:
         yield mark
 
 
-def _end_of(index: int, marks: Iterable[TopicMark], start: int) -> int:
+def _end_of(index: int, marks: Iterable[Mark], start: int) -> int:
     """Return the offset after the effect of this index that counted among these, or `start` if there is none."""
     end, newest, is_open = start, None, False
     for mark in marks:

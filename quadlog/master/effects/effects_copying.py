@@ -54,7 +54,7 @@ class CopiedPart(Enum):
     HOME = "of the home, to follow it"
     COPY = "of another data centre that follows the home, while that is out of reach"
     DUTY = "of the data centre that has the duty, what was said there"
-    REST = "of whoever has more than the new home, all of it"
+    REST = "of a data centre that has more than the new home, all of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

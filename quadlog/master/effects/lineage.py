@@ -60,7 +60,8 @@ def furthest(
 
     >>> from quadlog.core.records import Term
     >>> one, two = Term(2, b"1", 100), Term(4, b"2", 140)
-    >>> furthest([one], 103, {"dc2": [Held(b"1", 105)], "dc3": [Held(b"x", 190), Held(GENESIS, 120)]})
+    >>> others = [EffectsPosition(b"x", 190), EffectsPosition(GENESIS, 120)]
+    >>> furthest([one], 103, {"dc2": [EffectsPosition(b"1", 105)], "dc3": others})
     ('dc2', 105)
     """
     names = [GENESIS, *(term.id for term in own)]

@@ -1,4 +1,4 @@
-"""Foreseen: what the own effects topic will hold once it accepts records again.
+"""Pending effects: what the own effects topic will hold once it accepts records again.
 
 While the topic accepts no records, no worker here can show what is agreed.  But the records that this master
 produces for it are known: copies of the home's effects, and the rewind before them.  They are followed as if

@@ -1,4 +1,4 @@
-"""Fullness: detects that the own effects topic accepts no records.
+"""Health of the effects topic: detects that the own effects topic accepts no records.
 
 An evaluating worker reports this in its heartbeats; the copies and handovers that this master writes show it
 as well.  The result is a hint, and may be wrong: it moves the duty, and a home
@@ -37,7 +37,7 @@ AGAIN_MS: Final = (1_000.0, 16_000.0)
 
 
 class TopicHealth:
-    """Fullness of the own effects topic.  Owned by the node's thread; times are steady milliseconds."""
+    """Health of the own effects topic.  Owned by the node's thread; times are steady milliseconds."""
 
     def __init__(self, worker_registry: WorkerRegistry, outlet: Renewable, topic: str) -> None:
         """Start with the assumption that the topic accepts records.
@@ -109,7 +109,7 @@ class TopicHealth:
         return True
 
     def heard(self) -> None:
-        """Note that the topic has a new record, whoever wrote it."""
+        """Note that the topic has a new record, of any writer."""
         if self._reason and not self._outlet.refusal:
             log.info("effects_topic_recovered", topic=self._topic)
             self._reason, self._pause = "", AGAIN_MS[0]

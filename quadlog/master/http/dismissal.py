@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.01
 LOOKS: Final = 500
-"""Number of checks whether the worker is forgotten: the owner of the crew forgets it in its next turn."""
+"""Number of checks whether the worker is forgotten: the owner of the registry forgets it in its next turn."""
 
 
 class Dismissal:
     """Dismisses workers at this master; dismissals are neither agreed nor stored."""
 
     def __init__(self, worker_registry: WorkerRegistry, dismiss: Callable[[str], None]) -> None:
-        """`crew` knows the workers that were heard; `dismiss` has it forget one soon."""
+        """`worker_registry` knows the workers that were heard; `dismiss` has it forget one soon."""
         self._worker_registry, self._dismiss = worker_registry, dismiss
 
     async def dismiss(self, request: Request) -> Response:

@@ -226,9 +226,9 @@ class PeersHandler:
             )
         if survivors.symmetric_difference(view.members) or name in survivors or view.blank:
             raise PeersStay(
-                f"those who are together here are {', '.join(view.members)}, and you say that just"
-                f" {', '.join(sorted(survivors))} are left: name all who are, and nobody else; who is gone has to be"
-                " given up first (max-peer-lag), and who lost its disk counts for nothing; nothing was logged"
+                f"the members of this view are {', '.join(view.members)}, and the request says that just"
+                f" {', '.join(sorted(survivors))} are left: name all that are, and no others; a lost master must be"
+                " given up first (max-peer-lag), and one that lost its disk does not count; nothing was logged"
             )
 
     async def _check_new(self, name: str, dc: str) -> None:

@@ -90,7 +90,7 @@ class ReadProxy:
     """Connections from a master to its workers, and to masters of other data centres."""
 
     def __init__(self, worker_registry: WorkerRegistry) -> None:
-        """`crew` knows which workers are silent."""
+        """`worker_registry` knows which workers are silent."""
         self._worker_registry = worker_registry
         self._pool = ConnectionPool()
         self._client = new_client(CONNECT_S)

@@ -66,7 +66,7 @@ class ReadRouter:
         read_proxy: ReadProxy,
         barrier: Barrier,
     ) -> None:
-        """`known` has the workers, `passage` connects to them; `room` limits the bodies of open requests."""
+        """`known` has the workers, `read_proxy` connects to them; `room` limits the bodies of open requests."""
         self._known, self._settings, self._room = known, settings, room
         self._read_proxy, self._barrier = read_proxy, barrier
         self._numbers = count(1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class DcLeader:
     """Determines whether this master leads.  Times are milliseconds of the steady clock.
 
-    >>> lead = Lead("dc1-m2", ["dc1-m1", "dc1-m2"], patience_ms=2000)
+    >>> lead = DcLeader("dc1-m2", ["dc1-m1", "dc1-m2"], patience_ms=2000)
     >>> lead.is_mine({}, now=0.0), lead.is_mine({}, now=2500.0)
     (False, True)
     >>> lead.is_mine({"dc1-m1": 2600.0}, now=2700.0)

@@ -1,4 +1,4 @@
-"""Twins: other processes that act as this master, by their settings or by a copy of its disk.
+"""Duplicate nodes: other processes that act as this master, by their settings or by a copy of its disk.
 
 Two processes that post under one id make promises that neither of them keeps.  A master that is superseded,
 or reads a post that only it could have written, publishes nothing more and ends; when it is started again, it
@@ -8,7 +8,7 @@ A master that is alone in its data centre does not read its own posts: it detect
 another process writes to the topic, and then reads the records between.  Any other master reads them anyway.
 
 A record may be repeated by a broker, a mirror or a tool.  A repeated post has the bytes of the post that this
-master wrote under that sequence; a twin's post has other bytes (decision 47).
+master wrote under that sequence; a post of a duplicate has other bytes (decision 47).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ log = structlog.get_logger()
 REMEMBERED: Final = 10_000
 """Number of own posts whose bytes are remembered, as hashes of 8 bytes.
 
-These are minutes of a busy master, or hours of an idle one.  A twin begins with the same disk, so it writes
+These are minutes of a busy master, or hours of an idle one.  A duplicate begins with the same disk, so it writes
 the same sequences at about the same time; an older post counts as a repetition.
 """
 
 
 class DuplicateNodeDetector:
-    """Detects twins.
+    """Detects duplicates of this node.
 
     `say`, `hear` and `learn` must be called on the node's thread, `acked` on the outlet's, `look` on any.
     """
@@ -55,7 +55,7 @@ class DuplicateNodeDetector:
         read: Callable[[int, int], None],
         topic: str = "",
     ) -> None:
-        """Start without having detected a twin.
+        """Start without having detected a duplicate.
 
         Args:
             node: this master.

@@ -1,4 +1,4 @@
-"""The scribe: writes the synchronised queue into the agreed topic, or stands by to do so."""
+"""Publisher of the log: writes the synchronised queue into the agreed topic, or stands by to do so."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ class LogPublisher:
             fresh = self._fresh[index - self._fresh[0].index]
             return fresh.chain, fresh.pair, fresh.previous
         entry, before = self._saved.entry(index), self._saved.entry(index - 1)
-        assert entry is not None, "what is to be said is saved"
+        assert entry is not None, "only saved entries are published"
         return *entry, before[0] if before is not None else GENESIS
 
 

@@ -17,10 +17,10 @@ def given_up(before: HardState, after: HardState) -> set[str]:
 
     A removed peer is not in the new view either, but was not given up:
 
-    >>> from quadlog.core.model import Peer, Standing, View
-    >>> three = Standing(view=View(epoch=1, members=("m1", "m2", "m3")))
+    >>> from quadlog.core.model import Peer, HardState, View
+    >>> three = HardState(view=View(epoch=1, members=("m1", "m2", "m3")))
     >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
-    >>> given_up(three, Standing(view=View(epoch=2, members=("m1",), parent=three.view.id, peers=peers)))
+    >>> given_up(three, HardState(view=View(epoch=2, members=("m1",), parent=three.view.id, peers=peers)))
     {'m2'}
     """
     names = set(after.given_up)
@@ -33,11 +33,11 @@ def given_up(before: HardState, after: HardState) -> set[str]:
 def phases(before: HardState, after: HardState) -> Iterator[Failpoint]:
     """Yield the phases that a master passes when its saved standing changes, in order; it may pass several at once.
 
-    >>> from quadlog.core.model import Standing, View
+    >>> from quadlog.core.model import HardState, View
     >>> first = View(epoch=1, members=("m1", "m2"), parent=b"")
     >>> alone = View(epoch=2, members=("m1",), parent=first.id)
-    >>> began, lone = Standing(view=first), Standing(view=first, given_up=("m2",))
-    >>> [[str(phase) for phase in phases(began, stood)] for stood in (lone, Standing(view=alone, ballot=alone))]
+    >>> began, lone = HardState(view=first), HardState(view=first, given_up=("m2",))
+    >>> [[str(phase) for phase in phases(began, stood)] for stood in (lone, HardState(view=alone, ballot=alone))]
     [['given-up'], ['given-up', 'vote-saved', 'installed']]
     """
     if given_up(before, after):

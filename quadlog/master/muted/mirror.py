@@ -50,8 +50,8 @@ def next_offset(topic: str, records: Sequence[Record], *, source: str) -> int:
                 continue
             if origin != source.encode():
                 message = (
-                    f"{topic} was copied from {origin.decode(errors='replace')}, and {source} is to be followed: the"
-                    f" one's offsets mean nothing in the other. Set follow as it was, or {BEGIN_ANEW}"
+                    f"{topic} was copied from {origin.decode(errors='replace')}, and follow is {source}: the"
+                    f" offsets of one mean nothing in the other. Set follow as it was, or {BEGIN_ANEW}"
                 )
                 raise SetupError(message)
             furthest = max(furthest, offset)

@@ -24,7 +24,7 @@ class MutedRebuild(TopicsRebuild):
         self._refuse_while_workers_run()
         if not is_meant:
             message = (
-                f"{own.agreed} and {own.effects} would be deleted, and copied anew from {source}; the workers of"
+                f"{own.agreed} and {own.effects} would be deleted, and copied again from {source}; the workers of"
                 f" {self._sites.dc} would be fed again. Say --yes if that is meant; nothing was changed"
             )
             raise SetupError(message)

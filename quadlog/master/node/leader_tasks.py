@@ -1,4 +1,4 @@
-"""Chores: what one master of a data centre does for the whole data centre, while the others stand by."""
+"""Tasks of a leader: what one master of a data centre does for the whole data centre, while the others stand by."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ClusterSnapshot:
 
 
 class LeaderTasks:
-    """Chores of the leading master: the agreed topic, the copies of effects, the appointment of the evaluating worker.
+    """Tasks of the leading master: the agreed topic, the copies of effects, the appointment of the evaluating worker.
 
     Owned by the node's thread.  Peers' payloads are copied by the node itself; `leads` determines whether it
     copies them.

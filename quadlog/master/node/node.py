@@ -2,7 +2,7 @@
 
 Events arrive through its `inbox`.  Records that tails read are handled by `listening`, payloads by
 `acquiring`, effects by `decided`, what a round makes durable by `saving`, and what one master does for its
-data centre by `chores`.
+data centre by `leader_tasks`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Remade: topics that were re-created, or went back, since they were last read.
+"""Identity of topics: those that were re-created, or went back, since they were last read.
 
 No record that is read again counts twice: posts have incarnations, payloads have ids, entries and effects
 have chains.

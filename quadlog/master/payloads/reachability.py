@@ -35,7 +35,7 @@ class _LastPost:
 class Reachability:
     """Tracker of which data centres are heard.  Times are steady milliseconds.
 
-    >>> hearing = Hearing("m1", {"m1": "dc1", "m2": "dc2", "m3": "dc3"}, patience_ms=2500)
+    >>> hearing = Reachability("m1", {"m1": "dc1", "m2": "dc2", "m3": "dc3"}, patience_ms=2500)
     >>> hearing.look(0.0)
     >>> hearing.look(600.0), hearing.look(1500.0), hearing.look(2400.0), hearing.unheard
     (None, None, None, ())

@@ -19,7 +19,7 @@ class SkippedCopies:
 
     The master there copies in the order of the originals.
 
-    >>> passed = PassedOver()
+    >>> passed = SkippedCopies()
     >>> for offset, original in [(10, 3), (12, 4), (13, 4), (17, 6)]:
     ...     passed.note(offset, original)
     >>> passed.first(3), passed.first(4), passed.first(5), passed.first(7)

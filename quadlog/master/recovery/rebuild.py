@@ -99,8 +99,8 @@ class TopicsRebuild:
         source = self._source()
         if not is_meant:
             message = (
-                f"{'; '.join(lost.reasons)}. {own.agreed}, {own.effects} and {own.rounds} would be made anew"
-                f" out of those of {source.dc}, up to entry {source.index}, and all that masters and workers of"
+                f"{'; '.join(lost.reasons)}. {own.agreed}, {own.effects} and {own.rounds} would be created again"
+                f" from those of {source.dc}, up to entry {source.index}, and all that masters and workers of"
                 f" {self._sites.dc} have saved would be void. Say --yes if that is meant; nothing was changed"
             )
             raise SetupError(message)

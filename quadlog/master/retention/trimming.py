@@ -224,7 +224,7 @@ def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
 def stock_of(
     agreement: Agreement, decided: EffectsFollower, worker_registry: WorkerRegistry, *, held: int
 ) -> Stock | None:
-    """Return the log at this time; None if somebody may need more than the known needs cover.
+    """Return the log at this time; None if a master or worker may need more than the known needs cover.
 
     `held`: index up to which the agreed topic is known to contain the log.
     """

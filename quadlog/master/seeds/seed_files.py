@@ -114,7 +114,9 @@ class SeedFiles:
         try:
             done = await deliver(self._client, rechunk(request.stream()), label, doors)
         except ClientDisconnect as error:
-            raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
+            raise UserError(
+                "the sender of the seed disconnected before its end: nothing of it is kept"
+            ) from error
         failures = {name: one.failure for name, one in done.items() if one.failure}
         for one in done.values():
             if one.answer is not None and one.answer.is_success:

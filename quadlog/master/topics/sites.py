@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class DcByMaster(dict[str, str]):
     """Data centre of each master.
 
-    >>> Named({"m1": "dc1"})["m1"]
+    >>> DcByMaster({"m1": "dc1"})["m1"]
     'dc1'
     """
 

@@ -63,7 +63,7 @@ WHAT_TO_DO: Final = {
     AlarmName.DIVERGED: "nothing, it is rebuilt from the log and gets no reads until then",
     AlarmName.DAMAGED: "nothing, it is rebuilt from the log and gets no reads until then; look at its disk",
     AlarmName.DEAD: "read the last lines of its log, then start it again",
-    AlarmName.HUNG: "SIGCONT if somebody suspended it; else look at its disk, then SIGKILL and start it again",
+    AlarmName.HUNG: "SIGCONT if it was suspended; else look at its disk, then SIGKILL and start it again",
     AlarmName.UNHEARD: "look whether it reaches the Kafka of this data centre",
     AlarmName.STOPPED: "start it again when what it was stopped for is done",
     AlarmName.UNSEEDED: "nothing if another worker anywhere has the seed: it is brought; else import the same again",

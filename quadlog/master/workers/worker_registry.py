@@ -1,4 +1,4 @@
-"""Crew: the workers of this data centre, as their heartbeats describe them."""
+"""Registry of workers: the workers of this data centre, as their heartbeats describe them."""
 
 from __future__ import annotations
 

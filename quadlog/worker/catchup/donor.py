@@ -55,7 +55,7 @@ FED_FROM: Final = "Quadlog-Fed-From"
 WINDOW: Final = "Quadlog-Window"
 """Header with the bytes of memory that the receiver lends for zstd's window."""
 MEDIA_TYPE: Final = "application/x-quadlog-copy"
-"""Media type of a parcel in chunks (`packing.py`)."""
+"""Media type of a store archive in chunks (`chunk_codec.py`)."""
 RETRY_S: Final = 5
 PATIENCE_S: Final = 30.0
 """Seconds after which the donor no longer waits for a receiver that accepts no data."""
@@ -153,7 +153,7 @@ class Donor:
         """
         if (store := request.headers.get(STORE)) != STORE_HERE:
             raise UserError(
-                f"the store here is of {STORE_HERE}, and who asks reads {store} ({STORE}): have both of one version"
+                f"the store here is of {STORE_HERE}, and the receiver reads {store} ({STORE}): have both of one version"
             )
         turn = self._begin(None, until=inf)
         try:

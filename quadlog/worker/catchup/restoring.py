@@ -87,7 +87,7 @@ class Restoring:
             except (QuadlogError, OSError) as error:
                 reasons.append(_refused(backup.path, str(error)))
         self.progress = 0, None
-        raise Unavailable(f"no backup is of use: {_told(reasons, self._settings.backups)}")
+        raise Unavailable(f"no backup is usable: {_told(reasons, self._settings.backups)}")
 
     def _look(self, applied: Applied) -> tuple[list[Backup], list[str]]:
         """Return the usable backups, the newest first, and why others are not."""
@@ -96,7 +96,7 @@ class Restoring:
         try:
             paths = backups_in(directory)
         except OSError as error:
-            raise Unavailable(f"{directory} cannot be read, where backups are to be: {error}") from error
+            raise Unavailable(f"{directory} cannot be read, where backups must be: {error}") from error
         usable, refused = looked_through(paths, self._log())
         here = applied.effects_offset, applied.agreed_offset
         refused |= {

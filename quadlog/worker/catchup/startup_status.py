@@ -83,7 +83,7 @@ class StartupStatus:
             ]
             app = Starlette(routes=routes, exception_handlers={QuadlogError: handle_error})
             self._open.enter_context(self._server.early(app))
-            thread = threading.Thread(target=self._beat, name="early-pulse", daemon=True)
+            thread = threading.Thread(target=self._beat, name="startup-status", daemon=True)
             thread.start()
             self._open.callback(thread.join)
 

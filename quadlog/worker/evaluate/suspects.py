@@ -72,7 +72,7 @@ class Judge(Protocol):
 
 
 class Suspects:
-    """Suspects of one tenure, and their trial.  Used only by the replica's thread."""
+    """Suspects of one term as evaluator, and their trial.  Used only by the replica's thread."""
 
     def __init__(
         self,

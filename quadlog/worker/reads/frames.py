@@ -57,7 +57,7 @@ KINDS: Final = {kind.value: kind for kind in FrameKind}
 def framed(kind: FrameKind, body: bytes) -> bytes:
     """Return one frame.
 
-    >>> HEAD.unpack(framed(Kind.PIECE, b"ok")[: HEAD.size])
+    >>> HEAD.unpack(framed(FrameKind.PIECE, b"ok")[: HEAD.size])
     (5, 2)
     """
     return HEAD.pack(kind, len(body)) + body
@@ -66,8 +66,8 @@ def framed(kind: FrameKind, body: bytes) -> bytes:
 def question_frame(number: int, question: QueryRequest) -> bytes:
     """Return the frame of a question whose ticket has this number.
 
-    >>> question_of(question_frame(3, Question(text="ASK {}"))[HEAD.size :])
-    (3, Question(text='ASK {}', accept='*/*', default=(), named=(), rows=None))
+    >>> question_of(question_frame(3, QueryRequest(text="ASK {}"))[HEAD.size :])
+    (3, QueryRequest(text='ASK {}', accept='*/*', default=(), named=(), rows=None))
     """
     asked = (number, question.text, question.accept, question.default, question.named, question.rows)
     return framed(FrameKind.QUESTION, pickle.dumps(asked, pickle.HIGHEST_PROTOCOL))

@@ -1,8 +1,8 @@
-"""Tenure: the time during which a worker evaluates, from the request to the end.
+"""Term of an evaluator: the time during which a worker evaluates, from the request to the end.
 
-On a master's request the worker writes a fence.  When the worker reads it back, its tenure begins, after all
+On a master's request the worker writes a fence.  When the worker reads it back, its term begins, after all
 records before the fence.  Another fence, a handover, a cut, a rewind, or an own effect that it does not know
-ends the tenure.
+ends the term.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class EvaluatorTerm:
         """Return the agreed entries after the evaluated ones, of views up to that of the duty.
 
         A data centre that copies these effects may be in another view by now: before effects of entries agreed
-        in a later view, it must receive who has the duty in that view.
+        in a later view, it must receive the data centre that has the duty in that view.
         """
         return takewhile(lambda entry: entry.epoch <= self._epoch, self._backlog.behind(evaluator.point))
 

@@ -125,7 +125,7 @@ class Following:
                 "this worker lacks the seed that the log begins with; ask another one", retry_after=2
             )
 
-    # --- hearing ------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------
 
     def hear(self, record: Record, part: codec.Part | None = None) -> None:
         """Process the next record of either topic; `part`: its value as decoded by `codec.decode_ahead`."""

@@ -1,4 +1,4 @@
-"""The pulse: heartbeats.
+"""Heartbeats of a worker.
 
 A heartbeat is sent soon after effects were applied, at once when the worker begins or ends to evaluate, and
 otherwise at intervals, also while the worker is busy.
@@ -59,7 +59,7 @@ class Heartbeats:
         self._pause, self._lives, self._evaluates, self._look = pause, lives, evaluates, look
         self._said_at, self._told, self._told_of_duty = float("-inf"), -1, False
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._beat_while_busy, name="pulse", daemon=True)
+        self._thread = threading.Thread(target=self._beat_while_busy, name="heartbeats", daemon=True)
 
     def start(self) -> None:
         """Start to watch whether the replica is busy."""

@@ -59,7 +59,7 @@ class RewindHandler:
         """True if the store cannot go back as far as it must: it is given up."""
 
     def go_back(self, rewind: Rewind, behind: int) -> None:
-        """End the tenure, drop or undo the effects after the rewind's index, and continue to read."""
+        """End the term, drop or undo the effects after the rewind's index, and continue to read."""
         store, backlog = self._store, self._hearing.backlog
         applied, half_made = store.applied, store.half_made
         log.info("rewind_started", to=rewind.index, applied=applied.index, epoch=rewind.epoch)

@@ -72,7 +72,9 @@ class SeedDoor:
             async for piece in rechunk(stream):
                 await asyncio.to_thread(draft.feed, piece)
         except ClientDisconnect as error:
-            raise UserError("whoever sent the seed left in the middle: nothing of it is kept") from error
+            raise UserError(
+                "the sender of the seed disconnected before its end: nothing of it is kept"
+            ) from error
         await asyncio.to_thread(draft.end)
 
     async def get(self, request: Request) -> Response:

@@ -220,7 +220,7 @@ class SeedDraft:
         self._unpacker.feed(piece)
 
     def copy(self, source: Path) -> Iterator[None]:
-        """Copy all files from a directory instead, some of it at a time; raises as `parcel.copied`."""
+        """Copy all files from a directory instead, some of it at a time; raises as `store_archive.copy_files`."""
         yield from copy_files(source, self._directory / FILES, self._label)
         self._keep()
 

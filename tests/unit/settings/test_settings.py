@@ -85,7 +85,7 @@ def test_a_depth_that_may_mean_anything_is_refused(tmp_path: Path, said: str) ->
         ('log-max-size = "much"', "log-max-size.*valid integer"),
         ("log-hard-max-size = 5000", "set log-max-size or log-max-depth, too"),
         ('log-archive = "archive"', "log-archive says where the log goes: set log-max-size"),
-        ("log-max-size = 5000\nlog-hard-max-size = 4000", "is below log-max-size"),
+        ("log-max-size = 5000\nlog-hard-max-size = 4000", "must be greater than log-max-size"),
         ('log-max-depth = "7d"\nrole = "muted"\nvoting = false', "a muted master's topics are not shortened"),
     ],
 )

@@ -82,7 +82,7 @@ def test_the_compact_queue_is_the_plain_one(given_steps: list[Pair | Transaction
     emptied = [*again._first, *again._early]
     for name in emptied:
         again.remove(name)
-    kept = (again._first, again._duplicate_detector, again._lacking, again._early, again._special)
+    kept = (again._first, again._twins, again._lacking, again._early, again._special)
     assert not any(kept), "nothing is left of what is gone"
 
 

@@ -158,7 +158,7 @@ def test_it_begins_at_the_beginning() -> None:
 def test_another_source_is_refused() -> None:
     own = Topic()
     mirror(own).hear(with_a_cut())
-    with pytest.raises(SetupError, match=r"copied from dc1, and dc2 is to be followed.*dc rebuild"):
+    with pytest.raises(SetupError, match=r"copied from dc1, and follow is dc2.*dc rebuild"):
         next_offset("own", own.records, source="dc2")
 
 
