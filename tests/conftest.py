@@ -74,5 +74,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--rewrite`: the scenarios' answers are written anew, for review."""
-    parser.addoption("--rewrite", action="store_true", help="write the scenarios' answers anew")
+    """`--rewrite`: the expected texts of scenarios and of the API surface are written again, for review."""
+    parser.addoption("--rewrite", action="store_true", help="write the expected texts again")

@@ -173,7 +173,7 @@ class UpdateHandler:
             answer = await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))
         except OutcomeUnknown as error:
             message = (
-                f"strict reads need all masters, and not all answer: see peers in /cluster/status ({error})"
+                f"strict reads need a majority of masters, and it does not answer: see peers in /cluster/status ({error})"
             )
             raise Unavailable(message, retry_after=5) from error
         if not answer.by_majority:
