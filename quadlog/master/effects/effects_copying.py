@@ -295,7 +295,10 @@ class EffectsCopying:
             return
         self._next = record.offset + 1  # also if another program wrote it
         if record.number(REWIND) is not None:
-            self._turn_to(None)  # that topic was rewound: the offset must be found again
+            # Within a view a data centre follows the home before its workers decide anything in that view: what it
+            # then writes as the one with the duty follows its rewind, and is not revoked by it.
+            if source.part is not CopiedPart.DUTY or epoch_of(record) > source.epoch:
+                self._turn_to(None)  # that topic was rewound: the offset must be found again
             return
         if record.header(HANDOVER) is not None and epoch_of(record) > source.epoch:
             self._is_early = True  # of a view that is not installed here, and may never be

@@ -172,9 +172,7 @@ class UpdateHandler:
         try:
             answer = await self._outcome(self._payload(new_id(), _NOTHING, {}, ""))
         except OutcomeUnknown as error:
-            message = (
-                f"strict reads need a majority of masters, and it does not answer: see peers in /cluster/status ({error})"
-            )
+            message = f"strict reads need a majority of masters, which did not answer: see /cluster/status ({error})"
             raise Unavailable(message, retry_after=5) from error
         if not answer.by_majority:
             raise without_majority(agreement)

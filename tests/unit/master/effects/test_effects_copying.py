@@ -392,6 +392,22 @@ def test_where_a_source_goes_back_itself_its_place_is_looked_for_anew() -> None:
     assert len(rig.wanted) == 2
 
 
+@pytest.mark.parametrize(("epoch", "copied"), [(1, [8]), (2, [])], ids=["of this view", "of a later one"])
+def test_who_got_the_duty_goes_back_to_the_homes_effects_before_it_decides(
+    epoch: int, copied: list[int]
+) -> None:
+    """The duty was handed on at the end of a topic that was not rewound yet: the place to copy from stays."""
+    rig = Rig("dc1", index=19)
+    rig.ledger.duty = Handover(index=30, term=bytes(32), dc="dc2", start=7)
+    rig.look()
+    rig.found(7)
+    rewind = Record("effects", 7, b"rewind", b"", [(REWIND, b"19"), (EPOCH, str(epoch).encode())])
+    rig.hear("dc2", rewind, effect(8, 20, dc="dc2"))
+    assert rig.copied == copied
+    rig.look()
+    assert len(rig.wanted) == epoch
+
+
 def foreign(offset: int, *headers: tuple[str, bytes]) -> Record:
     return Record("effects", offset, b"k", b"of another program", list(headers))
 
