@@ -63,40 +63,53 @@ def id_in(future: Any) -> str | None:  # noqa: ANN401 - the client's futures hav
 
 
 class _Look:
-    """One lookup of topic ids, on its own thread: two requests, one after the other."""
+    """One look at topics, on a thread of its own: two requests, one after the other."""
 
     def __init__(self, client: AdminClient, topics: Collection[str]) -> None:
-        self._client: Final = client
+        self._client: AdminClient | None = client
         self._futures: dict[str, Any] = {}
         self.topics: Final = tuple(topics)
-        self.answers: dict[str, str | KafkaException | None] | None = None
-        """The id of each topic, None if it does not exist, or the error; None while the lookup is running."""
-        threading.Thread(target=self._run, name="identities", daemon=True).start()
+        self.answers: dict[str, str | Exception | None] | None = None
+        """The id of each topic, None for a topic that does not exist, or the reason why it is unknown.
 
-    def _run(self) -> None:
+        None until the look has ended.
+        """
+        threading.Thread(target=self._run, args=(client,), name="identities", daemon=True).start()
+
+    def _run(self, client: AdminClient) -> None:
+        answers: dict[str, str | Exception | None]
         try:
-            # A client sends the request to the broker that its metadata name as the controller.  If that broker was
-            # stopped, librdkafka reconnects to it without a pause while the request waits, which takes a whole core
-            # (decision 41).  Fresh metadata from a live broker name a controller that is alive.
-            self._client.list_topics(self.topics[0], timeout=PATIENCE_S)
-            self._futures = ask_ids(self._client, self.topics)
-            wait(self._futures.values(), timeout=ANSWER_S)
-            self.answers = {topic: _answered(future) for topic, future in self._futures.items()}
-        except KafkaException as error:
-            self.answers = dict.fromkeys(self.topics, error)
+            answers = self._ask(client)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the tail must not wait for ever
+            answers = dict.fromkeys(self.topics, error)
+        for answer in answers.values():
+            if isinstance(answer, Exception):
+                answer.with_traceback(None)  # it would keep this look and its client alive, in a cycle
+        if not self.is_lost:
+            self._client, self._futures = None, {}
+        self.answers = answers  # last: the owner reads the rest after this
+
+    def _ask(self, client: AdminClient) -> dict[str, str | Exception | None]:
+        # `describe_topics` is sent to the broker that the client's metadata name as the controller.  If that broker was
+        # stopped, librdkafka connects to it without a pause as long as the request waits, a whole core (decision 41).
+        # A broker that answers a request for metadata names one that is alive.
+        client.list_topics(self.topics[0], timeout=PATIENCE_S)
+        self._futures = ask_ids(client, self.topics)
+        wait(self._futures.values(), timeout=ANSWER_S)
+        return {topic: _answered(future) for topic, future in self._futures.items()}
 
     @property
     def is_lost(self) -> bool:
-        """True if an answer is missing and may still arrive: the client has to live until then."""
-        return not all(future.done() for future in self._futures.values())
+        """True if an answer is still missing: the client must live for as long as it may arrive."""
+        return not all(future.done() for future in list(self._futures.values()))
 
 
-def _answered(future: Any) -> str | KafkaException | None:  # noqa: ANN401 - the client's futures have no type
+def _answered(future: Any) -> str | Exception | None:  # noqa: ANN401 - their futures have no type
     if not future.done():
         return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
     try:
         return id_in(future)
-    except KafkaException as error:
+    except Exception as error:  # noqa: BLE001 - reported by `Identities.look`
         return error
 
 
@@ -131,17 +144,23 @@ class Identities:
         Returns:
             for each topic that has changed, its id and whether another id was known before; id None: the topic is gone.
 
+        Raises:
+            Exception: the look failed for another reason than the broker's.
+
         """
         found: dict[str, tuple[str | None, bool]] = {}
-        if self._look is not None and self._look.answers is not None:
-            look, answers, self._look = self._look, self._look.answers, None
-            for topic, answer in answers.items():
-                # An exception means that the broker is out of reach; the tail waits for it, too.
-                if not isinstance(answer, KafkaException):
-                    found |= self._take(topic, answer)
+        if self._look is not None and (answers := self._look.answers) is not None:
+            # No other look begins with this call: whoever waits for an answer has it then.
             if any(isinstance(answer, KafkaException) for answer in answers.values()):
-                self._renew(look)
-        if self._look is None and time.monotonic() >= self._due_at:
+                self._renew()
+            self._look = None
+            for topic, answer in answers.items():
+                # A KafkaException means that the broker is out of reach; the tail waits for it, too.
+                if not isinstance(answer, Exception):
+                    found |= self._take(topic, answer)
+                elif not isinstance(answer, KafkaException):
+                    raise answer
+        elif self._look is None and time.monotonic() >= self._due_at:
             self.ask()
         return found
 
@@ -151,16 +170,17 @@ class Identities:
         if self._known:
             self._look = _Look(self._client, self._known)
 
-    def _renew(self, look: _Look) -> None:
+    def _renew(self) -> None:
         """Replace the client by a new one, which learns again which brokers there are."""
-        self._lost = [one for one in (*self._lost, look) if one.is_lost]
-        if look.is_lost:
-            log.warning("describe_topics_unanswered", topics=sorted(look.topics))
-        ended, self._client = [look, self._client], AdminClient(self._settings)
-        del look
-        # Destroying a client blocks until its threads have ended.
+        looks = [*self._lost, *([] if self._look is None else [self._look])]
+        self._lost = [look for look in looks if look.is_lost]
+        if self._look in self._lost:
+            log.warning("describe_topics_unanswered", topics=sorted(self._known))
+        # Destroying a client blocks until its threads have ended: no reference may be left to this thread.
+        ended = [self._client, *(look for look in looks if not look.is_lost)]
+        self._client = AdminClient(self._settings)
         threading.Thread(target=ended.clear, name="ended", daemon=True).start()
-        del ended
+        del ended, looks
         # Until a killed broker is known to be gone, each lookup may take a whole core.
         self._due_at = time.monotonic() + EVERY_S
 

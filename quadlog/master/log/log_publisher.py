@@ -157,7 +157,8 @@ class LogPublisher:
 
         """
         known = reached if reached is not None else Reached()
-        self._offset, self._end, self._epoch, self.held = known.offset, known.end, known.epoch, known.held
+        self._offset, self._end, self._epoch = known.offset, known.end, known.epoch
+        self.held = min(known.held, self._last)
         for place, offset in said:
             if not self._offset and isinstance(place, Place) and place.index > 1:
                 self._end = place.point  # the entries before it are no longer in the topic
@@ -165,15 +166,24 @@ class LogPublisher:
                 continue
             self._offset, end = offset + 1, self._end
             self.held = end.index if self._chain_at(end.index) == end.chain else min(self.held, end.index)
+        if self._chain_at(self._end.index) == self._end.chain:
+            self.held = self._end.index  # the own log has caught up with the topic since that was saved
         self._cut = cut if cut is not None and cut.epoch > self._epoch else None
         self._cut_in = cut.epoch if cut is not None else 0
         self._again()
 
-    def write(self, entry: Entry) -> None:
-        """Accept a saved entry, in the order of the indexes, and write it if this master leads."""
+    def write(self, entry: Entry) -> list[tuple[int, Key]]:
+        """Accept a saved entry, in the order of the indexes, and write it if this master leads.
+
+        Returns indexes and keys of entries that the topic holds already: another master may have written them before
+        this one had saved them, and no further record of theirs will come.
+        """
         self._fresh.append(entry)
         self._last = entry.index
+        is_at_its_end = (entry.index, entry.chain) == (self._end.index, self._end.chain)
+        keys = self._compare() if is_at_its_end and not (self._cut and self._is_cut_said) else []
         self._pump()
+        return keys
 
     def lead(self, *, mine: bool) -> None:
         """Start or stop leading.  A master that starts to lead writes what the topic is not known to hold."""

@@ -33,8 +33,8 @@ class RetainedPayloads:
 
     def cut(self, index: int) -> None:
         """Remove the entries after `index`, which were cut; the cut decides what happens to their payloads."""
-        while self._keys and self._keys[-1][0] > index:
-            self._keys.pop()
+        # Not in order where entries were held, cut, and held again.
+        self._keys = deque(key for key in self._keys if key[0] <= index)
 
     def settle(self, index: int) -> list[Key]:
         """Remove the entries up to `index`, which are never cut; return their keys: the payloads are not needed."""

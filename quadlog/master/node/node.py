@@ -1,8 +1,8 @@
 """The node: one thread that owns the agreement, and performs what it requests in order.
 
-Events arrive through its `inbox`.  Records that tails read are handled by `listening`, payloads by
-`acquiring`, effects by `decided`, what a round makes durable by `saving`, and what one master does for its
-data centre by `leader_tasks`.
+Events arrive through its `inbox`.  Records that tails read are handled by `dispatcher`, payloads by
+`acquiring`, effects by `effects_follower`, what a round makes durable by `state_writer`, and what one master does for
+its data centre by `leader_tasks`.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class Node:
             if ready := self.agreement.ready():
                 self._perform(ready)
         self.watch.compare()
-        self._settle_desk()
+        self._settle_requests()
         self._tend(moment.steady)
         self.agreement.effects = self._decided.held
         self.watch.look(
@@ -294,7 +294,7 @@ class Node:
         )
         return True
 
-    def _settle_desk(self) -> None:
+    def _settle_requests(self) -> None:
         """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
         self.pending_requests.settle(decided=self._decided.index, applied=self.worker_registry.applied())
         self.pending_effects.tend(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
@@ -426,7 +426,7 @@ class Node:
             ready,
             save=self._saving.save,
             cut=lambda adopted: self._saving.cut(ready.save, adopted),
-            publish=self.leader_tasks.log_publisher.write,
+            publish=self._saving.publish,
             post=self._post,
             settle=self._settle,
         )

@@ -1,4 +1,4 @@
-"""Saving: what a round makes durable in addition to the agreement's state, and how long payloads are kept for it."""
+"""Writer of the durable state: what a round saves beyond the agreement's state, and how long payloads are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quadlog.anchors import Anchor
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.messages import Adopted, Ready, Save
-    from quadlog.core.model import HardState
+    from quadlog.core.model import Entry, HardState
     from quadlog.core.records import Cut, Handover, Place, Reached, Seed
     from quadlog.master.clients.pending_requests import PendingRequests
     from quadlog.master.effects.duty import Duty
@@ -172,6 +172,10 @@ class StateWriter:
             dequeued=[pair.id for pair in save.dequeued],
         )
         self._retain(self._log_publisher.cut(cut, adopted.last.index))
+
+    def publish(self, entry: Entry) -> None:
+        """Have a saved entry written to the agreed topic, unless that holds it."""
+        self._retain(self._log_publisher.write(entry))
 
     def published(self, place: Place | Cut, offset: int, *, mine: bool = True) -> None:
         """Note that the agreed topic goes as far as this place.

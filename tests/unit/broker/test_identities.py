@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from quadlog.broker import identity
 from quadlog.broker.identity import Identities
 from tests.support.clusters.cluster import until
-
-if TYPE_CHECKING:
-    import pytest
 
 UNKNOWN, LATE = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), KafkaError(KafkaError.REQUEST_TIMED_OUT)
 
@@ -113,6 +113,44 @@ def test_who_was_not_answered_asks_by_another_client(monkeypatch: pytest.MonkeyP
     assert first is second, "there is no such topic: that is an answer"
     assert second is not third
     assert third is fourth
+
+
+def test_a_client_that_was_not_answered_is_ended_without_a_collection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each look at a broker that is away would leave its threads and sockets behind."""
+    asking(monkeypatch)
+    monkeypatch.setattr(Client, "metadata", KafkaException(LATE))
+    gc.disable()
+    try:
+        identities = Identities("127.0.0.1:1", {"t": None})
+        clients = [weakref.ref(Client.made.pop())]
+        looked(identities)
+        looked(identities)
+        until(lambda: clients[0]() is None)
+    finally:
+        gc.enable()
+
+
+def test_what_is_no_answer_of_a_broker_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asking(monkeypatch)
+    identities = Identities("127.0.0.1:1", {"t": None})
+    looked(identities)
+    until(lambda: len(asked) == 1)
+    asked[0][1].set_exception(RuntimeError("results of another length"))
+    with pytest.raises(RuntimeError, match="results of another length"):
+        until(identities.look)
+
+
+def test_an_answer_that_came_is_not_asked_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for one look would wait for the next ones, too, as long as each takes longer than their pause."""
+    asked = asking(monkeypatch)
+    identities = Identities("127.0.0.1:1", {"t": None})
+    identities.look()
+    until(lambda: len(asked) == 1)
+    answer(asked[0][1])
+    until(identities.look)
+    assert not identities.is_asking
 
 
 def test_whom_to_ask_is_learned_before_each_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quadlog.core.records import Cut
+from quadlog.master.log import log_publisher
 from tests.support.masters.scribes import (
     OWN,
     THEIRS,
@@ -92,23 +95,67 @@ def test_who_joins_late_does_not_say_again_what_the_other_master_has_said() -> N
     assert topic.read().log == [line.point for line in longer]
 
 
-@pytest.mark.parametrize("stays", [8, 6], ids=["the own log is in it", "it goes on behind a fork"])
-def test_a_log_that_is_taken_over_up_to_before_the_end_of_the_topic_is_cut_there(stays: int) -> None:
+def test_a_log_that_is_taken_over_up_to_before_the_end_of_the_topic_is_cut_there() -> None:
     """Of the stronger side that one leads the new view which has the fewest entries: the topic has more of that log."""
-    one = writer(stays)
-    longer = grown(OWN[:stays], "on", 4)
-    for line in longer[stays : stays + 2]:
+    one = writer(8)
+    longer = grown(OWN, "on", 4)
+    for line in longer[8:10]:
         one.append(line)
     one.settle()
-    one.give_way(longer, 4, last=stays + 1)
-    assert sent(one) == [f"cut {stays + 1}"]
+    one.give_way(longer, 4, last=9)
+    assert sent(one) == ["cut 9"]
     one.settle()
-    assert one.topic.read().log == [line.point for line in longer[: stays + 1]]
+    assert one.topic.read().log == [line.point for line in longer[:9]]
     one.restart()
     one.log_publisher.lead(mine=True)
-    one.append(longer[stays + 1])
+    one.append(longer[9])
     one.settle()
-    assert one.topic.read().log == [line.point for line in longer[: stays + 2]]
+    assert one.topic.read().log == [line.point for line in longer[:10]]
+
+
+def test_and_where_it_leaves_the_own_log_at_a_fork() -> None:
+    topic = Topic()
+    one, two = writer(6, topic=topic), writer(8, leads=False, topic=topic, name="m2")
+    longer = grown(OWN[:6], "on", 4)
+    for line in longer[6:]:
+        one.append(line)
+    one.settle()
+    two.hear_all()
+    two.log_publisher.lead(mine=True)
+    two.sent.clear()
+    two.give_way(longer, 4, last=8)
+    assert sent(two) == ["cut 8"]
+    two.settle()
+    assert topic.read().log == [line.point for line in longer[:8]]
+
+
+def test_who_takes_over_a_topic_that_was_ahead_of_its_log_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It heard all records before it had saved their entries, and more of them than may be under way at once."""
+    monkeypatch.setattr(log_publisher, "FLYING", 3)
+    one, two = two_writers(8, 0)
+    two.hear_all()
+    for line in OWN[:8]:
+        two.append(line)
+    assert two.log_publisher.held == 8
+    two.log_publisher.lead(mine=True)
+    longer = grown(OWN, "on", 1)
+    two.append(longer[8])
+    two.settle()
+    assert one.topic.read().log == [line.point for line in longer]
+
+
+def test_what_was_saved_of_the_topic_is_never_beyond_the_own_log() -> None:
+    """As a version had saved it that did not cut at the end of what it took over."""
+    one = writer(8)
+    longer = grown(OWN, "on", 1)
+    one.append(longer[8])
+    one.settle()
+    one.give_way(longer, 4, last=8, dies=True)
+    one.saved = replace(one.log_publisher.reached, held=9)
+    one.restart()
+    assert one.log_publisher.held == 8
+    one.log_publisher.lead(mine=True)
+    assert sent(one) == ["cut 8"]
 
 
 def test_who_says_the_log_from_a_cut_on_when_its_writer_died() -> None:
