@@ -91,7 +91,7 @@ class EffectsConsumer:
             order: order of the newest handover received: epoch and index.
             rewound: epoch of the newest rewind received; 1: there was none.
             cut: epoch of the cut that belongs to that rewind.
-            chunks: assembler of effects; `codec.Heads` for a reader that does not need their lines.
+            chunks: assembler of effects; `codec.EffectHeads` for a reader that does not need their lines.
 
         """
         self.index = index

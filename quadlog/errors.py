@@ -175,7 +175,7 @@ class QueryStopped(QuadlogError):
 class OutcomeUnknown(QuadlogError):
     """The transaction was accepted and is not decided yet: ``/tx/{id}`` reports the outcome.
 
-    The status is not 503, which is definite in all other errors, and after which proxies and clients repeat requests.
+    The status is not 503: that is always definite, and proxies and clients repeat requests after it.
     """
 
     status = 504

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 KEPT: Final = 2
 """Maximum number of stores set aside: each may occupy as much disk space as the store itself."""
 AGAIN_S: Final = 600.0
-"""Seconds after a store was set aside within which its successor is not: the next one would be damaged, too."""
+"""Seconds after a store was set aside within which its successor is not set aside: the next would be damaged."""
 SAID: Final = "damaged.json"
 ORIGIN: Final = "copied-from"
 """File in a store that was copied from another worker or a backup; it contains the name of that source."""

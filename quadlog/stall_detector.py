@@ -1,4 +1,4 @@
-"""Patience: how long records may wait although other records pass through the same broker."""
+"""Stall detection: how long records may wait although other records pass through the same broker."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class Scrub:
     quads: int
     """Number of quads counted."""
     rewound: int = 1
-    """Epoch of the newest rewind before the copy was made; heartbeats do not contain it."""
+    """Epoch of the newest rewind before the copy was made; used by the worker itself, heartbeats do not contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +260,7 @@ class CatchUpProgress:
     """Progress of a worker that takes a bundle or a copy before it serves."""
 
     way: str
-    """Value of a `core.catchup.Way`."""
+    """Value of a `core.catchup.CatchUpMethod`."""
     behind: int
     """Effects that it lacked at the beginning; 0: the log does not reach back to its store."""
     percent: int

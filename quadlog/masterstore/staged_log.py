@@ -7,7 +7,7 @@
 `meta` holds the branch that is being read (``branch``: the view that is being joined, the fork, the end of the local
 log) and, from an adoption until all entries have been moved, the index up to which they were adopted (``adopted``).
 
-Adopting a branch of 100,000 entries takes as long as adopting one of ten, because all other masters wait meanwhile:
+All other masters wait during an adoption, so adopting a branch of 100,000 entries takes no longer than one of ten:
 the mark ``adopted`` makes these families part of the local log, and their contents are moved to the rest of it in
 pieces.  Until then, an entry, id or payload of the local log is looked up in both places.
 """

@@ -35,7 +35,7 @@ from quadlog.core.records import Cut, Handover, Reached, Seed, Term
 from quadlog.damage import refuse_damage
 from quadlog.errors import SetupError
 from quadlog.failpoints import Failpoint, visit
-from quadlog.masterstore import staged_log as beside
+from quadlog.masterstore import staged_log
 from quadlog.masterstore.bootstrap_log import BootstrapLog
 from quadlog.masterstore.hard_state import pack_standing, unpack_standing
 from quadlog.masterstore.rows import ID, INDEX, LOGGED, PAIR, Row, logged_from, newest
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from quadlog.core.messages import Adopted, Save
     from quadlog.core.model import HardState, Payload
 
-FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *beside.FAMILIES)
+FAMILIES: Final = ("meta", "queue", "payloads", "log", "ids", "rejected", *staged_log.FAMILIES)
 
 NOWHERE: Final = Reached()
 """No record of the agreed topic was processed."""
@@ -133,7 +133,7 @@ class MasterStore:
         self.rounds = 0
         """Number of rounds saved since the start."""
         self.incarnation: Final = self._incarnation(before)
-        self.beside: Final = beside.StagedLog(self._families, self._handles, self._write)
+        self.beside: Final = staged_log.StagedLog(self._families, self._handles, self._write)
         """The branch: entries of a stronger side's log."""
         self.bootstrap_log: Final = BootstrapLog(self._families, self._handles, self._write)
         """The log, as fetched by a master that starts without one."""
@@ -234,7 +234,7 @@ class MasterStore:
             batch.put(b"seed", codec.encode_seed(taken.seed), meta)
         self._put_topics(batch, taken)
         if taken.back is not None:
-            batch.delete_range(INDEX.pack(taken.back + 1), beside.BEHIND_ALL, rejected)
+            batch.delete_range(INDEX.pack(taken.back + 1), staged_log.BEHIND_ALL, rejected)
         for index, reason in taken.rejected.items():
             if kept is None or index <= kept:
                 batch.put(INDEX.pack(index), reason.encode(), rejected)

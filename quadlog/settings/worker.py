@@ -59,7 +59,7 @@ class WorkerSettings(NodeSettings):
     query_timeout: Annotated[float, Field(gt=0)] = 60.0
     """Maximum seconds for which a client may wait for a query's work; a query's own `timeout` may only be lower."""
     query_memory: Annotated[int, Field(ge=128 * MIB)] = 1024 * MIB
-    """Maximum resident bytes of the process that runs a query, which itself needs some 50 MB; above it: killed."""
+    """Maximum resident bytes that a query adds to its process, which itself needs some 50 MB; above it: killed."""
     query_rows: Annotated[int, Field(ge=1)] | None = None
     """Maximum rows or triples of one answer; above it: an error, or a broken transfer.  Unset: no limit."""
     query_processes: Annotated[int, Field(ge=1, le=256)] = 16

@@ -1,4 +1,4 @@
-"""Packing: a stream of bytes as chunks for a transfer, each verified separately.
+"""Chunk codec: a stream of bytes as chunks for a transfer, each verified separately.
 
 A chunk consists of its length as sent, its original length, its compression, a digest of the sent bytes, and these
 bytes.  So damage is detected before the bytes are used, and an interrupted receiver continues after the last chunk

@@ -29,7 +29,7 @@ from quadlog.quadstore.commit import UpdateText, net_of
 from quadlog.quadstore.quaddir import FILES
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.web.server import YOUNG
-from tests.bench.asked import Scribe, seconds
+from tests.bench.asked import StoreRecorder, seconds
 from tests.bench.figures import Applying
 from tests.bench.workload import LISTS, Workload, setup, texts
 from tests.support.workers.rehearsal import TOPICS, Log, Worker
@@ -205,9 +205,9 @@ def _evaluated(base: Path, place: Path, said: Sequence[str]) -> tuple[float, Log
 def _asked(base: Path, place: Path, said: Sequence[str]) -> float:
     shutil.copytree(base, place / "asked")
     worker = Worker(place, Log(), "asked")
-    worker.store._store = log_publisher = Scribe(worker.store._store)  # type: ignore[assignment]
+    worker.store._store = recorder = StoreRecorder(worker.store._store)  # type: ignore[assignment]
     _evaluate(worker, said)
-    asked = tuple(log_publisher.asked)
+    asked = tuple(recorder.asked)
     worker.close()
     store = Store(shutil.copytree(base, place / "asked-again") / FILES)
     return len(said) / seconds(store, asked)

@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     named: dict[str, Any]
 
 
-class Scribe:
+class StoreRecorder:
     """A store that writes down what it is asked."""
 
     def __init__(self, store: Store) -> None:

@@ -21,7 +21,7 @@ from quadlog.errors import QuadlogError, SetupError, StateError, Unavailable
 from quadlog.leash import leashed
 from quadlog.quadstore.quaddir import STORE_HERE
 from quadlog.quadstore.quadstore import QuadStore
-from quadlog.snapshots import store_archive as parcel
+from quadlog.snapshots import store_archive
 from quadlog.snapshots.backups import Backup, SourceTopicIds, backups_in
 from quadlog.snapshots.store_archive import label_of
 from quadlog.worker.catchup import stream
@@ -43,7 +43,7 @@ def store(tmp_path: Path) -> Iterator[QuadStore]:
 @pytest.fixture
 def giver(store: QuadStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Giver]:
     monkeypatch.setattr(stream, "PAUSE_S", 0.0)
-    monkeypatch.setattr(parcel, "PIECE", SMALL)
+    monkeypatch.setattr(store_archive, "PIECE", SMALL)
     with giving(store, tmp_path / "out") as running:
         yield running
 
@@ -128,7 +128,7 @@ def test_who_died_goes_on_when_it_is_given_again(
 def test_a_command_that_is_killed_goes_on_when_it_is_given_again(
     tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parcel, "PIECE", SMALL)
+    monkeypatch.setattr(store_archive, "PIECE", SMALL)
     store = filled(tmp_path / "store", 20_000)
     with giving(store, tmp_path / "out", bandwidth=1_000_000.0) as giver:
         command = leashed([sys.executable, "-m", "quadlog", "backup", str(directory), "--from", giver.url])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import set_aside as aside
+from quadlog import set_aside
 from quadlog.cli.backing_up import run_backup
 from quadlog.errors import StoreDamaged, Unavailable
 from quadlog.quadstore.quadstore import QuadStore
@@ -266,7 +266,7 @@ def test_a_copy_that_replaces_a_damaged_store_is_counted(
         assert taker.opened().applied.index == 3  # the old one stays
         given_by(monkeypatch, first.url, second.url)
         taker.copying.fetch(0)
-        assert (taker.directory / QUADS / aside.ORIGIN).read_text() == f"{second.url}\n"
+        assert (taker.directory / QUADS / set_aside.ORIGIN).read_text() == f"{second.url}\n"
     assert taker.opened().applied == good.applied
 
 

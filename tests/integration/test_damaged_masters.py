@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quadlog import set_aside as aside
+from quadlog import set_aside
 from quadlog.errors import StoreDamaged
-from quadlog.master.recovery import startup_checks as own
+from quadlog.master.recovery import startup_checks
 from quadlog.masterstore.store import MasterStore
 from quadlog.set_aside import stores_set_aside
 from quadlog.settings import MasterSettings
@@ -39,7 +39,7 @@ def master_settings(data: Path, *, others: bool = True) -> MasterSettings:
 
 def master_store(data: Path) -> tuple[Path, bytes]:
     """In files, and its incarnation."""
-    path = data / own.STORE
+    path = data / startup_checks.STORE
     store = MasterStore(path)
     incarnation = store.incarnation
     store.close()
@@ -52,7 +52,7 @@ MASTER_HARMS: dict[str, Callable[[Path], object]] = {
     "the manifest": lambda path: harm_all(path, "MANIFEST-*"),
     "the manifest gone": lambda path: remove_all(path, "MANIFEST-*"),
     "tables gone": lambda path: remove_all(path, "*.sst"),
-    "met while it ran": lambda path: own.note_damage(
+    "met while it ran": lambda path: startup_checks.note_damage(
         master_settings(path.parent), "Corruption: block checksum mismatch in 000014.sst"
     ),
 }
@@ -62,12 +62,14 @@ MASTER_HARMS: dict[str, Callable[[Path], object]] = {
 def test_a_master_sets_it_aside_and_is_another_incarnation(tmp_path: Path, name: str) -> None:
     path, incarnation = master_store(tmp_path)
     MASTER_HARMS[name](path)
-    again = own._opened(master_settings(tmp_path), path, lambda: incarnation)
+    again = startup_checks._opened(master_settings(tmp_path), path, lambda: incarnation)
     assert again.incarnation > incarnation
     again.close()
     [kept] = stores_set_aside(path)
-    assert (kept / aside.SAID).exists()
-    own._opened(master_settings(tmp_path), path, lambda: None).close()  # and is not set aside again
+    assert (kept / set_aside.SAID).exists()
+    startup_checks._opened(
+        master_settings(tmp_path), path, lambda: None
+    ).close()  # and is not set aside again
     assert stores_set_aside(path) == [kept]
 
 
@@ -76,13 +78,13 @@ def test_the_only_master_there_is_keeps_it(tmp_path: Path) -> None:
     (path / "CURRENT").write_text("xx")
     before = sorted(file.name for file in path.iterdir())
     with pytest.raises(StoreDamaged, match="no other data centre knows what this master promised"):
-        own._opened(master_settings(tmp_path, others=False), path, lambda: None)
+        startup_checks._opened(master_settings(tmp_path, others=False), path, lambda: None)
     assert sorted(file.name for file in path.iterdir() if not file.name.startswith("LOG")) == [
         name for name in before if not name.startswith("LOG")
     ]
 
 
 def test_what_ended_a_master_otherwise_leaves_its_store(tmp_path: Path) -> None:
-    own.note_damage(master_settings(tmp_path), "no Kafka broker answers")
-    own.note_damage(master_settings(tmp_path), "")
+    startup_checks.note_damage(master_settings(tmp_path), "no Kafka broker answers")
+    startup_checks.note_damage(master_settings(tmp_path), "")
     assert not list(tmp_path.iterdir())

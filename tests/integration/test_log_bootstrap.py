@@ -24,7 +24,7 @@ from quadlog.errors import QuadlogError, SetupError
 from quadlog.kafka.ports import free_ports
 from quadlog.master.http import log_door
 from quadlog.master.http.log_door import LogDoor
-from quadlog.master.recovery import log_bootstrap as blank
+from quadlog.master.recovery import log_bootstrap
 from quadlog.master.recovery.log_bootstrap import LogBootstrap, newest_checkpoint
 from quadlog.master.recovery.startup_checks import prepare_topics
 from quadlog.masterstore.rows import Row, pack_row
@@ -175,8 +175,8 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, kafka: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(blank, "AGAIN_S", 0.1)
-    monkeypatch.setattr(blank, "BATCH", 3)
+    monkeypatch.setattr(log_bootstrap, "AGAIN_S", 0.1)
+    monkeypatch.setattr(log_bootstrap, "BATCH", 3)
     monkeypatch.setattr(log_door, "PAGE", 7)
     found = Scene(tmp_path, kafka)
     yield found

@@ -222,7 +222,6 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from quadlog.masterstore.store import MasterStore
-from quadlog.core.model import Point
 from tests.support.masters.master_stores import entries_of, pair_of, payload_of
 from tests.integration.test_master_store import save
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadlog.errors import StateError
-from quadlog.snapshots import chunk_codec as packing
+from quadlog.snapshots import chunk_codec
 from quadlog.snapshots.chunk_codec import (
     CHUNK,
     COMPRESSED,
@@ -119,7 +119,7 @@ def test_the_window_is_no_larger_than_need_be(size: int, most: tuple[int, ...], 
 def test_what_the_way_takes_decides(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first chunks are swallowed at once, by buffers."""
     moment = [0.0]
-    monkeypatch.setattr(packing, "time", SimpleNamespace(monotonic=lambda: moment[0]))
+    monkeypatch.setattr(chunk_codec, "time", SimpleNamespace(monotonic=lambda: moment[0]))
     pieces = [bytes([n]) * CHUNK for n in range(PROBE + 5)]
     found: list[int] = []
     for number, chunk in enumerate(encode_chunks(pieces, Compression.AUTO)):

@@ -50,7 +50,7 @@ def test_what_was_not_taken_leaves_the_store_and_is_decided_again(tmp_path: Path
     assert lost == 3
     del log.records[TOPICS.effects][-lost:]
     spout.refusal = "a record was not taken"
-    worker.replica._look_after_voice()
+    worker.replica._look_after_publishing()
     assert worker.replica.evaluator_term.evaluator is None
     assert not is_ahead(worker)
     assert state_of(worker) == shown
@@ -72,7 +72,7 @@ def test_a_fence_that_was_given_up_and_comes_late_begins_nothing(tmp_path: Path)
     worker = Worker(tmp_path, log, "w1", publish_health=publish_health)
     worker.replica.evaluator_term.take_over(EvaluateRequest(TERM))
     spout.refusal = "a record was not taken"
-    worker.replica._look_after_voice()
+    worker.replica._look_after_publishing()
     worker.catch_up()
     assert not worker.replica.evaluator_term.has_duty
     worker.close()

@@ -28,7 +28,7 @@ from quadlog.replay.bundle import MANIFEST, BundleManifest, LastWord, lines_of
 from quadlog.replay.compact import source
 from quadlog.replay.replay import CompactedRange
 from quadlog.replay.survey import Surveyor
-from quadlog.worker.catchup import bundle_loader as taking
+from quadlog.worker.catchup import bundle_loader
 from quadlog.worker.catchup.bundle_loader import load_bundle
 from tests.bench.catching_up import line_of
 from tests.bench.catching_up import log_of as log_of_bench
@@ -350,17 +350,17 @@ def test_a_death_on_the_way_is_made_good_by_the_log(
     """Whatever of a bundle is there: who hears the effects again comes to the same, or takes it again."""
     topic = plain_topic(90)
     [first, second] = bundles(spark, kafka, topic, tmp_path, 40)
-    monkeypatch.setattr(taking, "PIECE", 1)
-    monkeypatch.setattr(taking, "BULK", 1)
+    monkeypatch.setattr(bundle_loader, "PIECE", 1)
+    monkeypatch.setattr(bundle_loader, "BULK", 1)
     manifest = BundleManifest.read(second)
-    number = len(list(taking.pieces_of(second, manifest)))
+    number = len(list(bundle_loader.pieces_of(second, manifest)))
     assert number > 8
     effects = [topic.effects[index] for index in range(41, 91)]
     for round_, dies_after in enumerate(range(number + 1)):
         store = QuadStore.open(tmp_path / f"store{round_}")
         load_bundle(store, first)
         with pytest.raises(_Dies):
-            store.take(dying(taking.pieces_of(second, manifest), dies_after), manifest.after)
+            store.take(dying(bundle_loader.pieces_of(second, manifest), dies_after), manifest.after)
         store.close()
         again = QuadStore.open(tmp_path / f"store{round_}")
         assert (again.applied.index, again.half_made) == (40, 90)

@@ -13,7 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from quadlog.errors import Forbidden, StoreDamaged, Unavailable
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
-from quadlog.worker.repair import mender as mend
+from quadlog.worker.repair import mender
 from quadlog.worker.repair.health import Health
 from quadlog.worker.repair.mender import Mender, empty, last_rebuild, tidy
 from quadlog.worker.repair.recount import CHUNK, ScrubPace, recount
@@ -217,7 +217,7 @@ class Asked:
     """A mender, and whether it had the process leave."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: int = 0) -> None:
-        monkeypatch.setattr(mend, "beginning_of", lambda *_: beginning)
+        monkeypatch.setattr(mender, "beginning_of", lambda *_: beginning)
         self.left = 0
         settings = WorkerSettings(
             node_id="w1", dc="dc1", kafka="-", port=1, data_dir=tmp_path, worker_url="http://w1"

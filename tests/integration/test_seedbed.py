@@ -9,7 +9,7 @@ import pytest
 
 from quadlog.errors import NotEmpty, Unavailable
 from quadlog.snapshots.store_archive import pieces_of
-from quadlog.worker.repair import mender as mend
+from quadlog.worker.repair import mender
 from tests.support.workers.ground import Ground, built, check, seed_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_rebuilt_worker_begins_with_the_seed_again(tmp_path: Path) -> None:
     ground.bed.hear(seed_of(label))
     ground = ground.end()
     ground.store.close()
-    mend.empty(ground.data_dir)
+    mender.empty(ground.data_dir)
     ground = Ground(ground.data_dir)
     assert ground.store.applied.quads == 0
     assert ground.bed.hear(seed_of(label))

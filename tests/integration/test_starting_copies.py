@@ -19,9 +19,7 @@ from quadlog.core.records import CatchUpProgress as Progress
 from quadlog.errors import QuadlogError
 from quadlog.snapshots.backups import LogExtent
 from quadlog.topics import Topics
-from quadlog.worker.catchup import catch_up as catching_up
-from quadlog.worker.catchup import store_transfer as full
-from quadlog.worker.catchup import stream
+from quadlog.worker.catchup import catch_up, store_transfer, stream
 from quadlog.worker.catchup.catch_up import CatchUp
 from quadlog.worker.catchup.partial_copy import COMING, PartialCopy
 from quadlog.worker.catchup.restoring import Restoring
@@ -54,7 +52,7 @@ class Starting:
 
     def run(self, **settings: float | str | Path) -> tuple[int, list[str]]:
         """The index that it begins to hear the log at, and what it said."""
-        self.monkeypatch.setattr(catching_up, "AGAIN_S", 0.0)
+        self.monkeypatch.setattr(catch_up, "AGAIN_S", 0.0)
         self.monkeypatch.setattr(CatchUp, "_look_for_the_newest", lambda _: self.newest)
         self.monkeypatch.setattr(CatchUp, "_compact", _refused)
         beginnings = self.beginnings
@@ -199,7 +197,7 @@ def test_what_a_bundle_takes_is_told_by_what_it_took(
     starting: Starting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = [0.0]
-    monkeypatch.setattr(catching_up, "time", SimpleNamespace(monotonic=lambda: moment[0]))
+    monkeypatch.setattr(catch_up, "time", SimpleNamespace(monotonic=lambda: moment[0]))
     (starting.taker.directory / "rates.json").write_text('{"compacted": 0.1, "start_s": 20}')
     given_by(monkeypatch)
     starting.run(catch_up="compacted")
@@ -210,7 +208,7 @@ def test_what_a_bundle_takes_is_told_by_what_it_took(
 
 
 def test_the_speed_is_measured(starting: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full, "_TELLING", 10_000)
+    monkeypatch.setattr(store_transfer, "_TELLING", 10_000)
     store = filled(tmp_path / "store", 2_000)
     with giving(store, tmp_path / "out", bandwidth=100_000.0) as giver:
         given_by(monkeypatch, giver.url)
@@ -300,7 +298,7 @@ def test_the_chooser_reckons_with_a_backup_and_what_came_behind_it(
 ) -> None:
     """Ten seconds for each effect that it lacks."""
     given_by(monkeypatch)
-    monkeypatch.setattr(full, "_TELLING", 10_000)
+    monkeypatch.setattr(store_transfer, "_TELLING", 10_000)
     hurried = HURRIED | {"backups": backups}
     rates = starting.taker.directory / "rates.json"
     rates.write_text('{"incremental": 0.1, "compacted": 0.07}')

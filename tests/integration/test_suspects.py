@@ -22,7 +22,7 @@ from quadlog.worker.evaluate import suspects
 from quadlog.worker.evaluate.fetch import LoadLimits
 from quadlog.worker.evaluate.limits import EvaluationLimits, LimitWatch
 from quadlog.worker.evaluate.trial import READY, TrialRequest, receive, send
-from quadlog.worker.replica import evaluator_term as tenure
+from quadlog.worker.replica import evaluator_term
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 from tests.support.workers.suspects import CROSS, START, agree, successor, until
 from tests.support.workers.updates import Generator, state_of
@@ -117,7 +117,7 @@ def test_what_was_agreed_is_suspected_also_if_it_is_heard_late(tmp_path: Path, l
     log.agree(ENDLESS)
     worker = Worker(tmp_path, log, "w2")
     worker.hear(TOPICS.effects)
-    worker.replica.evaluator_term.take_over(tenure.EvaluateRequest(TERM))
+    worker.replica.evaluator_term.take_over(evaluator_term.EvaluateRequest(TERM))
     worker.hear(TOPICS.agreed, 1)
     worker.hear(TOPICS.effects)
     worker.turn()

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from quadlog.errors import QuadlogError, Unavailable
 from quadlog.kafka.ports import free_ports
 from quadlog.quadstore.quaddir import STORE_HERE
-from quadlog.snapshots import store_archive as parcel
+from quadlog.snapshots import store_archive
 from quadlog.snapshots.chunk_codec import LEAST_WINDOW, ChunkDecoder, encode_chunks, window_for
 from quadlog.snapshots.store_archive import pieces_of
 from quadlog.topics import Topics
@@ -225,7 +225,7 @@ def asking(door: Donor) -> Iterator[TestClient]:
 
 def test_who_leaves_before_the_first_byte_keeps_nobody_waiting(tmp_path: Path) -> None:
     with asking(Donor(filled(tmp_path / "store", 500), tmp_path / "out")) as another:
-        digest = another.post("/copy").headers[parcel.DIGEST]
+        digest = another.post("/copy").headers[store_archive.DIGEST]
         query = f"digest={digest}&from=0".encode()
         asked = {"type": "http", "method": "GET", "path": "/copy", "query_string": query, "headers": []}
 
@@ -289,7 +289,7 @@ def test_what_came_whole_and_is_wrong_is_asked_for_anew(
     store = filled(tmp_path / "store", 500)
 
     def wrong(*said: Any, **more: Any) -> ArchiveManifest:  # noqa: ANN401
-        return replace(parcel.label_of(*said, **more), digest="0" * 64)
+        return replace(store_archive.label_of(*said, **more), digest="0" * 64)
 
     with giving(store, tmp_path / "out") as giver:
         given_by(monkeypatch, giver.url)
@@ -326,7 +326,7 @@ def test_a_copy_that_nobody_asks_for_goes(tmp_path: Path, monkeypatch: pytest.Mo
     store, out = filled(tmp_path / "store", 5), tmp_path / "out"
     door = Donor(store, out)
     with asking(door) as client:
-        url = f"/copy?digest={client.post('/copy').headers[parcel.DIGEST]}"
+        url = f"/copy?digest={client.post('/copy').headers[store_archive.DIGEST]}"
         time.sleep(0.3)
         turn = door._begin(url.rpartition("=")[2])
         time.sleep(0.4)
@@ -393,7 +393,7 @@ def test_the_size_that_is_offered_is_that_of_a_copy(tmp_path: Path) -> None:
         store._store.update(text)
     with asking(Donor(store, tmp_path / "out")) as client:
         offered = client.get("/copy/offer").json()
-        size = int(client.post("/copy").headers[parcel.SIZE])
+        size = int(client.post("/copy").headers[store_archive.SIZE])
         there = sum(path.stat().st_size for path in (tmp_path / "store" / "quads").iterdir())
     assert offered["index"] == 7
     assert there > 3 * size

@@ -158,7 +158,7 @@ class Agreement:
 
     @property
     def has_majority(self) -> bool:
-        """True if the members of the view are more than half of all data centres."""
+        """True if the members of the view that are not blank are more than half of all data centres."""
         return self._views.is_majority(self.view)
 
     def confirms(self, entry: Entry) -> bool:

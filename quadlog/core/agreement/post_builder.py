@@ -1,6 +1,6 @@
 """POST: composition of one master's posts.
 
-`posting` selects the pairs of the queue for a post; this module adds everything else.
+`unposted` selects the pairs of the queue for a post; this module adds everything else.
 """
 
 from __future__ import annotations

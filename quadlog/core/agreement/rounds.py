@@ -4,7 +4,7 @@
     ADD       the longest common prefix of the posted queues, up to the least counter
     MERGE     all pairs that were not known yet
 
-Pairs with an acquired payload may be posted: they are offered to `posting`.
+Pairs with an acquired payload may be posted: they are offered to `unposted`.
 """
 
 from __future__ import annotations

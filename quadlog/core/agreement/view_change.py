@@ -43,7 +43,7 @@ class ViewChange:
 
     @property
     def beside(self) -> LogPosition | None:
-        """Position up to which the stronger side's log was read; None if the own log has changed since."""
+        """Position up to which the stronger side's log was read; None if there is no branch, or the own log changed."""
         branch = self.branch
         return branch.last if branch is not None and branch.own == self._local_state.log.last else None
 
@@ -56,7 +56,8 @@ class ViewChange:
     def install(self, now: float) -> bool:
         """Install the view that was voted for; return whether that was possible.
 
-        All its members must have voted for it, and all that it inherits must be acquired.
+        All its members must have voted for it, or one has installed it and posted its whole queue; and all that it
+        inherits must be acquired.
         """
         views = self._views
         ballot = views.ballot

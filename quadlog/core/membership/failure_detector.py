@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quadlog.core.queues.progress import Progress
 
 HoldingUp: TypeAlias = tuple[Pair | None, frozenset[str]]
-"""The first pair of the queues of all others, and the members that have not posted it."""
+"""The lowest first pair of all queues, and the members whose queue does not start with it."""
 
 NOBODY: Final[HoldingUp] = (None, frozenset())
 

@@ -138,7 +138,7 @@ class Views:
         return changes[-1] if changes else self._electorate.peers(self.view)
 
     def is_majority(self, view: View) -> bool:
-        """Return whether the members of a view are more than half of all data centres."""
+        """Return whether the members of a view that are not blank are more than half of all data centres."""
         return self._electorate.is_majority(view)
 
     # --- listening --------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Views:
 
         Args:
             members: the known state of each master.
-            holding_up: the first pair of most queues, and the members that have not posted it.
+            holding_up: the lowest first pair of all queues, and the members whose queue does not start with it.
             now: steady milliseconds.
 
         """

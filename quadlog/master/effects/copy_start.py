@@ -1,4 +1,4 @@
-"""Sources: searches in topics, run in threads.
+"""Start of a copy: searches in topics, run in threads.
 
 They find where copying begins, where two logs diverge, and entries that a cut made void.
 """

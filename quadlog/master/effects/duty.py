@@ -177,7 +177,7 @@ class Duty:
 
     @property
     def _following(self) -> str:
-        """The data centre that gets the duty next; this data centre if no other one can."""
+        """The data centre that gets the duty next; this one if there is no other, or all others are witnesses."""
         at = self._dcs.index(self._dc) + 1
         others = [dc for dc in (*self._dcs[at:], *self._dcs[: at - 1]) if dc not in self._witnesses]
         return next((dc for dc in others if dc not in self._full), (others or [self._dc])[0])

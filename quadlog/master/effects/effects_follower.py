@@ -1,4 +1,4 @@
-"""Decided: up to which entry the own effects topic has effects of the current log, and their outcomes."""
+"""Follower of the own effects topic: up to which entry it has effects of the current log, and their outcomes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class EffectsFollower:
         cut = store.cut()
         self._forked = cut.index if cut is not None else None
         """Index of the last entry before the newest cut; None if the effects are known to be of the log after it."""
-        self._tell_the_crew()
+        self._inform_workers()
 
     def stand(self, standing: HardState) -> None:
         """Apply a new standing of this master, which is about to be saved.
@@ -93,7 +93,7 @@ class EffectsFollower:
         if before is not None and before.home == self._dc != standing.view.home:
             self.floor = standing.view.epoch
             log.info("home_moved", home=standing.view.home, effects=self.ledger.index)
-            self._tell_the_crew()
+            self._inform_workers()
         is_held = ballot is not None and standing.view.home == self._dc != ballot.home
         if self.is_held and not is_held and self._has_passed:
             self._has_passed, self._awaited = False, self.heard
@@ -182,12 +182,12 @@ class EffectsFollower:
             if index <= self.index or index > agreed:
                 self._pending_requests.rejected[index] = reason
         has_turned = (ledger.rewound, ledger.duty) != before
-        self._tell_the_crew()
+        self._inform_workers()
         if has_turned:
             self._pending_requests.go_back(max(ledger.index, self._pending_effects() or 0))
         return has_turned
 
-    def _tell_the_crew(self) -> None:
+    def _inform_workers(self) -> None:
         if self.seed is not None:
             self._worker_registry.seed = self.seed.signature
         is_floored, ledger = self._is_floored, self.ledger

@@ -2,8 +2,8 @@
 
 An evaluating worker reports this in its heartbeats; the copies and handovers that this master writes show it
 as well.  The result is a hint, and may be wrong: it moves the duty, and a home
-(`quadlog/core/membership/view_election.py`), to a data centre whose topic accepts effects.  `decided` keeps the
-effects in one order meanwhile.
+(`quadlog/core/membership/view_election.py`), to a data centre whose topic accepts effects.  `effects_follower` keeps
+the effects in one order meanwhile.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class ReadProxy:
         """Pass a read to a worker, and return once the first bytes of the answer are here.
 
         Raises:
-            NoReply: the worker gave no answer that can be passed on; contains the reason.
+            NoReadReply: the worker gave no answer that can be passed on; contains the reason.
 
         """
         return await self._ask(worker.beat.url, question, _WatchedRead(self, self._worker_registry, worker))
@@ -108,7 +108,7 @@ class ReadProxy:
         """Pass a read to a master of another data centre, which watches its own workers.
 
         Raises:
-            NoReply: the master gave no answer that can be passed on; contains the reason.
+            NoReadReply: the master gave no answer that can be passed on; contains the reason.
 
         """
         return await self._ask(url, question, _ProxiedRead(url))
@@ -258,7 +258,7 @@ class AnswerRelay:
 
 
 async def _raise_if_refused(response: HttpResponse) -> None:
-    """Raise NoReply, with the reason, if the target refused the read and another one may succeed."""
+    """Raise NoReadReply, with the reason, if the target refused the read and another one may succeed."""
     if response.status not in TRY_ANOTHER or any(name == _FINAL for name, _ in response.headers):
         return
     body = b"".join([piece async for piece in response.pieces()])

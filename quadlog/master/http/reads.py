@@ -191,7 +191,8 @@ class ReadRouter:
         """Return the index that a worker must show.
 
         Raises:
-            Unavailable: the read is strict, and not all masters answer.
+            NoMajority: the read is strict, and the view holds no majority.
+            Unavailable: the read is strict, and its barrier was not agreed in time.
 
         """
         match asked.consistency:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str]) -> dict[str, Any]:
-    """Return the whole status; other programs rely on its names (see ARCHITECTURE)."""
+    """Return the whole status; other programs rely on its names (see `docs/operating.md`)."""
     agreement = node.agreement
     moment = now().steady
     last, view = agreement.last, agreement.view

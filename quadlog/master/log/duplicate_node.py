@@ -2,7 +2,7 @@
 
 Two processes that post under one id make promises that neither of them keeps.  A master that is superseded,
 or reads a post that only it could have written, publishes nothing more and ends; when it is started again, it
-begins as one that lost its disk (`own.open_store`).
+begins as one that lost its disk (`startup_checks.open_store`).
 
 A master that is alone in its data centre does not read its own posts: it detects by their offsets that
 another process writes to the topic, and then reads the records between.  Any other master reads them anyway.

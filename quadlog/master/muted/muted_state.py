@@ -1,4 +1,4 @@
-"""Keeper: a muted master's knowledge of its workers, the log and the source."""
+"""State of a muted master: a muted master's knowledge of its workers, the log and the source."""
 
 from __future__ import annotations
 

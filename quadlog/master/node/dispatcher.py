@@ -1,4 +1,4 @@
-"""Listening: dispatches the records that tails read.  Posts and heartbeats do not wait for earlier records."""
+"""Dispatcher: dispatches the records that tails read.  Posts and heartbeats do not wait for earlier records."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Acquiring:
         self,
         agreement: Agreement,
         *,
-        log_sink: PayloadsProducer,
+        producer: PayloadsProducer,
         intakes: Mapping[str, Intake],
         own: str,
         bodies: Bodies,
@@ -42,7 +42,7 @@ class Acquiring:
 
         Args:
             agreement: receives the acquired payloads.
-            log_sink: producer for the local payloads topic.
+            producer: producer for the local payloads topic.
             intakes: by payloads topic, the local one and the peers'.
             own: name of the local data centre's payloads topic.
             bodies: waiting payloads.
@@ -56,7 +56,7 @@ class Acquiring:
         self.peers: Final = {topic: intake for topic, intake in intakes.items() if topic != own}
         """Intakes of other data centres, by topic."""
         self._own: Final = intakes[own]
-        self._agreement, self._log_sink, self._bodies = agreement, log_sink, bodies
+        self._agreement, self._producer, self._bodies = agreement, producer, bodies
         self._pending_requests, self._admission, self._put = pending_requests, admission, put
 
     # --- payloads of clients ------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class Acquiring:
         """Write a transaction of this master to the local payloads topic; it is ordered once it is durable."""
         self._own.sent()
         self._admission.sent(len(payload.body))
-        self._log_sink.say(payload, lambda offset: self._put(PayloadDurable(payload, offset)))
+        self._producer.say(payload, lambda offset: self._put(PayloadDurable(payload, offset)))
 
     def durable(self, said: PayloadDurable) -> None:
         """Handle the acknowledgement of a submitted payload."""
@@ -109,7 +109,7 @@ class Acquiring:
             return
         source.sent()
         self._own.sent()
-        self._log_sink.say(
+        self._producer.say(
             payload,
             lambda offset: self._put(PayloadMirrored(payload, offset, record.topic, record.offset)),
             origin_offset=origin_offset(record, source.dc),

@@ -4,7 +4,7 @@
                its own topic
     payloads   each data centre's topic has copies of the payloads of all others: those of an unreachable data
                centre are read there, also if no data centre hears it any more
-    effects    are copied from another data centre that copies those of the home (`copying`)
+    effects    are copied from another data centre that copies those of the home (`effects_copying`)
 
 A relayed record is not relayed again and does not count as heard, so there are no loops; the agreement
 ignores duplicates.

@@ -4,7 +4,7 @@ If the disks of a data centre's Kafka and of its master are older copies of the 
 each other, and neither shows the loss.  The peers saw the topic of posts go back, and have voided the
 incarnation (`topic_identity`).  A master that is not let in asks them, or it receives own posts that it does not
 remember, passed on by them (`duplicate_node`).  It notes that in its data-dir, and at its next start it begins as one
-that lost its disk (`own.open_store`, decision 47).
+that lost its disk (`startup_checks.open_store`, decision 47).
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ from quadlog.master.payloads.acquiring import Acquiring
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.master.wiring.agreeing import (
     agreement_of,
-    ears_of,
+    duplicate_detector_of,
     intakes_of,
     joining_of,
     relay_of,
     superseded_of,
-    twins_of,
+    topic_roles_of,
 )
 from quadlog.master.wiring.publishing import copying_of, duty_of, ledger_of, log_publisher_of, trimming_of
 from quadlog.master.wiring.workers import appoint, tell_floor, worker_actions_of
@@ -61,14 +61,14 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         read=lambda offset: world.tails.read(sites.own.effects, offset),
         pending_effects=lambda: pending_effects.index,
     )
-    duplicate_detector = twins_of(world)
+    duplicate_detector = duplicate_detector_of(world)
     # If other masters post there too, offsets have gaps anyway, and this master reads the topic.
     posts = RoundsProducer(
         world.outlet, sites.own.rounds, acked=None if sites.has_company else duplicate_detector.acked
     )
     acquiring = Acquiring(
         agreement,
-        log_sink=PayloadsProducer(world.outlet, sites.own.payloads, sites.node),
+        producer=PayloadsProducer(world.outlet, sites.own.payloads, sites.node),
         intakes=intakes_of(world),
         own=sites.own.payloads,
         bodies=bodies,
@@ -83,7 +83,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             agreement=agreement,
             store=store,
             inbox=world.inbox,
-            topic_roles=ears_of(sites),
+            topic_roles=topic_roles_of(sites),
             dc_of=sites.dc_of,
             posts=posts,
             duplicate_detector=duplicate_detector,

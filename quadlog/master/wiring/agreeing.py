@@ -51,7 +51,7 @@ def agreement_of(world: World) -> Agreement:
     )
 
 
-def twins_of(world: World) -> DuplicateNodeDetector:
+def duplicate_detector_of(world: World) -> DuplicateNodeDetector:
     """Build the check whether another process posts as this master."""
     kafka, topic = world.settings.kafka, world.sites.own.rounds
 
@@ -87,7 +87,7 @@ def superseded_of(world: World) -> Superseded:
     )
 
 
-def ears_of(sites: Sites) -> TopicRoles:
+def topic_roles_of(sites: Sites) -> TopicRoles:
     """Map each topic to the kind of its records."""
     return TopicRoles(
         rounds={topics.rounds: dc for dc, topics in sites.topics.items()},

@@ -26,7 +26,7 @@ from quadlog.core.effects.signature import render
 from quadlog.errors import Unavailable, UserError
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES, STORE_HERE
-from quadlog.snapshots import chunk_codec as packing
+from quadlog.snapshots import chunk_codec
 from quadlog.snapshots.chunk_codec import LEAST_WINDOW, Compression, encode_chunks, prefetch, window_for
 from quadlog.snapshots.store_archive import ArchiveManifest, label_of, pieces_of
 
@@ -116,7 +116,7 @@ class Donor:
         *,
         fed_from: Callable[[], SourceTopicIds | None] = lambda: None,
         bandwidth: float = inf,
-        window: int = packing.WINDOW,
+        window: int = chunk_codec.WINDOW,
     ) -> None:
         """Keep the copy of an earlier process, if there is one.
 

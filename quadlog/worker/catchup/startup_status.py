@@ -1,4 +1,4 @@
-"""Early: reports of a worker that catches up before it serves, to its masters and over HTTP."""
+"""Startup status: reports of a worker that catches up before it serves, to its masters and over HTTP."""
 
 from __future__ import annotations
 

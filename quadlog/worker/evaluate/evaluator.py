@@ -1,7 +1,7 @@
 """The evaluator: the part of the evaluating worker that decides each entry once.
 
 It computes effect i against state i-1, publishes it, and continues at once: the next effect is computed against
-effects that are published but not yet read back (`ahead.py`).  Reads never show these: the worker shows its own
+effects that are published but not yet read back (`speculative.py`).  Reads never show these: the worker shows its own
 effects, like those of others, when it reads them back (publish, then show).
 """
 

@@ -1,4 +1,4 @@
-"""The voice: detects that the effects topic does not accept this worker's records.
+"""Publish health: detects that the effects topic does not accept this worker's records.
 
 That topic may be full while all others work: too few replicas are in sync, its records may not be so large, or
 its disk or a quota is exhausted.  The effects of an evaluating worker then reach nobody, and nobody sees a
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 PATIENCE_MS: Final = 1_000.0
 """Milliseconds for which the topic may accept nothing while heartbeats are accepted.
 
-The worker is then replaced within `worker-timeout`.
+Chosen so that the worker is replaced within `worker-timeout`.
 """
 
 HOARSE_MS: Final = 2_000.0

@@ -118,7 +118,7 @@ class ReadingProcess:
         Until then it is in `unready`, and may be killed.
 
         Raises:
-            Died: the process ended before it was ready, or was not ready in time.
+            ReadingProcessDied: the process ended before it was ready, or was not ready in time.
             OSError: the copy or the process cannot be created.
             RuntimeError: the stored data cannot be copied.
 

@@ -271,12 +271,12 @@ class Replica:
                     ):
                         self._publish_health.heard(now().steady)
         self._following.apply()
-        self._look_after_voice()
+        self._look_after_publishing()
         self._evaluate()
         self._heartbeats.tend()
         return True
 
-    def _look_after_voice(self) -> None:
+    def _look_after_publishing(self) -> None:
         if self._publish_health is not None:
             self._publish_health.look(now().steady)
             self.evaluator_term.fall_silent()

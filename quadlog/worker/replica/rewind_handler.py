@@ -1,6 +1,6 @@
-"""Returning: how a worker processes a rewind, and which entries it takes up again after it.
+"""Rewind handler: how a worker processes a rewind, and which entries it takes up again after it.
 
-`back.py` undoes applied effects.  This module determines when, what happens to the records received so far, and
+`rollback.py` undoes applied effects.  This module determines when, what happens to the records received so far, and
 what happens if the effects cannot be undone.
 """
 

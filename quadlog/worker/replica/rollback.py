@@ -1,4 +1,4 @@
-"""The way back: a store undoes what it applied of a branch, by exact inverses of its effects.
+"""Rollback: a store undoes what it applied of a branch, by exact inverses of its effects.
 
 The worker's own topics hold what it applied.  They are read backwards, from the offsets up to which the store
 was fed.  Only the records that lead to the applied state are used: effects are matched by the chain of effects,

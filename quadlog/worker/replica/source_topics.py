@@ -1,4 +1,4 @@
-"""Fed: the topics from which a worker's store was fed.  The store's offsets are valid only in these topics.
+"""Source topics: those from which a worker's store was fed.  The store's offsets are valid only in these topics.
 
 If `quadlog dc rebuild` re-created them, the store is put aside, and a new one is fed from their beginning.  If
 they were lost and not rebuilt, the worker stops: its quads may be all that is left.

@@ -1,4 +1,4 @@
-"""Neighbours: workers that see each other's directories need not send a seed to each other."""
+"""Local seeds: workers that see each other's directories need not send a seed to each other."""
 
 from __future__ import annotations
 

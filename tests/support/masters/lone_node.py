@@ -95,7 +95,7 @@ def lone_node(
     )
     acquiring = Acquiring(
         agreement,
-        log_sink=PayloadsProducer(outlet, "payloads", master),
+        producer=PayloadsProducer(outlet, "payloads", master),
         intakes={"payloads": Intake(PayloadsConsumer(), 0)},
         own="payloads",
         bodies=bodies,

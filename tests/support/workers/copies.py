@@ -24,7 +24,7 @@ from quadlog.errors import QuadlogError
 from quadlog.kafka.ports import free_ports
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
-from quadlog.snapshots import store_archive as parcel
+from quadlog.snapshots import store_archive
 from quadlog.snapshots.backups import SourceTopicIds
 from quadlog.snapshots.chunk_codec import WINDOW
 from quadlog.topics import Topics
@@ -166,7 +166,7 @@ class Taker:
 def new_taker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Taker:
     """It has a store, at index 3."""
     monkeypatch.setattr(stream, "PAUSE_S", 0.0)
-    monkeypatch.setattr(parcel, "PIECE", SMALL)
+    monkeypatch.setattr(store_archive, "PIECE", SMALL)
     directory = tmp_path / "taker"
     filled(directory / QUADS, 3, index=3, effects_offset=30).close()
     common = {

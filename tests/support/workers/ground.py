@@ -10,7 +10,7 @@ from quadlog.quadstore.quadstore import QuadStore
 from quadlog.seed.build import build
 from quadlog.seed.sources import files_of
 from quadlog.snapshots.store_archive import FILES, ArchiveManifest, pieces_of
-from quadlog.worker.repair import mender as mend
+from quadlog.worker.repair import mender
 from quadlog.worker.repair.health import Health
 from quadlog.worker.repair.mender import QUADS
 from quadlog.worker.seeds.seedbed import Seedbed
@@ -25,7 +25,7 @@ class Ground:
     def __init__(self, data_dir: Path) -> None:
         data_dir.mkdir(exist_ok=True)
         self.data_dir, self.health, self.left = data_dir, Health(), 0
-        mend.tidy(data_dir)
+        mender.tidy(data_dir)
         self.store = QuadStore.open(data_dir / QUADS)
         self.bed = Seedbed(data_dir, self.store, self.health, self.leave)
         self.bed.tidy()

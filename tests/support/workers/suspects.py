@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from quadlog.worker.replica import evaluator_term as tenure
+from quadlog.worker.replica import evaluator_term
 from tests.support.workers.rehearsal import TERM, TOPICS, Log, Worker
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def successor(path: Path, log: Log, *texts: Update | str, limits: EvaluationLimi
     if limits is not None:
         worker.replica.evaluator_term._limits = limits  # type: ignore[misc]
     worker.hear(TOPICS.effects)
-    worker.replica.evaluator_term.take_over(tenure.EvaluateRequest(TERM))
+    worker.replica.evaluator_term.take_over(evaluator_term.EvaluateRequest(TERM))
     worker.hear(TOPICS.agreed)
     worker.hear(TOPICS.effects)
     return worker

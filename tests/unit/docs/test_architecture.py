@@ -21,9 +21,13 @@ MORE = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("interna
 LINES = [line for text in (TEXT, *MORE) for line in text.splitlines() if "`" in line]
 MOST_LINES, MOST_WORDS = 300, 25
 TOPS = ("quadlog", "producers", "consumers", "schemas", "tests")
+OTHERS = frozenset(("Location",))
+"""Names like those of classes, of other things."""
 SUFFIXES = {".py", ".txt", ".toml", ".avsc", ".md"}
 MEMBER = re.compile(r"(_?[A-Z]\w*[a-z]\w*)\.(\w+)")
 PATH = re.compile(r"[\w/.-]+\.(py|txt|toml|avsc|md)")
+CLASS = re.compile(r"_?[A-Z][a-z]\w+")
+FUNCTION = re.compile(r"([a-z][a-z_0-9]+)\.(_?[a-z]\w+)")
 MUTANT = re.compile(r"[a-z]+(-[a-z]+)+")
 
 
@@ -59,6 +63,17 @@ def _defined_in(node: ast.ClassDef) -> Iterator[str]:
             yield one.attr
         elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
             yield one.id
+
+
+@cache
+def functions() -> dict[str, str]:
+    """Text of the modules of a name."""
+    found = defaultdict[str, str](str)
+    for top in TOPS:
+        for path in (ROOT / top).rglob("*.py"):
+            name = path.parent.name if path.stem == "__init__" else path.stem
+            found[name] += path.read_text(encoding="utf-8")
+    return found
 
 
 @cache
@@ -101,6 +116,10 @@ def test_what_a_line_names_is_there(line: str) -> None:
             assert any(path.endswith(f"/{mark}") for path in files()), mark
         elif found := MEMBER.fullmatch(mark):
             assert found[2] in members().get(found[1], set()), mark
+        elif found := FUNCTION.fullmatch(mark):
+            assert found[1] not in functions() or re.search(rf"\b{found[2]}\b", functions()[found[1]]), mark
+        elif CLASS.fullmatch(mark):
+            assert mark in members() or mark in OTHERS, mark
 
 
 def test_the_mutants_that_claims_name_are_there() -> None:

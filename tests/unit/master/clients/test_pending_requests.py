@@ -1,4 +1,4 @@
-"""The desk: who waited for what is told once, and told the truth.  On a real store."""
+"""Pending requests: who waited for what is told once, and told the truth.  On a real store."""
 
 from __future__ import annotations
 

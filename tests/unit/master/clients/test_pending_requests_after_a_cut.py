@@ -1,4 +1,4 @@
-"""The desk where the log is cut: nobody is told an index that is void.  On a real store."""
+"""Pending requests where the log is cut: nobody is told an index that is void.  On a real store."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from quadlog.codec.envelope import EPOCH, HANDOVER, INDEX, MIRRORED
 from quadlog.core.model import GENESIS, START, LogPosition, first_view
 from quadlog.core.records import Effect, Handover, Rewind, Term
 from quadlog.errors import StateError, Unavailable
-from quadlog.master.effects import copy_start as sources
+from quadlog.master.effects import copy_start
 from quadlog.master.effects.copy_start import CopyStartFinder
 from quadlog.master.effects.effects_copying import CopiedPart, CopyStart, CopyStartQuery, EffectsSource
 from quadlog.master.log.joining import ForkFound, JoinedSide
@@ -45,9 +45,9 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.topics = {dc: Topic() for dc in KAFKAS}
         self.looked_back: list[int] = []
-        monkeypatch.setattr(sources, "end_of", self._end_of)
-        monkeypatch.setattr(sources, "last_records", self._last_records)
-        monkeypatch.setattr(sources, "WINDOW", 4)
+        monkeypatch.setattr(copy_start, "end_of", self._end_of)
+        monkeypatch.setattr(copy_start, "last_records", self._last_records)
+        monkeypatch.setattr(copy_start, "WINDOW", 4)
         self.sources = CopyStartFinder("main", dc="dc2", kafka_of=KAFKAS)
 
     def _records(self, kafka: str) -> list[Record]:
@@ -275,8 +275,8 @@ def test_whatever_goes_wrong_is_answered(monkeypatch: pytest.MonkeyPatch, error:
     def fail(*_: object, **__: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(sources, "end_of", fail)
-    monkeypatch.setattr(sources, "last_records", fail)
+    monkeypatch.setattr(copy_start, "end_of", fail)
+    monkeypatch.setattr(copy_start, "last_records", fail)
     those, told = CopyStartFinder("main", dc="dc2", kafka_of=KAFKAS), Answers()
     wanted = CopyStartQuery(source=source_of("dc1", CopiedPart.HOME, epoch=1), terms=(), index=0, heard=0)
     joined = JoinedSide(view=first_view({"m1": "dc1"}), own=START, dc="dc1")
@@ -310,7 +310,7 @@ def test_one_look_at_a_time_for_each_handover(monkeypatch: pytest.MonkeyPatch) -
         assert (looks, [found.start for found in told.located]) == ([1], [9])
         await those.locate(asked, told.located.append)
 
-    monkeypatch.setattr(sources, "end_of", slow)
+    monkeypatch.setattr(copy_start, "end_of", slow)
     asyncio.run(ask())
     assert (looks, len(told.located)) == ([2], 2), "later it is looked for again"
 
@@ -334,7 +334,7 @@ def test_a_log_is_searched_for_the_fork_without_being_held(monkeypatch: pytest.M
         for record in records[-count:]:
             yield replace(record, value=Counted(record.value))
 
-    monkeypatch.setattr(sources, "last_records", passing)
+    monkeypatch.setattr(copy_start, "last_records", passing)
     joined = JoinedSide(view=first_view({"m1": "dc1"}), own=LogPosition(300, own[-1].chain), dc="dc1")
     those = CopyStartFinder("main", dc="dc2", kafka_of=KAFKAS)
     assert those._fork(joined, lambda index: own[index - 1].chain) == (LogPosition(20, own[19].chain), 20, 1)
@@ -348,10 +348,10 @@ def test_what_a_cut_has_made_void_is_found_behind_it(monkeypatch: pytest.MonkeyP
     own = [replace(entry, body=b"x" * 600_000) for entry in own]
     strange = Record("agreed", 0, b"k", b"of another program", [])
     records = [*topic_of(own), strange, *topic_of([*branch[6:], cut_behind(own[1], 5)])]
-    monkeypatch.setattr(sources, "FLYING_BYTES", room)
-    monkeypatch.setattr(sources, "end_of", lambda *_, **__: (len(records), []))
-    monkeypatch.setattr(sources, "backwards", lambda *_, **__: reversed(records))
-    monkeypatch.setattr(sources, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(copy_start, "FLYING_BYTES", room)
+    monkeypatch.setattr(copy_start, "end_of", lambda *_, **__: (len(records), []))
+    monkeypatch.setattr(copy_start, "backwards", lambda *_, **__: reversed(records))
+    monkeypatch.setattr(copy_start, "PATIENCE_S", 0.0)
     chains = {entry.index: entry.chain for entry in own}
     those, told = CopyStartFinder("main", dc="dc2", kafka_of=KAFKAS), Answers()
     asyncio.run(those.regain(3, chains.get, told.regained.append))

@@ -10,7 +10,7 @@ from producers.rounds import RoundsProducer
 from quadlog import codec
 from quadlog.core.model import START, HardState, Post, Rank, first_view
 from quadlog.errors import DuplicateNode
-from quadlog.master.log import duplicate_node as twins
+from quadlog.master.log import duplicate_node
 from quadlog.master.log.duplicate_node import DuplicateNodeDetector
 from tests.support.agreement.topics import Topic
 
@@ -46,7 +46,7 @@ class Rig:
         self.looks: list[tuple[int, int]] = []
         self.topic = Topic()
         self.duplicate_detector = DuplicateNodeDetector("m1", MINE, BEGAN, read=self.read)
-        self.log_sink = RoundsProducer(self.topic, "rounds", acked=self.duplicate_detector.acked)
+        self.producer = RoundsProducer(self.topic, "rounds", acked=self.duplicate_detector.acked)
 
     def read(self, start: int, end: int) -> None:
         self.looks.append((start, end))
@@ -66,7 +66,7 @@ class Rig:
     def say(self, sequence: int) -> None:
         one = post(sequence)
         self.duplicate_detector.say(one)
-        self.duplicate_detector.said(sequence, self.log_sink.say(one, at=0))
+        self.duplicate_detector.said(sequence, self.producer.say(one, at=0))
 
     def elsewhere(self, one: Post) -> None:
         """Another process says it in the same topic."""
@@ -82,7 +82,7 @@ def rig() -> Rig:
 
 def test_alone_nothing_is_read(rig: Rig) -> None:
     rig.say(12)
-    rig.log_sink.pass_on(rig.topic.records[0], "dc2")
+    rig.producer.pass_on(rig.topic.records[0], "dc2")
     rig.say(13)
     assert (rig.looks, rig.why) == ([], "")
 
@@ -119,7 +119,7 @@ def test_another_program_is_no_twin(rig: Rig) -> None:
 
 def test_what_was_said_is_repeated(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a broker, a mirror or a tool; what is too old to be compared is taken for repeated, too."""
-    monkeypatch.setattr(twins, "REMEMBERED", 3)
+    monkeypatch.setattr(duplicate_node, "REMEMBERED", 3)
     for sequence in range(12, 20):
         rig.say(sequence)
     for number in (0, 3, 8, 8):

@@ -85,7 +85,7 @@ class World:
         self.topics = {dc: Topic() for dc in sorted(set(self.dc_of.values()))}
         self.cut: set[tuple[str, str]] = set()
         """(from, to): what is said in the one is not heard in the other."""
-        self.topic_roles = {name: Ear(self, name) for name in self.dc_of}
+        self.masters = {name: Ear(self, name) for name in self.dc_of}
         self.moment = 0.0
         self.dead: set[str] = set()
 
@@ -93,7 +93,7 @@ class World:
         """All look each 250 ms."""
         for _ in range(int(seconds * 4)):
             self.moment += 250
-            for name, ear in self.topic_roles.items():
+            for name, ear in self.masters.items():
                 if name in self.dead:
                     continue
                 if self.moment % IDLE_MS == 0:
@@ -102,7 +102,7 @@ class World:
                 ear.relay.tend(self.moment, leads=ear.leads)
 
     def unheard(self) -> dict[str, tuple[str, ...]]:
-        return {name: ear.relay.unheard for name, ear in self.topic_roles.items() if ear.relay.unheard}
+        return {name: ear.relay.unheard for name, ear in self.masters.items() if ear.relay.unheard}
 
     def passed_on(self, dc: str) -> list[tuple[str, int]]:
         """Master and sequence of what stands in a data centre's topic and was said in another one."""
@@ -140,8 +140,8 @@ def test_what_one_does_not_hear_another_passes_on(
     world.run(4)
     assert world.unheard() == unheard
     world.run(10)
-    for ear in world.topic_roles.values():
-        for name, other in world.topic_roles.items():
+    for ear in world.masters.values():
+        for name, other in world.masters.items():
             if other is not ear:
                 assert ear.newest(name) >= other._sequence - 1, (ear.name, name)
     assert world.unheard() == unheard, "what is passed on does not count as heard"
@@ -173,8 +173,8 @@ def test_the_newest_post_is_passed_on_at_once() -> None:
     world.cut = {("dc2", "dc1")}
     while not world.unheard():
         world.run(0.25)
-    before = world.topic_roles["m2"]._sequence
-    m1, m3 = world.topic_roles["m1"], world.topic_roles["m3"]
+    before = world.masters["m2"]._sequence
+    m1, m3 = world.masters["m1"], world.masters["m3"]
     m1.post()
     m3.listen(world.moment)
     m3.relay.tend(world.moment + 50, leads=True)
@@ -224,22 +224,22 @@ def test_who_is_dead_is_not_looked_for_by_way_of_others() -> None:
     world.dead = {"m2"}
     world.run(10)
     assert world.unheard() == {"m1": ("dc2",), "m3": ("dc2",)}
-    assert [ear.relay.ways for name, ear in world.topic_roles.items() if name != "m2"] == [{"dc2": ()}] * 2
+    assert [ear.relay.ways for name, ear in world.masters.items() if name != "m2"] == [{"dc2": ()}] * 2
 
 
 def test_a_way_is_who_is_heard_and_hears() -> None:
     world = World({"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"})
     world.cut = {("dc2", "dc1"), ("dc2", "dc3")}
     world.run(10)
-    assert world.topic_roles["m1"].relay.ways == {"dc2": ("dc4",)}
+    assert world.masters["m1"].relay.ways == {"dc2": ("dc4",)}
     world.cut |= {("dc4", "dc1")}
     world.run(10)
-    assert world.topic_roles["m1"].relay.ways == {"dc2": (), "dc4": ("dc3",)}
+    assert world.masters["m1"].relay.ways == {"dc2": (), "dc4": ("dc3",)}
 
 
 def test_payloads_are_taken_from_the_first_way_and_from_where_they_were_read_past() -> None:
     world = World({"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"})
-    m1 = world.topic_roles["m1"]
+    m1 = world.masters["m1"]
     copy = payload(1, dc="dc2")
     topic = Topic()
     PayloadsProducer(topic, "payloads", "m3").say(copy, lambda _: None, origin_offset=0)
@@ -260,7 +260,7 @@ def test_payloads_are_taken_from_the_first_way_and_from_where_they_were_read_pas
 def test_the_last_payloads_of_who_is_gone_are_taken_from_all_who_are_left() -> None:
     """Each of them may have some that the others lack, and a view without it inherits all of them."""
     world = World({"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"})
-    m1 = world.topic_roles["m1"]
+    m1 = world.masters["m1"]
     topics = {dc: Topic() for dc in ("dc3", "dc4")}
     copies = {dc: payload(number, dc="dc2") for number, dc in enumerate(topics)}
     for dc, topic in topics.items():
@@ -281,7 +281,7 @@ def test_who_stood_still_itself_misses_nobody() -> None:
     world = World()
     world.run(10)
     world.moment += 60_000 + STILL_MS
-    for ear in world.topic_roles.values():
+    for ear in world.masters.values():
         ear.relay.tend(world.moment, leads=True)
     assert world.unheard() == {}
     world.cut = {("dc2", "dc1")}

@@ -40,7 +40,7 @@ def effect(index: int, *, lines: int = 1) -> Effect:
 
 
 class Cluster:
-    """A watch over a crew, and what it asked for."""
+    """A watch over workers, and what it asked for."""
 
     def __init__(self, *effects: Effect) -> None:
         self.worker_registry = WorkerRegistry(timeout_ms=TIMEOUT)
