@@ -183,7 +183,7 @@ def test_a_pyspark_that_is_installed_anew_has_a_new_archive(
     os.utime(installed / "spark.jar", (0, 0))
     for _ in range(2):
         assert class_archive(JAVA, jars, jars.home.parent, print)
-    assert "installed anew since: it is made again" in capsys.readouterr().out
+    assert "before PySpark was installed again: it is made again" in capsys.readouterr().out
     assert len(runs) == 2
 
 
