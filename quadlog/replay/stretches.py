@@ -122,7 +122,7 @@ def _lives(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass
+        return True  # it lives, and belongs to another user
     return True
 
 

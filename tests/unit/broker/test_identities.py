@@ -128,6 +128,8 @@ def test_a_client_that_was_not_answered_is_ended_without_a_collection(
         looked(identities)
         looked(identities)
         until(lambda: clients[0]() is None)
+        assert clients[0]() is None
+        assert Client.made, "another one asks"
     finally:
         gc.enable()
 

@@ -236,5 +236,9 @@ def test_the_table_of_terms_as_stored_is_right() -> None:
             assert Literals().typed(written.value, written.datatype) == kept
 
 
-def test_a_blank_node_is_no_literal() -> None:
-    Literals().refuse_ill_formed(BlankNode("b"))
+def test_only_a_literal_is_refused_for_its_text() -> None:
+    literals, text = Literals(), "300"
+    with pytest.raises(IllFormedLiteral):
+        literals.refuse_ill_formed(Literal(text, datatype=NamedNode(f"{XSD}byte")))
+    literals.refuse_ill_formed(BlankNode("b"))
+    literals.refuse_ill_formed(NamedNode(f"urn:{text}"))
