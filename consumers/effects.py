@@ -202,7 +202,7 @@ class EffectsConsumer:
         self.term, self.attempt = rewind.term, rewind.attempt
         self.highest = max(self.highest, rewind.attempt)
         self.order, self.rewound = REWOUND, rewind.epoch
-        self.cut = rewind.epoch if rewind.cut is None else rewind.cut
+        self.cut = rewind.cut
         return True
 
     def _sows(self, seed: Seed) -> bool:
@@ -289,7 +289,7 @@ def mirrored_in(records: Sequence[Record], *, origin: str, epoch: int, evaluated
         (
             copy.offset
             for copy in _copies(records)
-            if copy.origin in {None, origin} and (copy.epoch, copy.evaluated_in) == (epoch, evaluated_in)
+            if (copy.origin, copy.epoch, copy.evaluated_in) == (origin, epoch, evaluated_in)
         ),
         default=-1,
     )
@@ -303,17 +303,15 @@ def newest_copy(records: Sequence[Record], *, epoch: int) -> tuple[str, int] | N
         epoch: epoch of the view.
 
     """
-    for copy in _copies(reversed(records)):
-        if copy.origin is not None:
-            return (copy.origin, copy.offset) if copy.epoch == epoch else None
-    return None
+    copy = next(_copies(reversed(records)), None)
+    return None if copy is None or copy.epoch != epoch else (copy.origin, copy.offset)
 
 
 class _Copy(NamedTuple):
     """The original of a copied record."""
 
-    origin: str | None
-    """The data centre in whose topic the original was read; None: an earlier version did not state it."""
+    origin: str
+    """The data centre in whose topic the original was read."""
     offset: int
     """Offset of the original."""
     epoch: int
@@ -326,11 +324,10 @@ def _copies(records: Iterable[Record]) -> Iterator[_Copy]:
     """Yield the originals of the copies among these records; records of other programs are skipped."""
     for record in records:
         with suppress(ForeignRecord):
-            if (offset := record.number(MIRRORED)) is not None:
-                origin, said_in = record.header(MIRRORED_FROM), record.header(EVALUATED_IN) or b""
-                yield _Copy(
-                    None if origin is None else _text(origin), offset, epoch_of(record), _text(said_in)
-                )
+            origin = record.header(MIRRORED_FROM)
+            if origin is not None and (offset := record.number(MIRRORED)) is not None:
+                said_in = record.header(EVALUATED_IN) or b""
+                yield _Copy(_text(origin), offset, epoch_of(record), _text(said_in))
 
 
 def _text(value: bytes) -> str:

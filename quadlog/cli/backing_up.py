@@ -107,8 +107,8 @@ def _proven(coming: PartialCopy, path: Path, phases: Phases) -> Backup:
     announced, store = coming.announced, coming.whole()
     if (fed_from := SourceTopicIds.decode(announced.fed_from)) is None:
         raise StateError(
-            f"{announced.donor} does not say from which topics it is fed: it is of an earlier version, or was just"
-            " started; there is no new backup, try again"
+            f"{announced.donor} does not say from which topics it is fed: it was just started. There is no new backup;"
+            " try again"
         )
     count = ExportCount()
     try:

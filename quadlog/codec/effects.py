@@ -78,7 +78,7 @@ def _part(lists: dict[str, Any]) -> dict[str, Any]:
 def effect_of(record: dict[str, Any]) -> Effect:
     """Return the effect, or the chunk of one, in a decoded record."""
     for name in LISTS:
-        record[name] = tuple(record.get(name, ()))  # version 1 has no drops
+        record[name] = tuple(record[name])
     record["outcome"] = _OUTCOMES[record["outcome"]]
     del record["chunk"], record["chunks"]
     return Effect(**record)

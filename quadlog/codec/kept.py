@@ -1,8 +1,7 @@
 """Encoding of payloads in a master's own store, without a schema: no other program reads or writes them.
 
 Every transaction is stored once and, if it waits long, read again: this encoding takes a fifth of the
-time of Avro.  The first byte is 1; stores of earlier versions hold the records of the payloads
-topic, each preceded by its length in four bytes, of which the first is 0.
+time of Avro.  The first byte is 1.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ import json
 import struct
 from typing import Final
 
-from quadlog.codec.decoding import ChunkJoiner
 from quadlog.core.model import Payload, Transaction, TransactionKind
-from quadlog.errors import ForeignRecord, StateError
+from quadlog.errors import StateError
 
 _HEAD: Final = struct.Struct(">B16s32sQHHHHHI")
-_LENGTH: Final = struct.Struct(">I")
+_VERSION: Final = 1
 
 
 def pack_payload(payload: Payload) -> bytes:
@@ -33,7 +31,9 @@ def pack_payload(payload: Payload) -> bytes:
         )
     ]
     options = json.dumps(dict(transaction.options)).encode() if transaction.options else b""
-    head = _HEAD.pack(1, transaction.id, transaction.digest, payload.created, *map(len, texts), len(options))
+    head = _HEAD.pack(
+        _VERSION, transaction.id, transaction.digest, payload.created, *map(len, texts), len(options)
+    )
     return b"".join((head, *texts, options, payload.body))
 
 
@@ -45,19 +45,18 @@ def unpack_payload(value: bytes) -> Payload:
 
     """
     try:
-        match value[:1]:
-            case b"\1":
-                return _unpack(value)
-            case b"\0":
-                return _unpack_records(value)
-            case _:
-                raise _damaged()
-    except (struct.error, ValueError, ForeignRecord) as error:
-        raise _damaged() from error
+        return _unpack(value)
+    except (struct.error, ValueError) as error:
+        raise StateError(
+            "a stored payload is not whole; the store is damaged: remove data-dir, the master learns again"
+        ) from error
 
 
 def _unpack(value: bytes) -> Payload:
-    _, name, digest, created, *lengths = _HEAD.unpack_from(value)
+    version, name, digest, created, *lengths = _HEAD.unpack_from(value)
+    if version != _VERSION:
+        message = f"a payload begins with {version}"
+        raise ValueError(message)
     parts: list[bytes] = []
     at = _HEAD.size
     for length in lengths:
@@ -74,22 +73,4 @@ def _unpack(value: bytes) -> Payload:
         media_type=media_type,
         body=value[at:],
         traceparent=traceparent,
-    )
-
-
-def _unpack_records(value: bytes) -> Payload:
-    chunks, at, payload = ChunkJoiner(), 0, None
-    while at < len(value):
-        (length,) = _LENGTH.unpack_from(value, at)
-        at += _LENGTH.size
-        payload = chunks.join(value[at : at + length])
-        at += length
-    if not isinstance(payload, Payload):
-        raise _damaged()
-    return payload
-
-
-def _damaged() -> StateError:
-    return StateError(
-        "a stored payload is not whole; the store is damaged: remove data-dir, the master learns again"
     )

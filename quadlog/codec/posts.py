@@ -11,17 +11,12 @@ from quadlog.codec.wire import (
     FENCE,
     HANDOVER,
     HEARTBEAT,
-    HEARTBEAT_4,
-    HEARTBEAT_5,
-    HEARTBEAT_6,
     POST,
-    POST_6,
     REWIND,
     SEED,
     write,
 )
 from quadlog.core.model import (
-    NOWHERE,
     Ask,
     EffectsPosition,
     LogPosition,
@@ -53,10 +48,9 @@ if TYPE_CHECKING:
 
 
 def encode_post(post: Post) -> bytes:
-    """Encode a post.  Masters without the last schema still read those of all masters whose topics accept records."""
-    full: dict[str, Any] = {"full": True} if post.full else {}
+    """Encode a post."""
     return write(
-        POST_6 if post.full else POST,
+        POST,
         {
             "node": post.node,
             "incarnation": post.incarnation,
@@ -77,13 +71,13 @@ def encode_post(post: Post) -> bytes:
             "queue": _pair_records(post.queue),
             "added": _pair_records(post.added),
             "asks": [{"node": ask.node, "sequence": ask.sequence} for ask in post.asks],
-            **full,
+            "full": post.full,
         },
     )
 
 
 def post_of(record: dict[str, Any]) -> Post:
-    """Return the post in a decoded record.  Posts of the first schema are snapshots, and request nothing."""
+    """Return the post in a decoded record."""
     rank, view = record["rank"], _view(record["view"])
     return Post(
         node=record["node"],
@@ -96,16 +90,16 @@ def post_of(record: dict[str, Any]) -> Post:
         joining=record["joining"] and _view(record["joining"]),
         given_up=tuple(record["given_up"]),
         base=LogPosition(**record["base"]),
-        beside=LogPosition(**record["beside"]) if record.get("beside") else None,
-        effects=EffectsPosition(**record["effects"]) if "effects" in record else NOWHERE,
-        whole=record.get("whole", True),
-        unheard=tuple(record.get("unheard", ())),
-        changes=tuple(_peers(peers) for peers in record.get("changes", ())),
+        beside=record["beside"] and LogPosition(**record["beside"]),
+        effects=EffectsPosition(**record["effects"]),
+        whole=record["whole"],
+        unheard=tuple(record["unheard"]),
+        changes=tuple(_peers(peers) for peers in record["changes"]),
         counter=record["counter"],
         queue=_pairs(record["queue"]),
         added=_pairs(record["added"]),
-        asks=tuple(Ask(**ask) for ask in record.get("asks", ())),
-        full=record.get("full", False),
+        asks=tuple(Ask(**ask) for ask in record["asks"]),
+        full=record["full"],
     )
 
 
@@ -142,10 +136,10 @@ def _view(record: dict[str, Any]) -> View:
         epoch=record["epoch"],
         members=tuple(record["members"]),
         parent=record["parent"],
-        home=record.get("home", ""),
-        returned=tuple(RejoinedMember(**one) for one in record.get("returned", ())),
-        peers=_peers(record.get("peers", ())),
-        before=_peers(record.get("before", ())),
+        home=record["home"],
+        returned=tuple(RejoinedMember(**one) for one in record["returned"]),
+        peers=_peers(record["peers"]),
+        before=_peers(record["before"]),
     )
 
 
@@ -231,60 +225,32 @@ def rewind_of(record: dict[str, Any]) -> Rewind:
 
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
-    """Encode a heartbeat.  Newer schemas are used only for fields that need them: older masters read all others."""
-    record: dict[str, Any] = {
-        "worker": beat.worker,
-        "dc": beat.dc,
-        "url": beat.url,
-        "state": beat.state.value,
-        "evaluating": beat.evaluating,
-        "attempt": beat.attempt,
-        "applied_index": beat.applied.index,
-        "applied_chain": beat.applied.chain,
-        "signature": beat.signature,
-        "quads": beat.quads,
-        "sent": beat.sent,
-        "store": beat.store,
-        "scrub": beat.scrub and _scrub_record(beat.scrub),
-        "scrub_failure": beat.scrub_failure,
-        "mend": beat.mend,
-        "epoch": beat.epoch,
-    }
-    catching_up = beat.catching_up and asdict(beat.catching_up)
-    if beat.set_aside:
-        told = {"catching_up": catching_up, "unsaid": beat.unsaid, "set_aside": beat.set_aside}
-        return write(HEARTBEAT_6, record | told)
-    if beat.unsaid:
-        return write(HEARTBEAT_5, record | {"catching_up": catching_up, "unsaid": beat.unsaid})
-    if catching_up is None:
-        return write(HEARTBEAT, record)
-    return write(HEARTBEAT_4, record | {"catching_up": catching_up})
-
-
-def _scrub_record(scrub: Scrub) -> dict[str, Any]:
-    return {
-        "index": scrub.index,
-        "at": scrub.at,
-        "expected": scrub.expected,
-        "found": scrub.found,
-        "quads": scrub.quads,
-    }
+    """Encode a heartbeat."""
+    record = asdict(beat)
+    applied = record.pop("applied")
+    return write(
+        HEARTBEAT,
+        record
+        | {
+            "state": beat.state.value,
+            "applied_index": applied["index"],
+            "applied_chain": applied["chain"],
+        },
+    )
 
 
 def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
-    """Return the heartbeat in a decoded record.  The first schema has no stores and scrubs."""
+    """Return the heartbeat in a decoded record."""
     applied = LogPosition(record.pop("applied_index"), record.pop("applied_chain"))
     record["state"] = WorkerState(record["state"])
-    if record.get("scrub"):
-        record["scrub"] = Scrub(**record["scrub"])
-    if record.get("catching_up"):
-        record["catching_up"] = CatchUpProgress(**record["catching_up"])
+    record["scrub"] = record["scrub"] and Scrub(**record["scrub"])
+    record["catching_up"] = record["catching_up"] and CatchUpProgress(**record["catching_up"])
     return Heartbeat(applied=applied, **record)
 
 
 def handover_of(record: dict[str, Any]) -> Handover:
-    """Return the handover in a decoded record.  The first schema has neither the start of the term nor views."""
-    record["terms"] = tuple(Term(**term) for term in record.get("terms", ()))
+    """Return the handover in a decoded record."""
+    record["terms"] = tuple(Term(**term) for term in record["terms"])
     return Handover(**record)
 
 

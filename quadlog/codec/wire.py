@@ -17,11 +17,7 @@ import fastavro
 import schemas
 from quadlog.errors import ForeignRecord
 
-(
-    PAYLOAD, POST_1, ENTRY, EFFECT_1, FENCE, HEARTBEAT_1, EFFECT, POST_2, HEARTBEAT_2, HANDOVER_1, HANDOVER_2,
-    SEED, POST_3, POST_4, HANDOVER, CUT, REWIND_1, HEARTBEAT, POST, REWIND,
-    HEARTBEAT_4, CHECKPOINT, POST_6, HEARTBEAT_5, HEARTBEAT_6,
-) = sorted(schemas.IDS)  # fmt: skip
+PAYLOAD, POST, ENTRY, EFFECT, FENCE, HEARTBEAT, HANDOVER, SEED, CUT, REWIND, CHECKPOINT = sorted(schemas.IDS)
 _MAGIC: Final = [b"\0" + schema_id.to_bytes(4, "big") for schema_id in range(max(schemas.IDS) + 1)]
 _HEADER: Final = 5
 _OURS: Final = frozenset(_MAGIC[schema_id] for schema_id in schemas.IDS)

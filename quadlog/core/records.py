@@ -164,8 +164,8 @@ class Rewind:
     term: bytes
     attempt: int
     """The effects that follow belong to this term and attempt, until a handover or a fence changes them."""
-    cut: int | None = None
-    """Epoch of the newest cut that the data centre's agreed topic has or will have; 0: no cut; None: not recorded."""
+    cut: int
+    """Epoch of the newest cut that the data centre's agreed topic has or will have; 0: no cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +293,7 @@ class Heartbeat:
     quads: int
     sent: int
     store: str = ""
-    """Name of its store, which changes when the worker is rebuilt; empty: its version is too old to report it."""
+    """Name of its store, which changes when the worker is rebuilt."""
     scrub: Scrub | None = None
     scrub_failure: str = ""
     """Why the last attempt to recount failed; empty: it did not."""

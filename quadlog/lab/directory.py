@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
     from quadlog.lab.shape import LabNode, LabRequest
 
-VERSION = 3
-"""Version 1 had no links: their ports are added when such a lab is continued.  Version 2 always had brokers of its own,
-and the repository main."""
-READABLE = (1, 2, 3)
+VERSION = 1
 NEEDED_MB = 500
 """Enough for a small demo; on a full disk, Kafka and RocksDB fail with less clear errors."""
 
@@ -68,7 +65,7 @@ class LabRecord:
     def from_json(cls, text: str) -> LabRecord:
         """Read the text of lab.json; raises ValueError, KeyError or TypeError if it is not valid."""
         values: dict[str, Any] = json.loads(text)
-        if values["version"] not in READABLE:
+        if values["version"] != VERSION:
             message = "written by another version"
             raise ValueError(message)
         return cls(
@@ -76,8 +73,8 @@ class LabRecord:
             shape=LabShape(**values["shape"]),
             ports=values["ports"],
             control=values["control"],
-            repository=values.get("repository", "main"),
-            brokers=values.get("brokers", ""),
+            repository=values["repository"],
+            brokers=values["brokers"],
         )
 
 
@@ -127,7 +124,7 @@ def open_directory(
         else:
             _check_same(path, recorded, wanted)
             _check_same_log(path, recorded, repository, brokers)
-            record = replace(recorded, ports=recorded.ports | _new_ports(recorded.shape, recorded.ports))
+            record = recorded
         write_atomically(path / "lab.json", record.to_json())
         yield LabDirectory(path=path, record=record)
 

@@ -38,7 +38,7 @@ def pack_standing(standing: HardState) -> bytes:
 
 
 def unpack_standing(value: bytes) -> HardState:
-    """Decode a standing.  Earlier versions stored one incarnation of each master, and one set of peers."""
+    """Decode a standing."""
     said = json.loads(value)
     return HardState(
         view=_unpacked(said["view"]),
@@ -46,10 +46,10 @@ def unpack_standing(value: bytes) -> HardState:
         promise=said["promise"],
         joining=said["joining"] and _unpacked(said["joining"]),
         given_up=tuple(said["given_up"]),
-        newest=tuple((name, bytes.fromhex(value)) for name, value in said.get("newest", ())),
-        changes=tuple(_peers(peers) for peers in said.get("changes", ())),
-        forced=_peers(said.get("forced", ())),
-        outside=said.get("outside", False),
+        newest=tuple((name, bytes.fromhex(value)) for name, value in said["newest"]),
+        changes=tuple(_peers(peers) for peers in said["changes"]),
+        forced=_peers(said["forced"]),
+        outside=said["outside"],
     )
 
 
@@ -59,8 +59,7 @@ def _packed(view: View) -> tuple[Any, ...]:
 
 
 def _unpacked(value: Any) -> View:  # noqa: ANN401 - JSON
-    epoch, members, parent, home, *later = value
-    returned, peers, before = (*later, (), (), ())[:3]
+    epoch, members, parent, home, returned, peers, before = value
     return View(
         epoch=epoch,
         members=tuple(members),

@@ -113,7 +113,7 @@ class StagedBranch:
         if value is None:
             message = (
                 f"entry {point.index} is to give way to another log, and its payload is not kept here any more:"
-                " it would be lost. Nothing was changed; an earlier version may have written this store"
+                " it would be lost. Nothing was changed"
             )
             raise StateError(message)
         return codec.unpack_payload(value).transaction

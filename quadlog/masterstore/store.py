@@ -362,10 +362,7 @@ class MasterStore:
         return None if value is None else int(INDEX.unpack(value)[0])
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of the topic that the saved position refers to; None if it was not saved.
-
-        Earlier versions did not save it.
-        """
+        """Return the id of the topic that the saved position refers to; None if it was not saved."""
         value: bytes | None = self._families["meta"].get(b"is:" + topic.encode())
         return None if value is None else value.decode()
 
@@ -383,8 +380,8 @@ class MasterStore:
 
     def effects(self) -> tuple[int, int, int]:
         """Return index and attempt of the last effect received when they were saved, and the newest rewind's epoch."""
-        value: bytes = self._families["meta"].get(b"effects") or b""
-        return _EFFECTS.unpack(value.ljust(_EFFECTS.size, b"\0"))  # earlier versions stored no rewinds
+        value: bytes | None = self._families["meta"].get(b"effects")
+        return (0, 0, 0) if value is None else _EFFECTS.unpack(value)
 
     def duty(self) -> tuple[Handover, Handover] | None:
         """Return the newest handover as agreed, and the newest one in the effects; None before anything was saved."""
@@ -398,7 +395,7 @@ class MasterStore:
         return said if isinstance(said, Cut) else None
 
     def reached(self) -> Reached | None:
-        """Return how far the agreed topic was followed; None if nothing was saved, or by an earlier version."""
+        """Return how far the agreed topic was followed; None if nothing was saved."""
         value: bytes | None = self._families["meta"].get(b"reached")
         if value is None:
             return None
@@ -452,14 +449,11 @@ def _unpacked(value: bytes) -> tuple[Handover, Handover]:
 
 
 def _handover(said: Any) -> Handover:  # noqa: ANN401 - JSON
-    if isinstance(said, list):  # earlier versions stored one view only, or not where a term begins
-        names = ("index", "term", "dc", "start")
-        said = dict(zip(names, cast("list[int | str]", said), strict=False))
     return Handover(
         index=said["index"],
         term=bytes.fromhex(said["term"]),
         dc=said["dc"],
-        start=said.get("start", 0),
-        epoch=said.get("epoch", 1),
-        terms=tuple(Term(epoch, bytes.fromhex(name), after) for epoch, name, after in said.get("terms", ())),
+        start=said["start"],
+        epoch=said["epoch"],
+        terms=tuple(Term(epoch, bytes.fromhex(name), after) for epoch, name, after in said["terms"]),
     )

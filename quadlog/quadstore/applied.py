@@ -122,14 +122,15 @@ class Applied:
 
     @staticmethod
     def decode(text: str) -> Applied:
-        """Decode the text of ``encode``; stores of earlier versions have fewer fields."""
+        """Decode the text of ``encode``."""
         words = text.split(",")
         has_gone_back = len(words) > _WORDS
         texts = 5 if has_gone_back else 4
-        index, quads, agreed_offset, effects_offset, attempt, *more = map(int, words[:-texts])
+        (
+            index, quads, agreed_offset, effects_offset, attempt, handover,
+            handover_epoch, rewound, epoch, cut, *heard_index,
+        ) = map(int, words[:-texts])  # fmt: skip
         total, chain, effects_chain, term, *heard = map(b64decode, words[-texts:])
-        heard_index = more.pop() if has_gone_back else 0
-        handover, handover_epoch, rewound, epoch, *cut = (*more, *_FIRST_VIEW[len(more) :])
         return Applied(
             index=index,
             chain=chain,
@@ -143,13 +144,11 @@ class Applied:
             handover=handover,
             handover_epoch=handover_epoch,
             rewound=rewound,
-            cut=cut[0] if cut else rewound,
+            cut=cut,
             epoch=epoch,
-            heard=LogPosition(heard_index, heard[0]) if has_gone_back else None,
+            heard=LogPosition(heard_index[0], heard[0]) if has_gone_back else None,
         )
 
 
 _WORDS: Final = 14
-"""Maximum number of words in the text of a store that has not gone back."""
-_FIRST_VIEW: Final = (0, 1, 1, 1)
-"""Handover, its epoch, the newest rewind and the newest cut, for texts that lack them."""
+"""Number of words in the text of a store that has not gone back."""

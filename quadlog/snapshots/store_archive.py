@@ -11,8 +11,6 @@ import os
 import re
 import tarfile
 from dataclasses import asdict, dataclass
-from functools import partial
-from hashlib import blake2b
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
@@ -21,7 +19,7 @@ from blake3 import blake3
 from quadlog.errors import StateError, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
     from pathlib import Path
 
 PIECE: Final = 1024 * 1024
@@ -40,16 +38,10 @@ LABEL: Final = "seed.json"
 SIGNATURE: Final = "Quadlog-Signature"
 QUADS: Final = "Quadlog-Quads"
 DIGEST: Final = "Quadlog-Digest"
-HASHED_BY: Final = "Quadlog-Hashed-By"
 SIZE: Final = "Quadlog-Size"
 """Headers of a store archive in an HTTP message."""
 
 MEDIA_TYPE: Final = "application/x-tar"
-
-BLAKE3: Final = "blake3"
-"""Seven times as fast as BLAKE2b, which only labels of earlier builds use; they name no hash."""
-BLAKE2B: Final = "blake2b"
-_HASHES: Final[dict[str, Callable[[], Any]]] = {BLAKE3: blake3, BLAKE2B: partial(blake2b, digest_size=32)}
 
 _BLOCK: Final = tarfile.BLOCKSIZE
 _END: Final = bytes(2 * _BLOCK)
@@ -67,11 +59,9 @@ class ArchiveManifest:
     """Signature of the state, 64 hex digits."""
     quads: int
     digest: str
-    """Digest of the stream, 256 bits in hex."""
+    """BLAKE3 digest of the stream, 256 bits in hex."""
     size: int
     """Bytes of the stream."""
-    hashed_by: str = BLAKE2B
-    """The hash function of the digest."""
 
     @property
     def copying_s(self) -> float:
@@ -85,7 +75,6 @@ class ArchiveManifest:
             SIGNATURE: self.signature,
             QUADS: str(self.quads),
             DIGEST: self.digest,
-            HASHED_BY: self.hashed_by,
             SIZE: str(self.size),
         }
 
@@ -103,10 +92,7 @@ class ArchiveManifest:
             raise UserError(
                 f"a seed comes with {SIGNATURE}, {QUADS}, {DIGEST} and {SIZE}: is it from `quadlog import`?"
             )
-        hashed_by = headers.get(HASHED_BY, BLAKE2B)
-        return ArchiveManifest(
-            signature=signature, quads=int(quads), digest=digest, size=int(size), hashed_by=hashed_by
-        )
+        return ArchiveManifest(signature=signature, quads=int(quads), digest=digest, size=int(size))
 
     def save(self, directory: Path) -> None:
         """Write the label next to the files; the archive is complete then."""
@@ -163,18 +149,9 @@ def _rest(piece: bytes, start: int) -> Iterator[bytes]:
 class StreamDigest:
     """Digest and size of the part of a stream that has passed."""
 
-    def __init__(self, hashed_by: str = BLAKE3) -> None:
-        """Start with an empty stream.
-
-        Raises:
-            UserError: this build does not know the hash function; a later one may.
-
-        """
-        if hashed_by not in _HASHES:
-            raise UserError(
-                f"what was sent is hashed by {hashed_by}, which this build does not know: upgrade it"
-            )
-        self._hashed_by, self._digest, self.size = hashed_by, _HASHES[hashed_by](), 0
+    def __init__(self) -> None:
+        """Start with an empty stream."""
+        self._digest, self.size = blake3(), 0
 
     def take(self, piece: bytes) -> None:
         """Add the next piece."""
@@ -184,11 +161,7 @@ class StreamDigest:
     def label(self, *, signature: str, quads: int) -> ArchiveManifest:
         """Return the label of the archive, if the stream is complete."""
         return ArchiveManifest(
-            signature=signature,
-            quads=quads,
-            digest=self._digest.hexdigest(),
-            size=self.size,
-            hashed_by=self._hashed_by,
+            signature=signature, quads=quads, digest=self._digest.hexdigest(), size=self.size
         )
 
     def check(self, label: ArchiveManifest) -> None:
@@ -206,9 +179,9 @@ class StreamDigest:
             )
 
 
-def label_of(directory: Path, *, signature: str, quads: int, hashed_by: str = BLAKE3) -> ArchiveManifest:
+def label_of(directory: Path, *, signature: str, quads: int) -> ArchiveManifest:
     """Compute the label of a store archive with the files in a directory."""
-    passed = StreamDigest(hashed_by)
+    passed = StreamDigest()
     for piece in pieces_of(directory):
         passed.take(piece)
     return passed.label(signature=signature, quads=quads)
@@ -228,7 +201,7 @@ def copy_files(source: Path, target: Path, label: ArchiveManifest) -> Iterator[N
         if not path.name.startswith(_LEFT_OUT):
             copyfile(path, target / path.name)
             yield
-    passed = StreamDigest(label.hashed_by)
+    passed = StreamDigest()
     for number, piece in enumerate(pieces_of(target)):
         passed.take(piece)
         if not number % AT_ONCE:
@@ -253,13 +226,12 @@ async def rechunk(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 class ArchiveExtractor:
     """Writer of the files of a stream while it arrives, in pieces of any size."""
 
-    def __init__(self, directory: Path, heads: Path | None = None, *, hashed_by: str = BLAKE3) -> None:
+    def __init__(self, directory: Path, heads: Path | None = None) -> None:
         """Begin, or continue after the data that arrived before.
 
         Args:
             directory: directory for the files; empty if no data arrived before.
             heads: file that records the tar headers, so that another unpacker can continue; None: no other one will.
-            hashed_by: hash function of the label.
 
         Raises:
             UserError: the data that arrived before are damaged.
@@ -267,7 +239,7 @@ class ArchiveExtractor:
 
         """
         self._directory = directory
-        self._passed = StreamDigest(hashed_by)
+        self._passed = StreamDigest()
         self._held = b""
         self._file: BinaryIO | None = None
         self._left = self._padding = 0

@@ -238,7 +238,7 @@ def _caller_of(request: Request, headers: Mapping[bytes, bytes]) -> Caller:
 def _duty_of(body: bytes) -> tuple[str, EvaluateRequest]:
     try:
         duty = json.loads(body)
-        term, handover, epoch = duty["term"], duty.get("handover", 0), duty.get("epoch", 1)
+        term, handover, epoch = duty["term"], duty["handover"], duty["epoch"]
         dc, asked = str(duty["dc"]), EvaluateRequest(bytes.fromhex(term), int(handover), int(epoch))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         dc, asked = "", EvaluateRequest(b"")

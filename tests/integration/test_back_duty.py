@@ -222,9 +222,9 @@ def test_an_entry_that_both_logs_have_is_evaluated_again(tmp_path: Path) -> None
     assert split.a.store.applied.effects_chain == split.b.store.applied.effects_chain
 
 
-@pytest.mark.parametrize(("cut", "evaluated"), [(0, 2), (1, 2), (2, 1), (None, 1)])
+@pytest.mark.parametrize(("cut", "evaluated"), [(0, 2), (1, 2), (2, 1)])
 def test_behind_a_rewind_without_a_cut_it_evaluates_if_that_says_so(
-    tmp_path: Path, cut: int | None, evaluated: int
+    tmp_path: Path, cut: int, evaluated: int
 ) -> None:
     """The home was gone, and the next one is, too: no log was cut, and nobody may ever write again."""
     log = Log()

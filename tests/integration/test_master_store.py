@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from itertools import pairwise
@@ -129,17 +128,6 @@ def test_who_evaluates_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         store.save(nothing, payloads={}, taken=taken, unneeded=())
     with opened(tmp_path) as store:
         assert store.duty() == (agreed, heard)
-
-
-def test_who_evaluates_is_read_from_what_an_earlier_version_saved(tmp_path: Path) -> None:
-    """It did not know where a term begins: the copies of it begin where the topic does."""
-    with opened(tmp_path) as store:
-        earlier = [[7, "ab" * 32, "dc2"], [0, "cd" * 32, "dc1"]]
-        store._families["meta"][b"duty"] = json.dumps(earlier).encode()
-        assert store.duty() == (
-            Handover(index=7, term=b"\xab" * 32, dc="dc2"),
-            Handover(index=0, term=b"\xcd" * 32, dc="dc1"),
-        )
 
 
 def test_a_round_is_one_sync_however_much_is_in_it(tmp_path: Path) -> None:

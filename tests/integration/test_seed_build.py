@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import random
 import re
 import shutil
 import tarfile
 import time
-from dataclasses import replace
-from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +28,7 @@ from quadlog.seed.build import build
 from quadlog.seed.commands import ImportOptions
 from quadlog.seed.sources import ImportSource, files_of
 from quadlog.snapshots.store_archive import (
-    BLAKE2B,
     FILES,
-    HASHED_BY,
-    LABEL,
     ArchiveExtractor,
     ArchiveManifest,
     label_of,
@@ -469,33 +463,6 @@ def test_a_stream_that_is_short_or_changed_is_refused(tmp_path: Path) -> None:
         unpacker.feed(wrong)
         with pytest.raises(UserError, match="were announced"):
             unpacker.end(label)
-
-
-def test_what_an_earlier_build_labelled_is_still_known(tmp_path: Path) -> None:
-    """It hashed otherwise, and did not say by what: in a label on disk as in one on its way."""
-    label, place = parcel(tmp_path)
-    stream = b"".join(pieces_of(place))
-    old = replace(label, digest=blake2b(stream, digest_size=32).hexdigest(), hashed_by=BLAKE2B)
-    assert old == label_of(place, signature="a" * 64, quads=1, hashed_by=BLAKE2B) != label
-    old.save(tmp_path)
-    said = json.loads((tmp_path / LABEL).read_text())
-    del said["hashed_by"]
-    (tmp_path / LABEL).write_text(json.dumps(said))
-    headers = old.headers()
-    del headers[HASHED_BY]
-    assert ArchiveManifest.load(tmp_path) == ArchiveManifest.of(headers) == old
-    for one in (label, old):
-        assert ArchiveManifest.of(one.headers()) == one
-        target = tmp_path / one.hashed_by
-        target.mkdir()
-        unpacker = ArchiveExtractor(target, hashed_by=one.hashed_by)
-        unpacker.feed(stream)
-        unpacker.end(one)
-
-
-def test_what_a_later_build_may_hash_by_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="blake4, which this build does not know"):
-        ArchiveExtractor(tmp_path, hashed_by="blake4")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", "LOCK", ".hidden"])

@@ -67,9 +67,7 @@ class PartialCopy:
 
         """
         self._directory, self.announced = directory, announced
-        self._unpacker = ArchiveExtractor(
-            directory / _STORE / FILES, directory / _HEADS, hashed_by=announced.label.hashed_by
-        )
+        self._unpacker = ArchiveExtractor(directory / _STORE / FILES, directory / _HEADS)
         self._unpacker.end_at(announced.label.size)
 
     @staticmethod

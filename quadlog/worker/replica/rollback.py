@@ -239,7 +239,7 @@ def go_back(
                     handover=0,
                     handover_epoch=0,
                     rewound=rewind.epoch,
-                    cut=rewind.epoch if rewind.cut is None else rewind.cut,
+                    cut=rewind.cut,
                 )
             )
             return

@@ -121,7 +121,7 @@ class SourceTopics:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Return the stored topic ids; none if there is no file, because an earlier version did not write one."""
+    """Return the stored topic ids; none if there is no file yet."""
     try:
         found: Any = json.loads(path.read_text())
     except FileNotFoundError:

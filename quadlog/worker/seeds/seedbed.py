@@ -213,7 +213,7 @@ class SeedDraft:
         self._bed, self._label, self._directory = bed, label, directory
         shutil.rmtree(directory, ignore_errors=True)
         (directory / FILES).mkdir(parents=True)
-        self._unpacker = ArchiveExtractor(directory / FILES, hashed_by=label.hashed_by)
+        self._unpacker = ArchiveExtractor(directory / FILES)
 
     def feed(self, piece: bytes) -> None:
         """Add the next piece; raises as `ArchiveExtractor.feed`."""
@@ -245,9 +245,7 @@ def _is_intact(place: Path, label: ArchiveManifest) -> bool:
     The store shares them, and a disk may have flipped a bit since.
     """
     try:
-        found = label_of(
-            place / FILES, signature=label.signature, quads=label.quads, hashed_by=label.hashed_by
-        )
+        found = label_of(place / FILES, signature=label.signature, quads=label.quads)
     except OSError:
         return False
     return found == label

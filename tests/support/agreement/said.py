@@ -199,7 +199,7 @@ heartbeats = st.builds(
     set_aside=names,
 )
 cuts = st.builds(Cut, epoch=longs, lineage=hashes, index=longs, chain=hashes)
-rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=st.none() | longs)
+rewinds = st.builds(Rewind, epoch=longs, index=longs, term=hashes, attempt=longs, cut=longs)
 anything: st.SearchStrategy[Said] = st.one_of(
     payloads, entries, effects, posts, fences, handovers, heartbeats, seeds, cuts, rewinds, checkpoints
 )

@@ -277,7 +277,13 @@ class RandomTopic:
                 self._leave_stale()
                 self.epoch += 1
                 back = max(0, self.index - rng.choice((0, 1, 3, 10, 40)))
-                rewind = Rewind(epoch=self.epoch, index=back, term=self.consumer.term, attempt=self.attempts)
+                rewind = Rewind(
+                    epoch=self.epoch,
+                    index=back,
+                    term=self.consumer.term,
+                    attempt=self.attempts,
+                    cut=self.epoch,
+                )
                 self.append(rewind)
                 if rng.random() < 0.5:
                     self.append(rewind)

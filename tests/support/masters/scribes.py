@@ -138,7 +138,7 @@ class Writer:
         self.newest: Cut | None = None
         """As the store remembers it."""
         self.saved: Reached | None = None
-        """How far it had followed the topic when it saved last; None: an earlier version did not."""
+        """How far it had followed the topic when it saved last; None: it saved nothing yet."""
         self.gone: set[int] = set()
         """Indexes of entries whose payloads are not kept."""
         self.read = 0

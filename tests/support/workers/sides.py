@@ -95,6 +95,7 @@ def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2, cu
     while consumer.index < index:
         consumer.hear(records[at])
         at += 1
+    cut = epoch if cut is None else cut
     rewind = Rewind(epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt, cut=cut)
     headers = [(EPOCH, b"%d" % epoch)]
     ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode_rewind(rewind)], headers=headers)

@@ -165,7 +165,7 @@ def test_where_the_home_was_moved_away_what_the_old_evaluator_says_late_is_void(
     assert consumer.void == {"old epoch": 2}
     topic = Topic()
     mirror = EffectsMirror(topic, "effects", "m1")
-    mirror.rewind(Rewind(epoch=2, index=2, term=TERM, attempt=1), at=0)
+    mirror.rewind(Rewind(epoch=2, index=2, term=TERM, attempt=1, cut=2), at=0)
     for record in late:
         mirror.copy(record, origin="dc2", epoch=2)
     counting(consumer, topic.records[:1])

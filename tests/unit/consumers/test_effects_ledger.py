@@ -107,7 +107,7 @@ def test_a_large_effect_is_there_with_its_last_chunk() -> None:
 def rewind(epoch: int, index: int, attempt: int) -> Record:
     topic = Topic()
     EffectsMirror(topic, "topic", "m1").rewind(
-        Rewind(epoch=epoch, index=index, term=FIRST.term, attempt=attempt), at=0
+        Rewind(epoch=epoch, index=index, term=FIRST.term, attempt=attempt, cut=epoch), at=0
     )
     return topic.records[0]
 

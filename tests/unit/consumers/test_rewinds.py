@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def to(index: int, *, epoch: int = 2, term: bytes = TERM, attempt: int = 1) -> Rewind:
-    return Rewind(epoch=epoch, index=index, term=term, attempt=attempt)
+    return Rewind(epoch=epoch, index=index, term=term, attempt=attempt, cut=epoch)
 
 
 B = "b"

@@ -67,9 +67,3 @@ def _written(directory: LabDirectory, node_id: str) -> Path:
 def test_outside_that_cannot_be(wanted: LabRequest) -> None:
     with pytest.raises(UserError, match="--outside"):
         wanted.fill(LabShape())
-
-
-def test_a_lab_of_before_has_none_outside() -> None:
-    shape = '{"dcs": 2, "masters": 1, "workers": 1, "shared_broker": false}'
-    text = f'{{"version": 2, "lab_id": "x", "shape": {shape}, "ports": {{}}, "control": ""}}'
-    assert LabRecord.from_json(text).shape == LabShape(dcs=2, workers=1)

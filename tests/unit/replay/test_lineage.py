@@ -172,6 +172,6 @@ def test_what_goes_back_behind_the_state_is_refused() -> None:
     for _ in range(5):
         topic.say()
     state = followed(topic.records, Applied(), 4).state_at(4)
-    topic.append(Rewind(epoch=2, index=3, term=topic.consumer.term, attempt=1))
+    topic.append(Rewind(epoch=2, index=3, term=topic.consumer.term, attempt=1, cut=2))
     with pytest.raises(StateError, match=r"the log goes back to effect 3, .* begins after 4"):
         followed(topic.records, state, 4)

@@ -31,7 +31,6 @@ def test_incarnations_rise_whatever_the_clock_says(made: list[tuple[int, bytes]]
 
 
 def test_one_that_was_all_chance_is_followed_by_a_later_one() -> None:
-    """As earlier versions made them."""
     assert new_incarnation(b"\xf0" * 16, 1_700_000_000_000, bytes(10)) > b"\xf0" * 16
 
 

@@ -210,7 +210,7 @@ def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int)
     """dc1 gave way once, behind effect 3; dc2 parted from it before that, behind effect 1."""
     world.evaluate("dc1", 1, 2, 3, 4, 5)
     mirror = EffectsMirror(world.topics["dc1"], "effects", "m")
-    mirror.rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0), at=0)
+    mirror.rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0, cut=2), at=0)
     terms = (Term(3, view_of(3), 3),)
     mirror.hand_over(Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0)
     world.copy("dc1", "dc2", count=2)

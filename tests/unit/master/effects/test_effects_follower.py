@@ -63,7 +63,7 @@ class Rig:
 
 def rewind(index: int, epoch: int) -> Record:
     topic = Topic()
-    said = Rewind(epoch=epoch, index=index, term=GENESIS, attempt=1)
+    said = Rewind(epoch=epoch, index=index, term=GENESIS, attempt=1, cut=epoch)
     EffectsMirror(topic, "effects", "m1").rewind(said, at=0)
     return replace(topic.records[0], offset=len(RECORDS))
 

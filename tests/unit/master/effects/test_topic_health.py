@@ -174,7 +174,7 @@ def test_a_rewind_is_followed_as_it_will_be() -> None:
     pending_effects, _, spout = foreseen_rig()
     pending_effects.begin()
     mirror = EffectsMirror(pending_effects, "effects", "m1")
-    mirror.rewind(Rewind(epoch=2, index=1, term=GENESIS, attempt=0), at=0)
+    mirror.rewind(Rewind(epoch=2, index=1, term=GENESIS, attempt=0, cut=2), at=0)
     assert reach(pending_effects) == 1
     assert spout.said == ["effects"]
 

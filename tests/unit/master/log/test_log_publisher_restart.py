@@ -50,7 +50,7 @@ def test_a_restart_does_not_take_for_said_what_another_cut_has_made_void(behind:
 
 
 def test_who_does_not_know_how_far_the_topic_was_followed_reads_all_of_it() -> None:
-    """Its store is of an earlier version, or the topic was set back."""
+    """The topic was set back."""
     one = writer(8)
     one.settle()
     one.give_way(THEIRS, 4)

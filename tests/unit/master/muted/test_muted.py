@@ -118,7 +118,7 @@ def effects_with_a_rewind() -> list[Record]:
         (1, fence(1)),
         (1, effect(1, lines=1_200)),
         (1, effect(2, lines=1_200)),
-        (2, Rewind(epoch=2, index=1, term=TERM, attempt=1)),
+        (2, Rewind(epoch=2, index=1, term=TERM, attempt=1, cut=2)),
         (2, fence(2)),
         (2, effect(2, attempt=2, branch="b", lines=1_200)),
         (2, effect(3, attempt=2, branch="b", before="b", lines=1_200)),

@@ -94,7 +94,7 @@ def test_a_fence_that_is_missing_is_found_with_the_first_effect_behind_it() -> N
 
 def test_a_rewind_to_an_effect_that_is_missing() -> None:
     """Without a gap it is an error, for nothing explains it."""
-    back = Rewind(epoch=2, index=6, term=TERM, attempt=1)
+    back = Rewind(epoch=2, index=6, term=TERM, attempt=1, cut=2)
     [rewind] = in_topic(rewinding((2, back)), TOPICS.effects)
     with pytest.raises(StateError, match="effects are missing"):
         heard([*EFFECTS[:5], replace(rewind, offset=5)])
