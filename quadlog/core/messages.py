@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from quadlog.core.model import START, Entry, HardState, LogPosition, Pair, Post, Transaction
+from quadlog.core.model import (
+    NOWHERE,
+    START,
+    EffectsPosition,
+    Entry,
+    HardState,
+    LogPosition,
+    Pair,
+    Post,
+    Transaction,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -111,7 +121,19 @@ class Voided:
     """The newest incarnation of it that was heard."""
 
 
-Input: TypeAlias = Submitted | Acquired | PostReceived | BranchExtended | Voided | Tick
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalStatus:
+    """What this master sees of its own data centre; it is posted, and determines where a view's home may be."""
+
+    effects: EffectsPosition = NOWHERE
+    """End of this data centre's effects topic."""
+    full: bool = False
+    """True if that topic accepts no records."""
+    unheard: tuple[str, ...] = ()
+    """Data centres from whose topics nothing arrives."""
+
+
+Input: TypeAlias = Submitted | Acquired | PostReceived | BranchExtended | Voided | LocalStatus | Tick
 
 
 # --- outputs -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ they change), `view_change` (from one view to the next), `local_state` (queue, l
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from quadlog.core.agreement.local_state import LocalState
@@ -30,6 +31,7 @@ from quadlog.core.messages import (
     Acquired,
     AgreementLimits,
     BranchExtended,
+    LocalStatus,
     Now,
     PostingPace,
     PostReceived,
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from quadlog.core.messages import Input
     from quadlog.core.model import (
         Ask,
-        EffectsPosition,
         Entry,
         HardState,
         LogPosition,
@@ -181,35 +182,6 @@ class Agreement:
         return self._view_change.beside
 
     @property
-    def effects(self) -> EffectsPosition:
-        """End of this data centre's effects topic; it is posted, and determines where a view's home may be."""
-        return self._post_builder.effects
-
-    @effects.setter
-    def effects(self, held: EffectsPosition) -> None:
-        self._post_builder.effects = held
-        self._views.know_effects(held)
-
-    @property
-    def unheard(self) -> tuple[str, ...]:
-        """Data centres from whose topics nothing arrives; a change is posted at once, and has no other effect here."""
-        return self._post_builder.unheard
-
-    @unheard.setter
-    def unheard(self, dcs: tuple[str, ...]) -> None:
-        self._post_builder.unheard = dcs
-
-    @property
-    def full(self) -> bool:
-        """True if this data centre's effects topic accepts no records; it is posted, and no home may be here then."""
-        return self._post_builder.full
-
-    @full.setter
-    def full(self, full: bool) -> None:
-        self._post_builder.full = full
-        self._views.know_full(full=full)
-
-    @property
     def counter(self) -> int:
         """The last reading of this master's clock."""
         return self._clock.counter
@@ -272,6 +244,8 @@ class Agreement:
             case Voided(node=node, incarnation=incarnation):
                 if self._progress.void(node, incarnation):
                     self._govern()
+            case LocalStatus() as status:
+                self._report(status)
             case Tick():
                 self._tick()
             case _:
@@ -342,6 +316,10 @@ class Agreement:
 
     # --- views ------------------------------------------------------------------------------------
 
+    def _report(self, status: LocalStatus) -> None:
+        self._post_builder.report(status)
+        self._views.report(status)
+
     def _govern(self) -> None:
         """Update the membership: missing members, a side to join, votes."""
         now, members = self._clock.now.steady, self._progress.members
@@ -359,9 +337,9 @@ class Agreement:
     def _install(self) -> None:
         if self._view_change.install(self._clock.now.steady):
             adopted = self._local_state.changes.adopted
-            if adopted is not None and self.effects.index > adopted.kept:
-                self.effects = (
-                    OF_A_BRANCH  # the first post in the new view reports this, before the shell has cut them
-                )
+            status = self._post_builder.status
+            if adopted is not None and status.effects.index > adopted.kept:
+                # The first post in the new view reports this, before the shell has cut them.
+                self._report(replace(status, effects=OF_A_BRANCH))
             self._post_builder.begin_view()
             self._rounds.begin_view()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.model import NOWHERE, Post
+from quadlog.core.messages import LocalStatus
+from quadlog.core.model import Post
 from quadlog.core.queues.progress import Progress
 from quadlog.core.queues.unposted import UnpostedPairs
 
@@ -24,10 +25,8 @@ class PostBuilder:
         self.node: Final = shared.node
         self.incarnation: Final = incarnation
         self.sequence = sequence
-        self.effects = NOWHERE
-        """End of this data centre's effects topic; only posted, not used here."""
-        self._unheard: tuple[str, ...] = ()
-        self._full = False
+        self.status = LocalStatus()
+        """Status of the own data centre; only posted, not used here."""
         self._views: Final = shared.views
         self._progress: Final = shared.progress
         self._local_state: Final = shared.local_state
@@ -36,28 +35,14 @@ class PostBuilder:
         self._limits: Final = shared.limits
         self._posting = UnpostedPairs(shared.local_state.queue, shared.limits)
 
-    @property
-    def unheard(self) -> tuple[str, ...]:
-        """Data centres from whose topics nothing arrives; a change is posted at once, and has no other effect here."""
-        return self._unheard
-
-    @unheard.setter
-    def unheard(self, dcs: tuple[str, ...]) -> None:
-        if dcs != self._unheard:
+    def report(self, status: LocalStatus) -> None:
+        """Set the status of the own data centre; a change of what it hears or accepts is posted at once."""
+        before, self.status = self.status, status
+        if status.unheard != before.unheard:
             self._pacing.tell()
-        self._unheard = dcs
-
-    @property
-    def full(self) -> bool:
-        """True if this data centre's effects topic accepts no records; a change is posted at once."""
-        return self._full
-
-    @full.setter
-    def full(self, full: bool) -> None:
-        if full is not self._full:
+        if status.full is not before.full:
             self._pacing.tell()
             self._pacing.tend_soon()
-        self._full = full
 
     def begin_view(self) -> None:
         """Begin a view: everything must be posted again."""
@@ -103,10 +88,10 @@ class PostBuilder:
             given_up=views.standing.given_up,
             whole=left is None,
             beside=beside,
-            effects=self.effects,
-            unheard=self.unheard,
+            effects=self.status.effects,
+            unheard=self.status.unheard,
             changes=views.standing.changes,
-            full=self.full,
+            full=self.status.full,
         )
         progress.members[self.node] = own
         own.hear(post, post.base)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from quadlog.core.messages import LocalStatus
 from quadlog.core.model import NOWHERE, OF_A_BRANCH, RejoinedMember, View
 
 if TYPE_CHECKING:
@@ -51,10 +52,8 @@ class ViewElection:
         self._incarnations: Final = incarnations
         self._electorate: Final = electorate
         self._near: Final = near
-        self.effects = NOWHERE
-        """End of the effects topic of the own data centre."""
-        self.full = False
-        """True if that topic accepts no records."""
+        self.status = LocalStatus()
+        """Status of the own data centre."""
 
     # --- proposing --------------------------------------------------------------------------------
 
@@ -241,14 +240,14 @@ class ViewElection:
     def _is_full(self, name: str, members: Mapping[str, Progress]) -> bool:
         """Return whether a master reports that the effects topic of its data centre accepts no records."""
         if name == self._node:
-            return self.full
+            return self.status.full
         member = members.get(name)
         return member is not None and member.said is not None and member.said.full
 
     def _effects_of(self, name: str, members: Mapping[str, Progress]) -> EffectsPosition:
         member = members.get(name)
         if name == self._node:
-            return self.effects
+            return self.status.effects
         return NOWHERE if member is None or member.said is None else member.said.effects
 
     # --- voting -----------------------------------------------------------------------------------

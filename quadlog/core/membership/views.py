@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from quadlog.core.membership.failure_detector import HoldingUp
-    from quadlog.core.model import EffectsPosition, Peer, Post, Rank, Transaction, View
+    from quadlog.core.messages import LocalStatus
+    from quadlog.core.model import Peer, Post, Rank, Transaction, View
     from quadlog.core.queues.progress import Progress
 
 
@@ -66,13 +67,9 @@ class Views:
             near=near,
         )
 
-    def know_effects(self, held: EffectsPosition) -> None:
-        """Set the end of the own data centre's effects topic: a home must have the effects of the log."""
-        self._view_election.effects = held
-
-    def know_full(self, *, full: bool) -> None:
-        """Set whether the own data centre's effects topic accepts no records: that of a home must accept them."""
-        self._view_election.full = full
+    def report(self, status: LocalStatus) -> None:
+        """Set the status of the own data centre: a home must have the effects of the log, and accept more."""
+        self._view_election.status = status
 
     @property
     def view(self) -> View:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import structlog
 
 from quadlog.clock import Turns, now
-from quadlog.core.messages import ForgottenPayloadError, Tick
+from quadlog.core.messages import ForgottenPayloadError, LocalStatus, Tick
 from quadlog.errors import DuplicateNode, TopicLost
 from quadlog.master.effects.effects_copying import CopyStart
 from quadlog.master.events import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from producers.rounds import RoundsProducer
     from quadlog.anchors import Anchor
     from quadlog.core.agreement.agreement import Agreement
-    from quadlog.core.messages import Ready
+    from quadlog.core.messages import Now, Ready
     from quadlog.core.model import EffectsPosition, Post
     from quadlog.core.records import Checkpoint, Cut, Place, Reached, Seed
     from quadlog.master.clients.pending_requests import PendingRequests
@@ -272,20 +272,15 @@ class Node:
             self.listening.hear_the_rest(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
-            # A vote reports how far the effects go that were heard, all of them.
-            self.agreement.effects = self._decided.held
             self.topic_health.look(moment.steady)
-            # This master must have heard what a worker has applied, else its vote would revoke it.
-            self.agreement.full = (
-                self.topic_health.is_full and self._decided.index >= self.worker_registry.applied()
-            )
+            self._report(moment)  # a vote reports how far the effects go that were heard, all of them
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
                 self._perform(ready)
         self.watch.compare()
         self._settle_requests()
         self._tend(moment.steady)
-        self.agreement.effects = self._decided.held
+        self._report(moment)
         self.watch.look(
             moment,
             agreed=self.agreement.last.index,
@@ -293,6 +288,13 @@ class Node:
             more=(*self.topic_health.troubles(), *self._topic_identity.troubles(), *self._monitor.troubles),
         )
         return True
+
+    def _report(self, moment: Now) -> None:
+        """Report the status of this data centre to the agreement."""
+        # This master must have heard what a worker has applied, else its vote would revoke it.
+        full = self.topic_health.is_full and self._decided.index >= self.worker_registry.applied()
+        status = LocalStatus(effects=self._decided.held, full=full, unheard=self.relay.unheard)
+        self.agreement.step(status, moment)
 
     def _settle_requests(self) -> None:
         """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
@@ -303,7 +305,6 @@ class Node:
 
     def _tend(self, moment: float) -> None:
         self.relay.tend(moment, leads=self.leader_tasks.leads)
-        self.agreement.unheard = self.relay.unheard
         self.joining.tend(moment, unheard=self.relay.unheard)
         self._superseded.tend(moment, is_outside=self.agreement.standing.joining is not None)
         self.leader_tasks.tend(self._snapshot, moment)

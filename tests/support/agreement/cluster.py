@@ -212,6 +212,11 @@ class Member:
             witnesses=self.witnesses,
         )
 
+    @property
+    def is_full(self) -> bool:
+        """Whether its data centre's effects topic takes no records, as it was told since it started."""
+        return self.core._post_builder.status.full
+
     def now(self, at: float) -> Now:
         """The time as this master sees it."""
         return Now(at, max(0, round(at) + self.skew))

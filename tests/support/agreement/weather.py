@@ -287,7 +287,7 @@ class Weather:
     def _fill(self, member: Member) -> None:
         """Its data centre's effects topic takes none, or takes some again; each of its masters sees it, or not."""
         self.coverage.note("full")
-        full = not member.core.full
+        full = not member.is_full
         for mate in self.members:
             if mate is member or (mate.dc == member.dc and self._tide.random() < 0.7):
                 self._play("full", mate, number=int(full))
@@ -424,7 +424,7 @@ class Weather:
         self.links.heal()
         self._stopped = {}
         for member in self.members:
-            if member.core.full and self._tide.random() < 0.5:
+            if member.is_full and self._tide.random() < 0.5:
                 self._play("full", member, number=0)
         for _ in range(CLEAR * self._slower):
             self._round()
@@ -453,7 +453,7 @@ class Weather:
         able = {
             member.dc
             for member in self.members
-            if member.name in view.members and not member.core.full and member.dc not in self.world.witnesses
+            if member.name in view.members and not member.is_full and member.dc not in self.world.witnesses
         }
         return not able or view.home in able
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quadlog.core.messages import LocalStatus
 from quadlog.core.model import GENESIS, OF_A_BRANCH, EffectsPosition
 from tests.support.agreement.scenario import Scenario
 
@@ -38,7 +39,7 @@ def test_who_gives_way_says_at_once_whether_its_effects_are_of_a_branch(
     story = Scenario()
     story.run(SPLIT)
     m3 = story.members["m3"]
-    m3.core.effects = EffectsPosition(GENESIS, index)
+    m3.core.step(LocalStatus(effects=EffectsPosition(GENESIS, index)), m3.now(story.at))
     story.run("rounds 4")
     assert m3.core.view.members == ("m1", "m2", "m3")
     before = [post.effects for post in m3.posts if post.view.members == ("m3",)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quadlog.core.agreement.agreement import Agreement
 from quadlog.core.messages import (
     AgreementLimits,
+    LocalStatus,
     Now,
     PostingPace,
     PostReceived,
@@ -62,7 +63,7 @@ def test_whom_a_master_does_not_hear_it_says_once_and_at_once() -> None:
     assert post_at(master, 0)
     said: list[tuple[int, tuple[str, ...]]] = []
     for at in range(1, 900):
-        master.unheard = ("dc2",) if at >= 100 else ()
+        master.step(LocalStatus(unheard=("dc2",) if at >= 100 else ()), Now(at, at))
         if post := post_at(master, at):
             said.append((at, post.unheard))
     assert said == [(100, ("dc2",))]

@@ -8,6 +8,7 @@ import pytest
 
 from quadlog.core.membership.failure_detector import NOBODY
 from quadlog.core.membership.views import Views
+from quadlog.core.messages import LocalStatus
 from quadlog.core.model import (
     NOWHERE,
     OF_A_BRANCH,
@@ -94,7 +95,7 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(
     """Who gave way with the last view has not copied them yet when the home that brought them is gone."""
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc2")
     views = Views("m1", MASTERS, HardState(view=view, given_up=("m2",)), lag=100.0, near=10, put_off=4)
-    views.know_effects(own)
+    views.report(LocalStatus(effects=own))
     members = {"m3": posted("m3", view, effects=other)}
     assert members["m3"].said is not None
     views.hear(members["m3"].said, 1.0)
@@ -184,7 +185,7 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
     views = Views(
         "m1", MASTERS, HardState(view=view), lag=100.0, near=10, put_off=4, witnesses=frozenset({"dc3"})
     )
-    views.know_effects(OF_A_BRANCH)
+    views.report(LocalStatus(effects=OF_A_BRANCH))
     members = {name: posted(name, view) for name in ("m1", "m2", "m3")}
     for member in members.values():
         assert member.said is not None
@@ -192,7 +193,7 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
     assert views.vote(members, 0, 2.0)
     assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (5, "dc2")
 
-    views.know_effects(own)
+    views.report(LocalStatus(effects=own))
     members["m2"] = posted("m2", view, effects=other)
     views.vote(members, 0, 3.0)
     assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (epoch, home)
@@ -225,7 +226,7 @@ def test_a_view_whose_home_takes_no_effects_moves_its_home(
         put_off=4,
         witnesses=frozenset(witnesses.split()),
     )
-    views.know_full(full="m1" in full)
+    views.report(LocalStatus(full="m1" in full))
     members = {name: posted(name, view, full=name in full) for name in view.members}
     views.vote(members, 0, 2.0)
     ballot = views.standing.ballot
@@ -240,7 +241,7 @@ def test_all_masters_of_a_home_have_to_say_that_it_is_full(*, both: bool) -> Non
     masters = {"m1": "dc1", "m2": "dc1", "m3": "dc2"}
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc1")
     views = Views("m1", masters, HardState(view=view), lag=100.0, near=10, put_off=4)
-    views.know_full(full=True)
+    views.report(LocalStatus(full=True))
     members = {name: posted(name, view, full=both and name == "m2") for name in view.members}
     views.vote(members, 0, 2.0)
     ballot = views.standing.ballot
