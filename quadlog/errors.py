@@ -5,6 +5,7 @@
     │   ├── SyntaxRefused      400  the text is neither SPARQL nor a patch
     │   ├── Unsupported        501  legal, but not (yet) understood: never guessed
     │   ├── TooLarge           413
+    │   ├── UnsupportedMediaType 415 the body has a media type that is not accepted
     │   ├── KeyReused          422  one Idempotency-Key, two bodies
     │   ├── Forbidden          403
     │   ├── NotAcceptable      406  the requested format cannot express the answer
@@ -15,6 +16,10 @@
     │   ├── NoSuchPeer         404  no peer has this id, or the settings do not name it
     │   ├── PeersStay          409  the peers cannot be changed as requested, or already are so
     │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
+    │   ├── NoSuchRepository   404  the path names another repository
+    │   ├── NoSuchSeed         404  no seed of this signature is kept here
+    │   ├── NoSuchCopy         404  no copy of this digest is kept here
+    │   ├── DamagedChunk       400  the received bytes are not those that were sent
     │   └── NotEmpty           409  a seed for a repository whose log has entries, or begins with another seed
     ├── Unavailable            503  definite: nothing was changed, try again
     │   ├── NotAPeer           503  this master accepts no writes: others do
@@ -22,6 +27,7 @@
     │   ├── ReadOnly           503  this master accepts no writes: it is a witness, by its settings
     │   └── WriteProtected     503  one of the two workers of the data centre is out of sync
     ├── QueryStopped           503  a query that was ended: over a limit, or by an operator
+    ├── ClientLeft             499  the client has disconnected
     ├── OutcomeUnknown         504  accepted, not yet decided: request the URL in `Location`, /tx/{id}
     ├── Rejected               409  agreed, and refused by its evaluation: final
     ├── SetupError             an operator must correct it before anything runs
@@ -143,6 +149,34 @@ class NotEmpty(UserError):
     status = 409
 
 
+class UnsupportedMediaType(UserError):
+    """The body has a media type that is not accepted."""
+
+    status = 415
+
+
+class NoSuchRepository(UserError):
+    """The path names another repository than the one served here."""
+
+    status = 404
+
+
+class NoSuchSeed(UserError):
+    """No seed of this signature is kept here."""
+
+    status = 404
+
+
+class NoSuchCopy(UserError):
+    """No copy of this digest is kept here any more."""
+
+    status = 404
+
+
+class DamagedChunk(UserError):
+    """The received bytes are not those that were sent: request them again."""
+
+
 class Unavailable(QuadlogError):
     """This node cannot execute the request now; nothing was changed."""
 
@@ -170,6 +204,12 @@ class QueryStopped(QuadlogError):
 
     status = 503
     final = True
+
+
+class ClientLeft(QuadlogError):
+    """The client has disconnected: nobody receives the answer."""
+
+    status = 499
 
 
 class OutcomeUnknown(QuadlogError):

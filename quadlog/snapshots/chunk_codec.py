@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import cramjam
 
-from quadlog.errors import UserError
+from quadlog.errors import DamagedChunk
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -87,10 +87,6 @@ def speed_of(network: float, how: Compression) -> float:
             return by_zstd
         case Compression.SNAPPY | Compression.NONE:
             return network
-
-
-class DamagedChunk(UserError):
-    """The received bytes are not those that were sent: request them again."""
 
 
 def encode_chunks(pieces: Iterable[bytes], how: Compression, *, window: int = WINDOW) -> Iterator[bytes]:

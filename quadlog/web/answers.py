@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import structlog
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable
+from quadlog.errors import ClientLeft, OutcomeUnknown, QuadlogError, Unavailable
 from quadlog.web.fail_scope import FailScope
 
 if TYPE_CHECKING:
@@ -193,9 +193,3 @@ class _DisconnectWatch:
         self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
-
-
-class ClientLeft(QuadlogError):
-    """The client has disconnected: nobody receives the answer."""
-
-    status = 499

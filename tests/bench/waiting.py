@@ -36,7 +36,7 @@ from quadlog.core.model import Pair, Payload, Post, Transaction, payload_digest
 from quadlog.master.clients.admission import Admission
 from quadlog.master.clients.pending_requests import Waiter
 from quadlog.master.events import ClientLeftEarly, TransactionOffered
-from quadlog.master.http.updates import new_id
+from quadlog.master.http.proposals import new_id
 from quadlog.master.payloads.bodies import ROOM
 from quadlog.masterstore.store import MasterStore, Taken
 from quadlog.ports import Record

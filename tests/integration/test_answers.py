@@ -14,8 +14,8 @@ from quadlog.core.messages import Submitted
 from quadlog.core.model import HardState, Transaction, View, first_view, id_of_key
 from quadlog.core.records import WorkerState
 from quadlog.master.clients.pending_requests import TxAnswer
+from quadlog.master.http.proposals import Proposals
 from quadlog.master.http.read_proxy import ReadProxy
-from quadlog.master.http.updates import UpdateHandler
 from quadlog.masterstore.store import MasterStore
 from tests.support.masters.beats import beat
 from tests.support.masters.doors import SPARQL, VOTING, Door, door, refusal
@@ -77,13 +77,13 @@ def test_who_is_waiting_when_the_server_stops_is_told_that_the_outcome_is_unknow
     """The server cancels what is still open: not a 500 that says nothing, after all was logged."""
     one = door(store, monkeypatch, tmp_path, request_timeout=60)
     monkeypatch.setattr(one.node, "knows", lambda _: True)
-    waits, outcome = asyncio.Event(), UpdateHandler._outcome
+    waits, outcome = asyncio.Event(), Proposals._outcome
 
-    async def waited(updates: UpdateHandler, payload: Payload) -> TxAnswer:
+    async def waited(proposals: Proposals, payload: Payload) -> TxAnswer:
         waits.set()
-        return await outcome(updates, payload)
+        return await outcome(proposals, payload)
 
-    monkeypatch.setattr(UpdateHandler, "_outcome", waited)
+    monkeypatch.setattr(Proposals, "_outcome", waited)
 
     async def stopped() -> httpx.Response:
         transport = httpx.ASGITransport(app=one.app)
@@ -120,10 +120,10 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
 ) -> None:
     """The view may lose its majority after the read came, or give way to a side that has the entry."""
 
-    async def agreed(_: UpdateHandler, __: Payload) -> TxAnswer:
+    async def agreed(_: Proposals, __: Payload) -> TxAnswer:
         return TxAnswer(index=1, chain=b"", by_majority=by_majority)
 
-    monkeypatch.setattr(UpdateHandler, "_outcome", agreed)
+    monkeypatch.setattr(Proposals, "_outcome", agreed)
     monkeypatch.setattr("quadlog.master.http.reads.WAIT_S", 0)
     said = one.ask("GET", "/sparql", **STRICT).json()
     assert said["error"] == ("Unavailable" if by_majority else "NoMajority"), said

@@ -17,9 +17,9 @@ from quadlog.core.consistency import Consistency
 from quadlog.core.model import LogPosition
 from quadlog.core.records import Heartbeat, WorkerState
 from quadlog.errors import QuadlogError, Unavailable
+from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.http import reads as reads_module
-from quadlog.master.http.barrier import Barrier
 from quadlog.master.http.read_proxy import ReadProxy
 from quadlog.master.http.read_view import NodeReadView
 from quadlog.master.http.reads import ReadRouter

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quadlog.errors import StateError
+from quadlog.errors import DamagedChunk, StateError
 from quadlog.snapshots import chunk_codec
 from quadlog.snapshots.chunk_codec import (
     CHUNK,
@@ -21,7 +21,6 @@ from quadlog.snapshots.chunk_codec import (
     WINDOW,
     ChunkDecoder,
     Compression,
-    DamagedChunk,
     encode_chunks,
     prefetch,
     window_for,

@@ -12,16 +12,17 @@ from quadlog.clock import now
 from quadlog.codec.envelope import text_id
 from quadlog.core.model import id_of_key
 from quadlog.errors import QuadlogError
+from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.write_guards import urls_of
 from quadlog.master.events import WorkerDismissed
 from quadlog.master.http import registry
-from quadlog.master.http.barrier import Barrier
 from quadlog.master.http.controls import ControlsHandler
 from quadlog.master.http.dismissal import Dismissal
 from quadlog.master.http.introduction import Introduction
 from quadlog.master.http.log_door import LogDoor
 from quadlog.master.http.peers import PeersHandler
+from quadlog.master.http.proposals import Proposals
 from quadlog.master.http.queries import Queries
 from quadlog.master.http.read_proxy import ReadProxy
 from quadlog.master.http.read_view import NodeReadView
@@ -50,21 +51,19 @@ def make_app(
 ) -> Starlette:
     """Return the ASGI application; `peers` maps the id of every master, this one included, to its data centre."""
     room = BodyBudget(settings.max_open_requests_size)
-    read_proxy, updates = ReadProxy(node.worker_registry), UpdateHandler(node, settings, room)
+    read_proxy, proposals = ReadProxy(node.worker_registry), Proposals(node, settings)
     reads = ReadRouter(
         NodeReadView(node, urls_of(settings)),
         settings,
         room,
         read_proxy=read_proxy,
-        barrier=Barrier(updates.barrier),
+        barrier=Barrier(proposals.barrier),
     )
-    queries, controls = Queries(node.worker_registry, read_proxy), ControlsHandler(updates, settings, room)
+    queries, controls = Queries(node.worker_registry, read_proxy), ControlsHandler(proposals, settings, room)
     dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
-    doors = PeersHandler(node, updates, settings, peers, Introduction(urls_of(settings)))
-    statements = Statements(updates, settings, room, reads.dry_run)
-
-    async def update(request: Request) -> Response:
-        return await updates.answer(request, reads.dry_run)
+    doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
+    updates = UpdateHandler(proposals, settings, room, reads.dry_run)
+    statements = Statements(updates, settings, room)
 
     async def status(request: Request) -> Response:
         del request
@@ -79,7 +78,7 @@ def make_app(
 
     return Starlette(
         routes=[
-            Route("/update", update, methods=["POST"]),
+            Route("/update", updates.answer, methods=["POST"]),
             Route("/sparql", reads.answer, methods=["GET", "POST"]),
             Route(STATEMENTS, reads.statements, methods=["GET"]),
             Route(STATEMENTS, statements.change, methods=["POST", "PUT", "DELETE"]),

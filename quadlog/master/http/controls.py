@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from quadlog.core.effects.control import MEDIA_TYPES, check, options_of
 from quadlog.core.model import TransactionKind
-from quadlog.errors import UserError
-from quadlog.master.http.updates import UnsupportedMediaType, UpdateRequest
+from quadlog.errors import UnsupportedMediaType, UserError
 from quadlog.web.http_body import media_type_of, read_body, text_of
 
 if TYPE_CHECKING:
@@ -16,16 +15,16 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.master.clients.body_budget import BodyBudget, BodyLease
-    from quadlog.master.http.updates import UpdateHandler
+    from quadlog.master.http.proposals import Proposals
     from quadlog.settings import MasterSettings
 
 
 class ControlsHandler:
     """Changes controls."""
 
-    def __init__(self, updates: UpdateHandler, settings: MasterSettings, room: BodyBudget) -> None:
-        """`updates` submits the changes; `room` limits the bodies of open requests."""
-        self._updates: Final = updates
+    def __init__(self, proposals: Proposals, settings: MasterSettings, room: BodyBudget) -> None:
+        """`proposals` submits the changes; `room` limits the bodies of open requests."""
+        self._proposals: Final = proposals
         self._settings, self._room = settings, room
 
     async def change(self, request: Request) -> Response:
@@ -55,8 +54,11 @@ class ControlsHandler:
         elif body:
             message = "a control is deleted by its name: the request has no body"
             raise UserError(message)
-        transaction_id = self._updates.id_of(request)
-        asked = UpdateRequest(body=body, media_type=media_type, given={})
-        return await self._updates.agreed(
-            request, transaction_id, asked, options, kind=TransactionKind.CONFIG
+        return await self._proposals.answer(
+            request,
+            self._proposals.id_of(request),
+            body=body,
+            media_type=media_type,
+            options=options,
+            kind=TransactionKind.CONFIG,
         )

@@ -23,7 +23,6 @@ from quadlog.core.model import TransactionKind
 from quadlog.errors import NoSuchPeer, PeersStay, Unavailable, UserError
 from quadlog.master.clients.write_guards import refuse_writes, role_of, roles_of, urls_of, voting_of
 from quadlog.master.http.status import is_silent
-from quadlog.master.http.updates import UpdateRequest
 from quadlog.settings import Role
 from quadlog.web.http_body import parameters_of, read_query
 from quadlog.web.http_parameters import refuse_others
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from quadlog.master.http.introduction import Introduction
-    from quadlog.master.http.updates import UpdateHandler
+    from quadlog.master.http.proposals import Proposals
     from quadlog.master.node.node import Node
     from quadlog.settings import MasterSettings
 
@@ -48,7 +47,7 @@ class PeersHandler:
     def __init__(
         self,
         node: Node,
-        updates: UpdateHandler,
+        proposals: Proposals,
         settings: MasterSettings,
         dc_of: Mapping[str, str],
         introduction: Introduction,
@@ -57,13 +56,13 @@ class PeersHandler:
 
         Args:
             node: the node, which has the log.
-            updates: submits changes to the agreement.
+            proposals: submits changes to the agreement.
             settings: the settings of this master.
             dc_of: data centre of each master that the settings name.
             introduction: checks the other masters.
 
         """
-        self._node, self._updates, self._settings = node, updates, settings
+        self._node, self._proposals, self._settings = node, proposals, settings
         self._dc_of, self._urls = dc_of, urls_of(settings)
         self._voting, self._roles = voting_of(settings), roles_of(settings)
         self._introduction: Final = introduction
@@ -115,7 +114,7 @@ class PeersHandler:
         """
         refuse_others(parameters_of(request), ())
         name, dc = _named_in(await read_query(request))
-        transaction_id = self._updates.id_of(request)
+        transaction_id = self._proposals.id_of(request)
         if not self._node.knows(transaction_id):
             self._check_place()
             await self._check_new(name, dc)
@@ -138,7 +137,7 @@ class PeersHandler:
                 "a peer is removed by its id in the path: the request has no body; nothing was logged"
             )
         name, survivors = request.path_params["id"], frozenset(request.query_params.getlist("survivor"))
-        transaction_id = self._updates.id_of(request)
+        transaction_id = self._proposals.id_of(request)
         if not self._node.knows(transaction_id):
             if survivors:
                 self._check_left(name, survivors)
@@ -158,9 +157,13 @@ class PeersHandler:
     ) -> Response:
         """Submit the change, and return its outcome once it is agreed."""
         options = options_of(name, dc, left=self._node.agreement.view if is_forced else None)
-        asked = UpdateRequest(body=json.dumps(options).encode(), media_type=JSON, given={})
-        answer = await self._updates.agreed(
-            request, transaction_id, asked, options, kind=TransactionKind.CONFIG
+        answer = await self._proposals.answer(
+            request,
+            transaction_id,
+            body=json.dumps(options).encode(),
+            media_type=JSON,
+            options=options,
+            kind=TransactionKind.CONFIG,
         )
         if answer.status_code != HTTPStatus.NO_CONTENT:
             return answer

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from quadlog.clock import now
 from quadlog.core.consistency import Consistency, ReadRequirement, wanted
 from quadlog.core.sparql.using import GRAPH, NAMED
-from quadlog.errors import OtherHistory, Unavailable, UserError
+from quadlog.errors import NoSuchRepository, OtherHistory, Unavailable
 from quadlog.master.http.read_proxy import NoReadReply, ReadRequest
 from quadlog.web.answers import CLIENT, VIA, CompleteResponse, StreamedResponse, unless_left
 from quadlog.web.http_body import read_query
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from quadlog.master.clients.barrier import Barrier
     from quadlog.master.clients.body_budget import BodyBudget
-    from quadlog.master.http.barrier import Barrier
     from quadlog.master.http.read_proxy import ReadProxy, ReadReply
     from quadlog.master.http.read_view import ReadView
     from quadlog.master.http.updates import UpdateRequest
@@ -277,9 +277,3 @@ def refuse_other_repository(request: Request, repository: str) -> None:
     asked = request.path_params["repository"]
     if asked != repository:
         raise NoSuchRepository(f"there is no repository '{asked}' here, only '{repository}'")
-
-
-class NoSuchRepository(UserError):
-    """The path names another repository than the one served here."""
-
-    status = 404

@@ -15,14 +15,13 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, RdfFormat
 from quadlog.core.effects.patch import MEDIA_TYPE as PATCH
 from quadlog.core.effects.patch import pattern_line
 from quadlog.core.sparql.text.caution import MAX_NESTING
-from quadlog.errors import TooLarge, UserError
+from quadlog.errors import TooLarge, UnsupportedMediaType, UserError
+from quadlog.master.http.proposals import SPARQL_UPDATE
 from quadlog.master.http.reads import refuse_other_repository
 from quadlog.master.http.updates import (
     DRY_RUN,
     FORM,
     LONG_TEXT,
-    SPARQL_UPDATE,
-    UnsupportedMediaType,
     UpdateRequest,
 )
 from quadlog.rdf.document_reader import DocumentRequest as Document
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from quadlog.core.effects.template import Term
     from quadlog.master.clients.body_budget import BodyBudget, BodyLease
-    from quadlog.master.http.updates import DryRun, UpdateHandler
+    from quadlog.master.http.updates import UpdateHandler
     from quadlog.settings import MasterSettings
 
 CONTEXT: Final = "context"
@@ -55,11 +54,9 @@ READERS: Final = 2
 class Statements:
     """Turns requests into patches."""
 
-    def __init__(
-        self, updates: UpdateHandler, settings: MasterSettings, room: BodyBudget, dry_run: DryRun
-    ) -> None:
+    def __init__(self, updates: UpdateHandler, settings: MasterSettings, room: BodyBudget) -> None:
         """`updates` accepts the patches; `settings` has the limits; `room` limits the bodies of open requests."""
-        self._updates, self._settings, self._room, self._dry_run = updates, settings, room, dry_run
+        self._updates, self._settings, self._room = updates, settings, room
         self._readers = asyncio.Semaphore(READERS)
 
     async def change(self, request: Request) -> Response:
@@ -71,14 +68,14 @@ class Statements:
         if request.method == "POST" and media_type_of(request) in {SPARQL_UPDATE, FORM, PATCH}:
             if CONTEXT in request.query_params:
                 raise UserError(f"{CONTEXT} is for data: an update names its graphs itself")
-            return await self._updates.answer(request, self._dry_run)
+            return await self._updates.answer(request)
         with self._room.lease() as lease:
             patch = (
                 self._removal(request) if request.method == "DELETE" else await self._addition(request, lease)
             )
             given = {DRY_RUN: request.query_params.getlist(DRY_RUN)}
             asked = UpdateRequest(body=patch, media_type=PATCH, given=given)
-            return await self._updates.take(request, asked, self._dry_run)
+            return await self._updates.take(request, asked)
 
     def _removal(self, request: Request) -> bytes:
         """Return a patch that removes all matching statements; without parameters all statements, as in RDF4J."""

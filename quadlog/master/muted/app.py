@@ -10,11 +10,11 @@ from starlette.routing import Mount, Route
 
 from quadlog.clock import now
 from quadlog.errors import QuadlogError
+from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.write_guards import muted
 from quadlog.master.http import registry
 from quadlog.master.http.app import STATEMENTS
-from quadlog.master.http.barrier import Barrier
 from quadlog.master.http.dismissal import Dismissal
 from quadlog.master.http.queries import Queries
 from quadlog.master.http.read_proxy import ReadProxy

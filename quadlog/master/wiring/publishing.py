@@ -17,7 +17,7 @@ from quadlog.failpoints import Failpoint, visit
 from quadlog.master.effects.duty import Duty, move_of
 from quadlog.master.effects.effects_copying import CopyingPorts, EffectsCopying
 from quadlog.master.events import EffectsEndLocated, EntriesRegained, EntryPublished
-from quadlog.master.http.updates import new_id
+from quadlog.master.http.proposals import new_id
 from quadlog.master.log.log_publisher import LogPublisher
 from quadlog.master.retention.archiver import Archiver
 from quadlog.master.retention.backups_kept import BackupsKept

@@ -23,7 +23,7 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from quadlog.core.effects.signature import render
-from quadlog.errors import Unavailable, UserError
+from quadlog.errors import NoSuchCopy, Unavailable, UserError
 from quadlog.quadstore.applied import Applied
 from quadlog.quadstore.quaddir import FILES, STORE_HERE
 from quadlog.snapshots import chunk_codec
@@ -63,12 +63,6 @@ KEPT_S: Final = 600.0
 """Seconds for which a copy is kept after its last byte was sent: it holds files that the store no longer needs."""
 _SAID: Final = "copy.json"
 _STORE: Final = "store"
-
-
-class NoSuchCopy(UserError):
-    """No copy of this digest is kept here any more."""
-
-    status = 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

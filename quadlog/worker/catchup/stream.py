@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import structlog
 
-from quadlog.errors import QuadlogError, Unavailable
+from quadlog.errors import DamagedChunk, NoSuchCopy, QuadlogError, Unavailable
 from quadlog.quadstore.quaddir import STORE_HERE
-from quadlog.snapshots.chunk_codec import ChunkDecoder, DamagedChunk
+from quadlog.snapshots.chunk_codec import ChunkDecoder
 from quadlog.snapshots.store_archive import SLOW, ArchiveManifest
 from quadlog.web.http_client import trust
-from quadlog.worker.catchup.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW, NoSuchCopy
+from quadlog.worker.catchup.donor import APPLIED, COMPRESSION, FED_FROM, RESERVED, STORE, WINDOW
 from quadlog.worker.catchup.partial_copy import CopyDescription, PartialCopy, refuse_without_room
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from quadlog.clock import now
-from quadlog.errors import NoSuchQuery, QueryStopped
-from quadlog.web.answers import ClientLeft, CompleteResponse, StreamedResponse
+from quadlog.errors import ClientLeft, NoSuchQuery, QueryStopped
+from quadlog.web.answers import CompleteResponse, StreamedResponse
 from quadlog.worker.reads.call import ReadCall
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from quadlog.errors import Unavailable, UserError
+from quadlog.errors import NoSuchSeed, Unavailable, UserError
 from quadlog.snapshots.store_archive import ArchiveManifest, pieces_of, rechunk
 from quadlog.worker.seeds.local_seeds import files_near, is_seen, place_of
 
@@ -91,9 +91,3 @@ class SeedDoor:
         label, files = found
         headers = label.headers() | {"Content-Length": str(label.size)}
         return StreamingResponse(iterate_in_threadpool(pieces_of(files)), headers=headers)
-
-
-class NoSuchSeed(UserError):
-    """No seed of this signature is kept here."""
-
-    status = 404

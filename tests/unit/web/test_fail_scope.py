@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from starlette.requests import Request
 
-from quadlog.web.answers import WATCHED_AFTER_S, ClientLeft, unless_left
+from quadlog.errors import ClientLeft
+from quadlog.web.answers import WATCHED_AFTER_S, unless_left
 from quadlog.web.fail_scope import FailScope
 
 if TYPE_CHECKING:
