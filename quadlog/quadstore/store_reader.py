@@ -184,13 +184,12 @@ class StoreReader:
 
     def recount(self) -> tuple[int, int]:
         """Compute the signature and the number of quads from the stored quads."""
-        total = quads = 0
+        count = signature.LineCount()
         for number, line in enumerate(self.lines()):
-            total += signature.digest(line)
-            quads += not line.startswith("#")
+            count.add([line.encode()])
             if number % _CHUNK == 0:
                 time.sleep(0)
-        return total % (1 << 256), quads
+        return count.signature, count.quads
 
 
 def _chunks(lines: Iterator[str]) -> Generator[bytes]:

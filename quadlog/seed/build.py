@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyoxigraph import Store
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from quadlog.progress import Phases
     from quadlog.seed.sources import ImportSource
-
-_MODULUS: Final = 1 << 256
 
 
 def build(
@@ -92,7 +90,7 @@ def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
     stored = len(Store.read_only(str(files)))
     if stored == tally.counted:
         empty = map(signature.empty_graph_line, tally.empty)
-        return signature.add(tally.total % _MODULUS, empty), stored
+        return signature.add(tally.total, empty), stored
     phases.say(f"{tally.counted - stored:,} quads came more than once: what is stored is counted")
     done = 0
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import httpx
 
 from quadlog.compare.dumps import status_of
+from quadlog.core.effects.signature import LineCount, render
 from quadlog.errors import StateError, Unavailable
 
 if TYPE_CHECKING:
@@ -28,23 +28,25 @@ PART: Final = ".part"
 
 @dataclass(slots=True)
 class ExportCount:
-    """Sum and number of the lines received so far."""
+    """Signature and number of the lines received so far."""
 
-    total: int = 0
-    quads: int = 0
+    _lines: LineCount = field(default_factory=LineCount)
     _left: bytes = b""
 
     def take(self, piece: bytes) -> None:
         """Add some more bytes."""
         *lines, self._left = (self._left + piece).split(b"\n")
-        for line in lines:
-            self.total += int.from_bytes(blake2b(line, digest_size=32).digest(), "big")
-            self.quads += not line.startswith(b"#")
+        self._lines.add(lines)
+
+    @property
+    def quads(self) -> int:
+        """Number of quads received."""
+        return self._lines.quads
 
     @property
     def signature(self) -> str:
         """Signature of all complete lines received."""
-        return f"{self.total % (1 << 256):064x}"
+        return render(self._lines.signature)
 
     @property
     def is_whole(self) -> bool:

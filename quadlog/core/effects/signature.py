@@ -23,6 +23,7 @@ True
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,31 @@ def after(before: int, lines: Lines) -> int:
         came += sum(map(digest, map(empty_graph_line, lines.emptied)))
         went += sum(map(digest, map(empty_graph_line, lines.filled)))
     return (before + came - went) % MODULUS
+
+
+@dataclass(slots=True)
+class LineCount:
+    """Signature and number of quads of a state's lines, which are added in any order.
+
+    >>> count = LineCount()
+    >>> count.add([b'<urn:s> <urn:p> "o" <urn:g> .', b"# empty graph <urn:h>"])
+    >>> count.quads, count.signature == add(EMPTY, ['<urn:s> <urn:p> "o" <urn:g> .', "# empty graph <urn:h>"])
+    (1, True)
+    """
+
+    quads: int = 0
+    _sum: int = 0
+
+    def add(self, lines: Iterable[bytes]) -> None:
+        """Add lines without line feeds; comments represent empty graphs and are not quads."""
+        for line in lines:
+            self._sum += int.from_bytes(blake2b(line, digest_size=32).digest(), "big")
+            self.quads += not line.startswith(b"#")
+
+    @property
+    def signature(self) -> int:
+        """Signature of all lines added."""
+        return self._sum % MODULUS
 
 
 def as_bytes(signature: int) -> bytes:

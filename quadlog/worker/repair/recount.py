@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.effects import signature
+from quadlog.core.effects.signature import LineCount, render
 from quadlog.quadstore.store_reader import StoreReader
 
 if TYPE_CHECKING:
@@ -33,25 +33,22 @@ NICENESS: Final = 10
 class StoreCount:
     """Result of a recount."""
 
-    signature: int
-    quads: int
+    lines: LineCount
     unreadable: str = ""
     """Why the count ended early, if the rest of the store cannot be read."""
 
 
 def recount(store: StoreReader, pause: Callable[[], None]) -> StoreCount:
     """Count all stored lines, with a pause after each chunk."""
-    total = quads = 0
-    unreadable = ""
+    lines, unreadable = LineCount(), ""
     try:
         for number, line in enumerate(store.lines(), 1):
-            total += signature.digest(line)
-            quads += not line.startswith("#")
+            lines.add([line.encode()])
             if number % CHUNK == 0:
                 pause()
     except (OSError, RuntimeError) as error:  # raised by pyoxigraph for a block whose checksum is wrong
         unreadable = str(error)
-    return StoreCount(signature=total % (1 << 256), quads=quads, unreadable=unreadable)
+    return StoreCount(lines=lines, unreadable=unreadable)
 
 
 class ScrubPace:
@@ -75,8 +72,8 @@ def main(copy: str, share: str) -> None:
     began = time.monotonic()
     count = recount(StoreReader.read_copy(Path(copy)), ScrubPace(float(share)).pause)
     said = {
-        "signature": signature.render(count.signature),
-        "quads": count.quads,
+        "signature": render(count.lines.signature),
+        "quads": count.lines.quads,
         "unreadable": count.unreadable,
         "cpu_s": round(time.process_time(), 3),
         "wall_s": round(time.monotonic() - began, 3),

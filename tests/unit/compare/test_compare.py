@@ -17,7 +17,7 @@ from quadlog.compare import dumps
 from quadlog.compare.diff import DiffOptions, diff
 from quadlog.compare.history import touches
 from quadlog.compare.runs import Runs, differences
-from quadlog.compare.verify import count, verify
+from quadlog.compare.verify import verify
 from quadlog.core.effects import signature
 from quadlog.errors import StateError, Unavailable, UserError
 from tests.support.agreement.topics import effects_topic, fence
@@ -167,13 +167,6 @@ def test_a_worker_that_says_what_it_holds() -> None:
         assert "7: 1 quads" in said[0]
         assert not verify(wrong, None, said.append)
         assert "DIFFERENT" in said[-1]
-
-
-def test_the_count_is_the_signature() -> None:
-    quads = [A, B, "# empty graph <urn:g>"]
-    counted = count(quad.encode() for quad in quads)
-    assert counted.signature == signature.render(signature.add(0, quads))
-    assert counted.quads == 2
 
 
 def test_names_need_a_master() -> None:

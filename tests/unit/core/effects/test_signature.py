@@ -85,3 +85,11 @@ def test_anyone_can_recount_it_from_text() -> None:
 def test_an_empty_graph_is_a_comment_to_n_quads() -> None:
     line = signature.empty_graph_line(BlankNode("g"))
     assert list(ox.parse(line, format=ox.RdfFormat.N_QUADS)) == []
+
+
+def test_lines_that_are_counted_give_the_signature() -> None:
+    lines = ["<urn:s> <urn:p> 1 .", "<urn:s> <urn:p> 2 .", "# empty graph <urn:g>"]
+    count = signature.LineCount()
+    for line in lines:
+        count.add([line.encode()])
+    assert (count.signature, count.quads) == (signature.add(0, lines), 2)
