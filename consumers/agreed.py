@@ -73,7 +73,7 @@ class AgreedConsumer:
         """The newest entry received, or the entry to which a later cut went back."""
         return self._last
 
-    def hear(self, record: Record, part: codec.Part | None = None) -> LoggedEntry | Cut | None:
+    def on_record(self, record: Record, part: codec.Part | None = None) -> LoggedEntry | Cut | None:
         """Return the entry that is complete with this record, or a cut; None for a void record, a part or a repetition.
 
         `part`: result of `codec.decode_ahead` for its value.

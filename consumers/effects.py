@@ -115,7 +115,7 @@ class EffectsConsumer:
         """Number of values that did not count, by reason; for an old epoch, the number of records."""
         self._chunks = chunks or codec.ChunkJoiner()
 
-    def hear(
+    def on_record(
         self, record: Record, part: codec.Part | None = None
     ) -> Effect | Fence | Handover | Rewind | Seed | None:
         """Return the value that is complete with this record, if it counts.
@@ -146,7 +146,7 @@ class EffectsConsumer:
                 return None
         return said if counts else None
 
-    def hear_run(self, run: Run) -> bool | None:
+    def on_run(self, run: Run) -> bool | None:
         """Return True if all effects of a run count, False if none does, None if each must be passed to `hear`.
 
         Each effect continues the one before it: if the first one counts, all do; if it is the next one and does not
@@ -176,7 +176,7 @@ class EffectsConsumer:
         self.index, self.signature = run.last, run.after
         return True
 
-    def stand(self, signature: bytes) -> None:
+    def set_signature(self, signature: bytes) -> None:
         """Set the signature after the effect at `index`, once the store has gone back for a rewind."""
         self.signature = signature
 

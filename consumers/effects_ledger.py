@@ -71,7 +71,7 @@ class EffectsLedger:
             {0: seed.state if seed else EMPTY} if is_whole else {}
         )
 
-    def hear(self, record: Record) -> tuple[int, str] | None:
+    def on_record(self, record: Record) -> tuple[int, str] | None:
         """Process a record; return index and reason if it is a rejection that counts.
 
         Raises:
@@ -176,7 +176,7 @@ class EffectsLedger:
         earlier = EffectsLedger(attempt=self.attempt, duty=self.duty, rewound=self.rewound, is_whole=False)
         for record in records:
             with suppress(ForeignRecord):  # written by another program
-                earlier.hear(record)
+                earlier.on_record(record)
         known = {index: after for index, after in earlier._after.items() if 0 < index <= self.index}
         self._after = known | self._after
 

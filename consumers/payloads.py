@@ -50,7 +50,7 @@ class PayloadsConsumer:
         offset = record.number(ORIGIN_OFFSET)
         return None if offset is None else (origin.decode(errors="replace"), offset)
 
-    def hear(self, record: Record) -> Payload | None:
+    def on_record(self, record: Record) -> Payload | None:
         """Return the payload that is complete with this record, or None."""
         if self._told and record.offset >= self._told[1] and record.header(WRITER) == self._told[0]:
             return None

@@ -19,7 +19,7 @@ class AgreedProducer:
         """Write to `topic` as the master with the id `writer`."""
         self._outlet, self._topic, self._writer = outlet, topic, writer
 
-    def say(self, entry: LoggedEntry, acked: Acked) -> None:
+    def publish(self, entry: LoggedEntry, acked: Acked) -> None:
         """Write one entry."""
         envelope = headers(
             event=f"{entry.index}/{entry.chain.hex()[:16]}",
@@ -36,7 +36,7 @@ class AgreedProducer:
             acked=acked,
         )
 
-    def cut(self, cut: Cut, acked: Acked, *, at: int) -> None:
+    def publish_cut(self, cut: Cut, acked: Acked, *, at: int) -> None:
         """Write a cut: the entries that follow continue after its entry.  `at`: milliseconds since 1970."""
         envelope = headers(
             event=f"cut/{cut.epoch}/{cut.index}", source=self._writer, kind="quadlog.cut", at=at

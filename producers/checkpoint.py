@@ -19,7 +19,7 @@ class CheckpointProducer:
         """Write to `topic`, the local data centre's checkpoint topic, as the master with the id `writer`."""
         self._outlet, self._topic, self._writer = outlet, topic, writer
 
-    def say(self, checkpoint: Checkpoint, acked: Acked, *, at: int) -> None:
+    def publish(self, checkpoint: Checkpoint, acked: Acked, *, at: int) -> None:
         """Write one checkpoint.  No record may be deleted before it is acknowledged.  `at`: milliseconds since 1970."""
         last = checkpoint.last
         envelope = headers(

@@ -35,7 +35,7 @@ class EffectsProducer:
         self._outlet, self._topic, self._worker = outlet, topic, worker
         self._dc = dc.encode()
 
-    def say(self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "") -> None:
+    def publish(self, effect: Effect, *, at: int, epoch: int = 1, traceparent: str = "") -> None:
         """Write one effect; it counts once it is read back.  `epoch`: epoch of the view of its term."""
         kind = "quadlog.effect" if effect.outcome is Outcome.APPLIED else "quadlog.effect.rejected"
         envelope = headers(
@@ -63,7 +63,7 @@ class EffectsProducer:
             ],
         )
 
-    def fence(self, fence: Fence, *, at: int, epoch: int = 1) -> None:
+    def publish_fence(self, fence: Fence, *, at: int, epoch: int = 1) -> None:
         """Write a fence, which announces a takeover.  `epoch`: epoch of the view of its term."""
         envelope = headers(event=f"fence/{fence.attempt}", source=self._worker, kind="quadlog.fence", at=at)
         self._outlet.produce(
@@ -90,7 +90,7 @@ class EffectsMirror:
         """Write to `topic`, the local data centre's effects topic, as `master`."""
         self._outlet, self._topic, self._master = outlet, topic, master
 
-    def hand_over(self, handover: Handover, *, at: int) -> None:
+    def publish_handover(self, handover: Handover, *, at: int) -> None:
         """Write a handover: after it, only effects of its term count."""
         envelope = headers(
             event=f"handover/{handover.epoch}/{handover.index}",
@@ -110,7 +110,7 @@ class EffectsMirror:
             ],
         )
 
-    def rewind(self, rewind: Rewind, *, at: int) -> None:
+    def publish_rewind(self, rewind: Rewind, *, at: int) -> None:
         """Write a rewind: all stores go back to its effect, and other effects follow."""
         envelope = headers(event=f"rewind/{rewind.epoch}", source=self._master, kind="quadlog.rewind", at=at)
         self._outlet.produce(
@@ -124,7 +124,7 @@ class EffectsMirror:
             ],
         )
 
-    def sow(self, seed: Seed, acked: Acked | None = None, *, epoch: int = 1) -> None:
+    def publish_seed(self, seed: Seed, acked: Acked | None = None, *, epoch: int = 1) -> None:
         """Write the seed, with which the log begins.  `epoch`: epoch of the view installed here."""
         signature = seed.signature.hex()
         envelope = headers(

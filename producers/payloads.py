@@ -19,7 +19,7 @@ class PayloadsProducer:
         """Write to `topic` as the master with the id `writer`."""
         self._outlet, self._topic, self._writer = outlet, topic, writer
 
-    def say(self, payload: Payload, acked: Acked, *, origin_offset: int | None = None) -> None:
+    def publish(self, payload: Payload, acked: Acked, *, origin_offset: int | None = None) -> None:
         """Make a payload durable in this data centre.
 
         Args:

@@ -23,7 +23,7 @@ class RoundsProducer:
         """Write to `topic`, the local rounds topic; `acked` receives each record's anchor, on the outlet's thread."""
         self._outlet, self._topic, self._acked = outlet, topic, acked
 
-    def say(self, post: Post, *, at: int) -> bytes:
+    def publish(self, post: Post, *, at: int) -> bytes:
         """Write one post, and return its bytes.  Its promises must be durable before (see `Ready`)."""
         envelope = headers(
             event=f"{post.incarnation.hex()}/{post.sequence}", source=post.node, kind="quadlog.post", at=at

@@ -20,7 +20,7 @@ class StatusProducer:
         self._outlet, self._topic, self._acked = outlet, topic, acked
         self._count = 0
 
-    def say(self, beat: Heartbeat) -> None:
+    def publish(self, beat: Heartbeat) -> None:
         """Write one heartbeat."""
         self._count += 1
         envelope = headers(

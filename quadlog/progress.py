@@ -45,7 +45,7 @@ class Phases:
         self.seconds: Final[dict[str, float]] = {}
         """Duration of each phase, by its name."""
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Print one line."""
         self._console.print(text, markup=False)
 

@@ -109,7 +109,7 @@ def _answered(future: Any) -> str | Exception | None:  # noqa: ANN401 - their fu
         return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
     try:
         return id_in(future)
-    except Exception as error:  # noqa: BLE001 - reported by `Identities.look`
+    except Exception as error:  # noqa: BLE001 - reported by `Identities.poll`
         return error
 
 
@@ -138,7 +138,7 @@ class Identities:
         self._due_at = float("-inf")
         self._missing_since: dict[str, float] = {}
 
-    def look(self) -> dict[str, tuple[str | None, bool]]:
+    def poll(self) -> dict[str, tuple[str | None, bool]]:
         """Process the answers that have arrived, and send the next request if it is due.
 
         Returns:

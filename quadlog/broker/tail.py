@@ -278,7 +278,7 @@ class KafkaTail:
         """Report topics that were unknown, or that have changed; return the re-created ones."""
         if self._identities is None or self._watched is None:
             return set()
-        found = self._identities.look()
+        found = self._identities.poll()
         for topic, (identity, is_other) in found.items():
             self._watched.told(topic, identity, is_other)
         return {topic for topic, (identity, is_other) in found.items() if is_other and identity is not None}

@@ -95,7 +95,7 @@ def _room(directory: Path, worker: str) -> Generator[Path]:
 def _taken(stream: CopyStream, worker: str, phases: Phases) -> PartialCopy:
     try:
         with phases.phase("taking", 100, lambda: (stream.progress[0], 0)):
-            return stream.take(worker)
+            return stream.receive(worker)
     except (httpx.HTTPError, Unavailable) as error:
         raise Unavailable(
             f"{worker} gives no copy: {error}. There is no new backup; try again, or another worker"
@@ -116,7 +116,7 @@ def _proven(coming: PartialCopy, path: Path, phases: Phases) -> Backup:
             stored = StoreReader.read_copy(store)
             with phases.phase("counting", announced.label.quads, lambda: (count.quads, count.quads)):
                 for lines in stored.dump():
-                    count.take(lines)
+                    count.add(lines)
             applied = stored.said()
     except StoreDamaged as error:
         raise StoreDamaged(

@@ -55,7 +55,7 @@ def counted(records: Iterable[Record]) -> Iterator[Effect]:
     ledger, chunks = EffectsLedger(is_whole=False), codec.ChunkJoiner()
     for record in records:
         before = ledger.index
-        ledger.hear(record)
+        ledger.on_record(record)
         effect = chunks.join(record.value)
         if isinstance(effect, Effect) and ledger.index != before:
             yield effect

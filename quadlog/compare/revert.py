@@ -89,7 +89,7 @@ class LaterChanges:
         there = dict.fromkeys(effect.deleted, False) | dict.fromkeys(effect.inserted, True)
         return cls(index=effect.index, there=there)
 
-    def hear(self, later: Effect) -> None:
+    def on_effect(self, later: Effect) -> None:
         """Process the next effect."""
         self.index, count = later.index, 0
         for lines, there in ((later.deleted, False), (later.inserted, True)):
@@ -114,7 +114,7 @@ def _effects(question: RevertOptions, known: dict[str, Any]) -> tuple[Effect, La
         )
     since = LaterChanges.of(effect)
     for later in found:
-        since.hear(later)
+        since.on_effect(later)
     return effect, since
 
 

@@ -16,7 +16,7 @@ class Events:
         self._console = Console(stderr=True, highlight=False)
         self._began = time.monotonic()
 
-    def say(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Write a line; a closed stderr does not end the lab."""
         seconds = time.monotonic() - self._began
         with suppress(OSError):

@@ -86,7 +86,7 @@ class Supervisor:
 
     async def _start_one(self, child: Child, environment: Mapping[str, str] | None = None) -> float:
         seconds = await child.start(environment)
-        self._events.say(_serves(child, seconds))
+        self._events.write(_serves(child, seconds))
         return seconds
 
     async def watch(self) -> None:
@@ -98,7 +98,7 @@ class Supervisor:
                 if self._reported.get(child.node.id) != child.pid:
                     self._reported[child.node.id] = child.pid
                     by_itself = "" if child.expected else f" by itself, see {child.log}"
-                    self._events.say(f"{child.node.id} (pid {child.pid}) {child.state}{by_itself}")
+                    self._events.write(f"{child.node.id} (pid {child.pid}) {child.state}{by_itself}")
             await asyncio.sleep(WATCH_INTERVAL)
 
     async def stop_all(self) -> None:
@@ -108,7 +108,7 @@ class Supervisor:
         for kinds in (("master", "worker"), ("broker",), ("links",)):
             await _stop([child for child in everyone if child.node.kind in kinds])
         processes.kill_all(self._directory.record.lab_id)
-        self._events.say(f"everything stopped in {time.monotonic() - began:.1f} s")
+        self._events.write(f"everything stopped in {time.monotonic() - began:.1f} s")
 
     # Commands of `quadlog lab kill`, `start` and `status`.
 
@@ -149,7 +149,7 @@ class Supervisor:
             raise Unavailable(message)
         found = await ask_links(child.ports[0], wanted)
         if wanted != SHOW:
-            self._events.say(f"links: {json.dumps(wanted)}")
+            self._events.write(f"links: {json.dumps(wanted)}")
         return found
 
     def _child(self, node_id: str) -> Child:
@@ -167,7 +167,7 @@ class Supervisor:
             raise UserError(message)
         pid = child.pid
         child.signal(SIGNALS[name])
-        self._events.say(f"{child.node.id} (pid {pid}) was sent {name}")
+        self._events.write(f"{child.node.id} (pid {pid}) was sent {name}")
         if name in {"TERM", "KILL"} and not await child.gone(10.0):
             return f"{child.node.id} was sent {name} and is still {child.state} after 10 s"
         if name in {"STOP", "CONT"}:

@@ -63,8 +63,8 @@ def run_lab(options: UpOptions, stop: StopSignal) -> None:
     ):
         _forget_last_run(directory, options.ready)
         os.environ[processes.LAB_ID] = directory.record.lab_id  # also for the download of the jars
-        installation = prepare(events.say)
-        events.say(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
+        installation = prepare(events.write)
+        events.write(f"lab {directory.record.lab_id} in {path}: {directory.record.shape}")
         asyncio.run(_run(directory, installation, options, stop, events))
 
 
@@ -93,12 +93,12 @@ async def _until_stopped(supervisor: Supervisor, stop: StopSignal, events: Event
             task = asyncio.create_task(work())
             await asyncio.wait({asked, task}, return_when=asyncio.FIRST_COMPLETED)
             if asked.done():
-                events.say("stopping")
+                events.write("stopping")
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
                 return
             await task
-            events.say("everything serves; Ctrl-C or SIGTERM stops it")
+            events.write("everything serves; Ctrl-C or SIGTERM stops it")
     finally:
         asked.cancel()
 

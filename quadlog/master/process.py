@@ -53,7 +53,7 @@ class MasterProcess:
         self.tails: Final = Tails(
             self.sites,
             self.store,
-            hear=inbox.hear,
+            hear=inbox.on_records,
             recognised=lambda topic, identity, is_other: inbox.put(
                 TopicIdentified(topic, identity, is_other)
             ),

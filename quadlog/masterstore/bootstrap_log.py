@@ -41,7 +41,7 @@ class BootstrapLog:
         found = logged_at(log, index)
         return START if found is None else LogPosition(index, found[0])
 
-    def take(self, rows: Iterable[Row], payloads: Iterable[Payload] = ()) -> None:
+    def append(self, rows: Iterable[Row], payloads: Iterable[Payload] = ()) -> None:
         """Append rows to the log, in one synced write.
 
         Args:

@@ -71,7 +71,7 @@ class StagedLog:
         """Index up to which these entries are the local log; None: none of them are."""
         self._moved = 0
         """Index up to which the adopted entries have been moved."""
-        self.settle()
+        self.move_all()
         ids = cast("Iterator[tuple[bytes, bytes]]", families["beside_ids"].items())
         self._reading.ids = {name: ID.unpack(value)[0] for name, value in ids}
 
@@ -86,7 +86,7 @@ class StagedLog:
             own: the end of the local log.
 
         """
-        self.settle()
+        self.move_all()
         batch = WriteBatch(raw_mode=True)
         self._clear(batch)
         said = [view.hex(), *((point.index, point.chain.hex()) for point in (fork, own))]
@@ -176,7 +176,7 @@ class StagedLog:
         self._adopted, self._moved = last, 0
         self._end_reading()
 
-    def settle(self) -> None:
+    def move_all(self) -> None:
         """Move all adopted entries."""
         while self._adopted is not None:
             self.move_chunk()

@@ -278,7 +278,7 @@ class MasterStore:
 
     def durable(self) -> RecoveredState:
         """Return the state from which the agreement continues.  Only for the thread that writes, like `kept`."""
-        self.beside.settle()
+        self.beside.move_all()
         tail = list(self._tail())
         queue = cast("Iterator[bytes]", self._families["queue"].keys())
         logged = {pair.id for _, pair in tail}
@@ -348,7 +348,7 @@ class MasterStore:
 
     def kept(self) -> list[tuple[int, tuple[bytes, bytes]]]:
         """Return the indexes and keys of entries whose payload is stored, in order."""
-        self.beside.settle()
+        self.beside.move_all()
         found: list[tuple[int, tuple[bytes, bytes]]] = []
         for key in cast("Iterator[bytes]", self._families["payloads"].keys()):
             transaction_id, digest = key[:16], key[16:]
@@ -388,7 +388,7 @@ class MasterStore:
         value: bytes | None = self._families["meta"].get(b"duty")
         return None if value is None else _unpacked(value)
 
-    def cut(self) -> Cut | None:
+    def last_cut(self) -> Cut | None:
         """Return the last cut of the log, as written to the agreed topic; None if the log was never cut."""
         value: bytes | None = self._families["meta"].get(b"cut")
         said = None if value is None else codec.decode(value)

@@ -213,7 +213,7 @@ class QuadStore(StoreReader):
         self._conclude(update, applied, back=back, anticipated=anticipated, controls=controls)
         self._flushing.changed(lines, applied.quads)
 
-    def take(
+    def apply_in_pieces(
         self,
         pieces: Iterable[UpdateText | Iterable[Quad]],
         applied: Applied,

@@ -117,7 +117,7 @@ class AgreedLineage:
         self._offset = end
 
     def _hear(self, record: Record) -> None:
-        match self._consumer.hear(record):
+        match self._consumer.on_record(record):
             case LoggedEntry() as entry:
                 self._meet(entry, record.offset + 1)
             case Cut() as cut:

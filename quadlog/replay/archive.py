@@ -68,7 +68,7 @@ def run_archive(wanted: ArchiveOptions, say: Callable[[str], None]) -> None:
 
 def _archive(parts: Sequence[_Part], wanted: ArchiveOptions, say: Callable[[str], None]) -> None:
     phases = Phases()
-    with session(wanted.spark, phases.say) as spark, told("what is whole stays in the archive"):
+    with session(wanted.spark, phases.write) as spark, told("what is whole stays in the archive"):
         surveyor = Surveyor(spark)
         for part in parts:
             with shown(phases, spark, part.topic.name):

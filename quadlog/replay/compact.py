@@ -71,7 +71,7 @@ def run_compact(wanted: CompactOptions, say: Callable[[str], None]) -> BundleMan
     """Make one bundle."""
     phases = Phases()
     kafka, began = wanted.kafka, time.monotonic()
-    with session(wanted.spark, phases.say) as spark, told("there is no bundle"):
+    with session(wanted.spark, phases.write) as spark, told("there is no bundle"):
         surveyor = Surveyor(spark)
         with (
             source(surveyor, kafka, wanted.topics.effects, wanted.archive) as effects,

@@ -139,7 +139,7 @@ class Lineage:
             self._one_by_one(run.offset)
             if self.is_rewound and not knows_epochs:
                 return False
-            counts = self._consumer.hear_run(run)
+            counts = self._consumer.on_run(run)
             if counts is None:
                 self._one_by_one(run.end)
             elif counts:
@@ -158,7 +158,7 @@ class Lineage:
         self.offset = end
 
     def _hear(self, record: Record) -> None:
-        match self._consumer.hear(record):
+        match self._consumer.on_record(record):
             case Effect() as effect:
                 pieces = self._heads.pieces
                 self._add(effect.index, effect.index, record.offset, record.offset + 1, pieces)
@@ -195,7 +195,7 @@ class Lineage:
         if not rewind.index:  # another seed may follow
             self._base, self.seed = replace(self._base, signature=EMPTY, quads=0), None
         self._forget_behind(rewind.index)
-        self._consumer.stand(self._signature_after(rewind.index))
+        self._consumer.set_signature(self._signature_after(rewind.index))
 
     def _forget_behind(self, index: int) -> None:
         while self._stretches and self._stretches[-1].first > index:

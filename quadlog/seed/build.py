@@ -91,7 +91,7 @@ def _state(files: Path, tally: Tally, phases: Phases) -> tuple[int, int]:
     if stored == tally.counted:
         empty = map(signature.empty_graph_line, tally.empty)
         return signature.add(tally.total, empty), stored
-    phases.say(f"{tally.counted - stored:,} quads came more than once: what is stored is counted")
+    phases.write(f"{tally.counted - stored:,} quads came more than once: what is stored is counted")
     done = 0
 
     def counted(quads: int) -> None:
@@ -107,7 +107,7 @@ def _label(files: Path, state: str, quads: int, phases: Phases) -> ArchiveManife
     in_all = sum(file.stat().st_size for file in files.iterdir())
     with phases.phase("digest of the files", in_all, lambda: (passed.size, 0)):
         for piece in pieces_of(files):
-            passed.take(piece)
+            passed.update(piece)
     return passed.label(signature=state, quads=quads)
 
 

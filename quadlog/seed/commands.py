@@ -52,7 +52,7 @@ def run_import(wanted: ImportOptions, say: Callable[[str], None]) -> int:
             opened.enter_context(tempfile.TemporaryDirectory(prefix="quadlog-import-"))
         )
         label = _built(wanted, work, phases)
-        phases.say(f"{label.quads:,} quads, signature {label.signature}, {label.size:,} bytes")
+        phases.write(f"{label.quads:,} quads, signature {label.signature}, {label.size:,} bytes")
         lacking = ship(master, label, work / _BUILT, wanted.sources, phases)
     for worker in lacking:
         say(f"not yet: {worker}; it gets the seed from another worker when it is back")
@@ -77,7 +77,7 @@ def _built(wanted: ImportOptions, work: Path, phases: Phases) -> ArchiveManifest
                     f"{work} keeps what was built of {of.read_text()}, and now it is {asked}: give another --work, or"
                     " remove that one"
                 )
-        phases.say(f"what was built in {work} before is taken, and no source is read")
+        phases.write(f"what was built in {work} before is taken, and no source is read")
         return known
     discard(directory)
     work.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def _fetched(name: str, directory: Path, phases: Phases) -> list[ImportSource]:
         httpx.Client(timeout=PATIENCE, trust_env=False, follow_redirects=True) as client,
     ):
         found = list(Endpoint(name, directory, client, told).fetch())
-    phases.say(f"{name} gave {came:,} bytes")
+    phases.write(f"{name} gave {came:,} bytes")
     return found
 
 
@@ -128,4 +128,4 @@ def run_export(master: str, target: Path | None) -> None:
     """Write all quads, and report their state."""
     phases = Phases()
     done = export(master.rstrip("/"), target, phases)
-    phases.say(f"index {done.index}, chain {done.chain}…, {done.quads} quads, signature {done.signature}")
+    phases.write(f"index {done.index}, chain {done.chain}…, {done.quads} quads, signature {done.signature}")

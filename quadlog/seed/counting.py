@@ -134,7 +134,7 @@ class Counter:
         self._literals = Literals()
         self._held_size = 0
 
-    def take(self, block: bytes) -> None:
+    def count(self, block: bytes) -> None:
         """Count some more complete lines.
 
         Raises:
@@ -152,7 +152,7 @@ class Counter:
             self._held.append(rest)
             self._held_size += len(rest)
             if self._held_size > self._most:
-                self.settle()
+                self.flush()
 
     def _count(self, lines: list[bytes], *, in_block: bytes) -> None:
         self._tally.count(lines)
@@ -170,7 +170,7 @@ class Counter:
         except SyntaxError:
             return  # the loader reports it, with its line
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Count the lines put aside, as a store writes them; raises the errors of `take`."""
         store = Store()
         try:
@@ -194,8 +194,8 @@ def _counted(source: ImportSource, tally: Tally, held: int) -> None:
     file, on_disk = source.open()
     with errors_of(source), on_disk, file:
         while block := file.read(BUFFER):
-            counter.take(block + file.readline())
-    counter.settle()
+            counter.count(block + file.readline())
+    counter.flush()
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ class ExportCount:
     _lines: LineCount = field(default_factory=LineCount)
     _left: bytes = b""
 
-    def take(self, piece: bytes) -> None:
+    def add(self, piece: bytes) -> None:
         """Add some more bytes."""
         *lines, self._left = (self._left + piece).split(b"\n")
         self._lines.add(lines)
@@ -104,7 +104,7 @@ def _written_out(answer: httpx.Response, file: BinaryIO, phases: Phases) -> Expo
     with phases.phase("writing", announced, lambda: (count.quads, count.quads)):
         for piece in answer.iter_bytes():
             file.write(piece)
-            count.take(piece)
+            count.add(piece)
     if (count.signature, count.quads) != (claimed, announced) or not count.is_whole:
         raise StateError(
             f"{count.quads} quads with the signature {count.signature[:16]}… came, the worker that gave them says that"

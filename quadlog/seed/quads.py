@@ -68,7 +68,7 @@ class Tally:
                     self._refuse_ill_formed(quad, line)
                 self._held.append(quad)
                 if len(self._held) == BATCH:
-                    self.settle()
+                    self.flush()
             else:  # the hot path of an import: no unnecessary calls
                 self.total += int.from_bytes(blake2b(line.encode(), digest_size=32).digest(), "big")
                 self.counted += 1
@@ -77,7 +77,7 @@ class Tally:
             if RESERVED_PREFIX in line and isinstance(quad.graph_name, NamedNode):
                 refuse_reserved(quad.graph_name)
             yield quad
-        self.settle()
+        self.flush()
 
     def _refuse_ill_formed(self, quad: Quad, line: str) -> None:
         try:
@@ -90,7 +90,7 @@ class Tally:
         self.total += sum([int.from_bytes(blake2b(line, digest_size=32).digest(), "big") for line in lines])
         self.counted += len(lines)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Count the quads put aside, as a store writes them."""
         store = Store()
         store.extend(self._held)

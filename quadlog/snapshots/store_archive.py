@@ -153,7 +153,7 @@ class StreamDigest:
         """Start with an empty stream."""
         self._digest, self.size = blake3(), 0
 
-    def take(self, piece: bytes) -> None:
+    def update(self, piece: bytes) -> None:
         """Add the next piece."""
         self._digest.update(piece)
         self.size += len(piece)
@@ -183,7 +183,7 @@ def label_of(directory: Path, *, signature: str, quads: int) -> ArchiveManifest:
     """Compute the label of a store archive with the files in a directory."""
     passed = StreamDigest()
     for piece in pieces_of(directory):
-        passed.take(piece)
+        passed.update(piece)
     return passed.label(signature=signature, quads=quads)
 
 
@@ -203,7 +203,7 @@ def copy_files(source: Path, target: Path, label: ArchiveManifest) -> Iterator[N
             yield
     passed = StreamDigest()
     for number, piece in enumerate(pieces_of(target)):
-        passed.take(piece)
+        passed.update(piece)
         if not number % AT_ONCE:
             yield
     passed.check(label)
@@ -261,11 +261,11 @@ class ArchiveExtractor:
             if self._left:
                 raise UserError("a file that came before has lost its end")
             head = heads[at : at + _BLOCK]
-            self._passed.take(bytes(self._padding) + head)
+            self._passed.update(bytes(self._padding) + head)
             file = self._begin(head, "a+b")
             file.seek(0)
             while piece := file.read(min(PIECE, self._left)):
-                self._passed.take(piece)
+                self._passed.update(piece)
                 self._left -= len(piece)
 
     @property
@@ -287,7 +287,7 @@ class ArchiveExtractor:
             OSError: it cannot be written.
 
         """
-        self._passed.take(piece)
+        self._passed.update(piece)
         rest = memoryview(self._held + piece if self._held else piece)
         self._held = b""
         while rest:

@@ -46,12 +46,12 @@ class Http10Buffering:
         gathered = _Gathered(self, send)
         try:
             with suppress(_TooMuchError):
-                await app(scope, receive, gathered.take)
+                await app(scope, receive, gathered.send)
             await gathered.send_all(scope, receive)
         finally:
             gathered.close()
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve `size` bytes of the room.
 
         Raises:
@@ -88,7 +88,7 @@ class _Gathered:
         self._is_whole = self._is_passed_on = False
         self._error: QuadlogError | None = None
 
-    async def take(self, message: Message) -> None:
+    async def send(self, message: Message) -> None:
         """Gather a message of the application, or pass it on if the answer has a known length."""
         if message["type"] == "http.response.start":
             is_announced = any(name.lower() == b"content-length" for name, _ in message["headers"])
@@ -102,7 +102,7 @@ class _Gathered:
 
     async def _keep(self, piece: bytes) -> None:
         try:
-            self._gathering.take(len(piece))
+            self._gathering.reserve(len(piece))
         except _TooMuchError:
             self._error = self._gathering.no_room(self._size + len(piece))
             raise

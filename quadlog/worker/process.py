@@ -75,8 +75,8 @@ class WorkerProcess:
         self._status: Final = StatusProducer(
             self._outlet, self._topics.status, lambda _: self._publish_health.beat_taken()
         )
-        with StartupStatus(settings, store, self._server, self._status.say) as early:
-            catching_up = CatchUp(settings, self._topics, store, self._rates, early.tell)
+        with StartupStatus(settings, store, self._server, self._status.publish) as early:
+            catching_up = CatchUp(settings, self._topics, store, self._rates, early.report)
             self._store: Final = catching_up.run()
         self._store.damage.leave = self._server.leave
         if self._store.damage.reason:
@@ -126,7 +126,7 @@ class WorkerProcess:
                 rebuild=lambda reason: self._mender.ask(self._store.name, reason),
                 backwards=partial(backwards, settings.kafka),
                 agreed_end=self._agreed_end,
-                lacks=self._seedbed.hear,
+                lacks=self._seedbed.on_seed,
                 lacks_records=self._fed.has_hole,
                 stretch=StartMeter(self._rates, self._newest),
             ),
@@ -143,7 +143,7 @@ class WorkerProcess:
             self._settings.kafka,
             client=name,
             name=name,
-            hear=self._replica.hear,
+            hear=self._replica.on_records,
             failed=self._server.fail,
             full=self._replica.full,
             watched=Watched(self._fed.known, self._fed.recognise, self._fed.lacks),

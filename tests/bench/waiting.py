@@ -203,7 +203,7 @@ class Town:
             for other in self.peers:
                 if other is not peer:
                     other.hear([theirs], ())
-            self.node.inbox.hear("tail", [peer.record(theirs)])
+            self.node.inbox.on_records("tail", [peer.record(theirs)])
         return cpu + self.turn()
 
     def turn(self) -> float:

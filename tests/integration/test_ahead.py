@@ -99,7 +99,9 @@ def test_another_workers_fence_undoes_what_was_not_heard_back(
     # Of the three effects one stands before the fence: it counts.  The others are void.
     void = log.records[TOPICS.effects][-2:]
     del log.records[TOPICS.effects][-2:]
-    EffectsProducer(log, TOPICS.effects, "w2", "dc1").fence(Fence(term=TERM, attempt=2, worker="w2"), at=0)
+    EffectsProducer(log, TOPICS.effects, "w2", "dc1").publish_fence(
+        Fence(term=TERM, attempt=2, worker="w2"), at=0
+    )
     for record in void:
         log.produce(TOPICS.effects, key=record.key, values=[record.value], headers=record.headers)
     worker.hear(TOPICS.effects)

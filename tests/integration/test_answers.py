@@ -132,7 +132,7 @@ def test_a_barrier_counts_only_if_a_majority_agreed_on_it(
 def test_a_dismissal_that_is_still_to_come_is_no_refusal(one: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node's thread has not taken it in yet, and will."""
     monkeypatch.setattr("quadlog.master.http.dismissal.LOOKS", 3)
-    one.node.worker_registry.hear(beat("w1", state=WorkerState.STARTING), 0)
+    one.node.worker_registry.on_heartbeat(beat("w1", state=WorkerState.STARTING), 0)
     answer = one.ask("DELETE", "/cluster/workers/w1")
     assert (answer.status_code, answer.json()["definite"]) == (504, False)
     assert answer.headers["Location"] == "/cluster/status"
@@ -151,7 +151,7 @@ def test_a_query_may_have_been_ended_by_who_did_not_answer(
         raise error
 
     monkeypatch.setattr(ReadProxy, "call", fails)
-    one.node.worker_registry.hear(beat("w1"), 0)
+    one.node.worker_registry.on_heartbeat(beat("w1"), 0)
     answer = one.ask("DELETE", "/queries/w1-1-1")
     assert (answer.status_code, answer.headers.get("Location")) == (status, place)
     assert answer.json()["definite"] is (status == 503)

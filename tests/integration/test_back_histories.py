@@ -73,17 +73,19 @@ def test_a_zombies_records_behind_are_void(split: Split) -> None:
     log = split.ours
     split.give_way()
     zombie = EffectsProducer(log, TOPICS.effects, "z", "dc1")
-    zombie.fence(Fence(term=TERM, attempt=9, worker="z"), at=0)
+    zombie.publish_fence(Fence(term=TERM, attempt=9, worker="z"), at=0)
     ours = [effect for effect in copy_of(log).effects() if effect.attempt == 1]
     for effect in ours:
-        zombie.say(effect, at=0)
+        zombie.publish(effect, at=0)
     late = agreed(log)[split.fork : split.fork + len(OURS)]
     for entry in late:
-        AgreedProducer(log, TOPICS.agreed, "m2").say(entry, lambda _: None)
-    EffectsMirror(log, TOPICS.effects, "m2").hand_over(Handover(index=9, term=b"x" * 32, dc="dc1"), at=0)
+        AgreedProducer(log, TOPICS.agreed, "m2").publish(entry, lambda _: None)
+    EffectsMirror(log, TOPICS.effects, "m2").publish_handover(
+        Handover(index=9, term=b"x" * 32, dc="dc1"), at=0
+    )
     say(split.theirs, split.b, ["INSERT DATA { <urn:s> <urn:n> 3 }"])
     more = agreed(split.theirs)[-1]
-    AgreedProducer(log, TOPICS.agreed, "m1").say(replace(more, epoch=EPOCH_2), lambda _: None)
+    AgreedProducer(log, TOPICS.agreed, "m1").publish(replace(more, epoch=EPOCH_2), lambda _: None)
     record = split.theirs.records[TOPICS.effects][-1]
     log.produce(
         TOPICS.effects, key=record.key, values=[record.value], headers=[*record.headers, (EPOCH, b"2")]
@@ -93,7 +95,7 @@ def test_a_zombies_records_behind_are_void(split: Split) -> None:
     assert split.a.replica.void_effects()["old epoch"] >= len(ours) + 2
     split.a.close()
     started_again = Worker(split.path, log, "a")
-    zombie.fence(Fence(term=TERM, attempt=10, worker="z"), at=0)
+    zombie.publish_fence(Fence(term=TERM, attempt=10, worker="z"), at=0)
     started_again.catch_up()
     assert started_again.replica.void_effects() == {"old epoch": 1}
     assert whole_of(started_again) == whole_of(split.b)
@@ -111,7 +113,7 @@ def test_entries_that_come_back_are_those_that_were_heard(tmp_path: Path) -> Non
     for record in (cut, *new):
         log.produce(TOPICS.agreed, key=record.key, values=[record.value], headers=[])
         for entry in late:
-            AgreedProducer(log, TOPICS.agreed, "m2").say(entry, lambda _: None)
+            AgreedProducer(log, TOPICS.agreed, "m2").publish(entry, lambda _: None)
     write_rewind(log, split.theirs, split.fork)
     names = ("goes-on", "starts-again")
     workers = {name: Worker(tmp_path, log, name) for name in names}

@@ -148,7 +148,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     """A node that has ended lets them go."""
     room = make_room(store, max_waiting=10)
     for _ in range(BATCHES):
-        room.node.inbox.hear("tail", [])
+        room.node.inbox.on_records("tail", [])
     assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(RecordsRead([]))
     assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
@@ -156,7 +156,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     assert room.node.inbox._batches.acquire(blocking=False)
     room.node.inbox.end()
     started = time.monotonic()
-    room.node.inbox.hear("tail", [])
+    room.node.inbox.on_records("tail", [])
     assert 0.5 < time.monotonic() - started < 5
 
 
@@ -208,7 +208,7 @@ def settings(tmp_path: Path, **values: int) -> MasterSettings:
 def test_open_requests_share_a_room(store: MasterStore, tmp_path: Path) -> None:
     """64 requests of 16 KiB, body and all, fill it; when they have ended there is room again."""
     room = make_room(store, max_waiting=1000)
-    room.node.worker_registry.hear(
+    room.node.worker_registry.on_heartbeat(
         Heartbeat(
             worker="w1",
             dc="dc1",
@@ -287,7 +287,7 @@ def test_posts_do_not_wait_for_what_came_before_them(
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=lambda _: None)
     strange = b"of another program"
     effects = [Record("effects", number, b"k", strange, []) for number in range(2 * SLICE + 1)]
-    node.inbox.hear("tail", [*effects, Record("m2.rounds", 7, b"k", strange, [])])
+    node.inbox.on_records("tail", [*effects, Record("m2.rounds", 7, b"k", strange, [])])
     heard: list[tuple[int, int]] = []
     for _ in range(4):
         node._turn()
@@ -310,7 +310,7 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
         recognise(seen)
 
     monkeypatch.setattr(node._topic_identity, "recognise", recognised)
-    node.inbox.hear(
+    node.inbox.on_records(
         "tail", [Record("effects", at, b"k", b"of another program", []) for at in range(3 * SLICE)]
     )
     node.put(TopicIdentified("m2.payloads", "another", is_other=False))
@@ -325,7 +325,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     failures: list[str] = []
     node = make_node(store, Broker(), Admission(max_waiting=10), failed=failures.append)
     strange = Record("m2.rounds", 7, b"k", b"of another program", [])
-    node.inbox.hear("tail", [strange])
+    node.inbox.on_records("tail", [strange])
     node._turn()
     assert dict(node.listening.unreadable) == {"m2.rounds": 1}
 
@@ -336,7 +336,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     own = node.agreement.members["m1"].said
     assert own is not None
     said = replace(own, node="m2")
-    node.inbox.hear("tail", [Record("m2.rounds", 8, b"m2", codec.encode_post(said), [])])
+    node.inbox.on_records("tail", [Record("m2.rounds", 8, b"m2", codec.encode_post(said), [])])
     node._run()
     assert failures == ["entry 3 is to give way, and its payload is not kept here any more"]
     assert node.listening.unreadable.total() == 1

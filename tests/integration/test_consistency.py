@@ -115,7 +115,7 @@ class Door:
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m")
 
     def hear(self, worker: str, index: int) -> None:
-        self.worker_registry.hear(beat(worker, index), now().steady)
+        self.worker_registry.on_heartbeat(beat(worker, index), now().steady)
 
     async def ask(self, **headers: str) -> httpx.Response:
         return await self.client.post(

@@ -90,7 +90,9 @@ def test_a_successor_computes_the_same(tmp_path: Path, worker: Worker, log: Log)
     said = log.effects()[2:]
     void = log.records[TOPICS.effects][-3:]
     del log.records[TOPICS.effects][-3:]
-    EffectsProducer(log, TOPICS.effects, "w2", "dc1").fence(Fence(term=TERM, attempt=2, worker="w2"), at=0)
+    EffectsProducer(log, TOPICS.effects, "w2", "dc1").publish_fence(
+        Fence(term=TERM, attempt=2, worker="w2"), at=0
+    )
     for record in void:
         log.produce(TOPICS.effects, key=record.key, values=[record.value], headers=record.headers)
     worker.hear(TOPICS.effects)

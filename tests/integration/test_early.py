@@ -39,12 +39,12 @@ def test_it_says_how_far_it_is_and_serves_at_the_same_port_afterwards(tmp_path: 
     with StartupStatus(settings, store, server, said.append) as early:
         store.close()
         assert not said, "who has nothing to tell serves at once"
-        early.tell(lambda: way)
+        early.report(lambda: way)
         answer = httpx.get(f"{url}/status")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert answer.json()["catching_up"]["behind"] == 7
         assert (answer.json()["id"], answer.json()["state"]) == ("dc1-w1", "catching up")
-        early.tell(lambda: CatchUpProgress(way="full", behind=7, percent=40, left_s=9))
+        early.report(lambda: CatchUpProgress(way="full", behind=7, percent=40, left_s=9))
         for path in ("sparql?query=ASK{}", "copy/offer", "statements"):
             answer = httpx.get(f"{url}/{path}")
             assert answer.status_code == 503

@@ -35,7 +35,7 @@ def evaluates(worker: Worker) -> bool:
 def hand_over(log: Log, index: int) -> None:
     """What a master says, once the entry at `index` moved the duty."""
     moved = Handover(index=index, term=NEXT, dc="dc1")
-    EffectsMirror(log, TOPICS.effects, "m1").hand_over(moved, at=0)
+    EffectsMirror(log, TOPICS.effects, "m1").publish_handover(moved, at=0)
 
 
 def test_a_handover_ends_a_duty_that_waits_for_effects_before_it_begins(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_it_says_is_of_the_view_that_it_was_asked_in(tmp_path: Path) -> Non
     worker.catch_up()
     assert len(fences(log)) == 1
     moved = Handover(index=7, term=NEXT, dc="dc1", epoch=2)
-    EffectsMirror(log, TOPICS.effects, "m1").hand_over(moved, at=0)
+    EffectsMirror(log, TOPICS.effects, "m1").publish_handover(moved, at=0)
     worker.catch_up()
     log.agree("INSERT DATA { <urn:a> <urn:p> 1 }")
     worker.catch_up()
@@ -140,7 +140,7 @@ def test_whether_it_evaluates_is_told_at_once(tmp_path: Path) -> None:
     heartbeats, told = worker.replica._heartbeats, []
 
     def tend() -> list[bool]:
-        heartbeats.tend()
+        heartbeats.tick()
         said = (codec.decode(record.value) for record in log.records[TOPICS.status])
         return [beat.evaluating for beat in said if isinstance(beat, Heartbeat)]
 

@@ -131,11 +131,11 @@ def test_rejections_of_what_is_cut_are_forgotten(tmp_path: Path, logs: Logs) -> 
 def test_the_agreed_topic_is_cut_behind_what_it_holds(tmp_path: Path, logs: Logs, held: int) -> None:
     """Less than both logs have, or more, if another master of the data centre has said it."""
     with opened(tmp_path) as store:
-        assert store.cut() is None
+        assert store.last_cut() is None
         adopt(logs, store, held=held)
     with opened(tmp_path) as store:
         chain = logs.others[held - 1].chain if held else GENESIS
-        assert store.cut() == Cut(epoch=4, lineage=JOINED.id, index=held, chain=chain)
+        assert store.last_cut() == Cut(epoch=4, lineage=JOINED.id, index=held, chain=chain)
 
 
 class PowerFailure(Exception):
@@ -150,7 +150,7 @@ def give_way(logs: Logs, store: MasterStore, branch: StagedBranch) -> None:
         acquired=[logs.own[3]],
         enqueued=[Pair(100, *logs.own[3].transaction.key)],
     )
-    store.beside.settle()
+    store.beside.move_all()
 
 
 @pytest.mark.parametrize("writes", range(4))

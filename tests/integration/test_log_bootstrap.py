@@ -120,16 +120,16 @@ class Scene:
     def say(self, *said: Checkpoint, writer: str = "dc1-m1") -> None:
         producer = CheckpointProducer(self.outlet, self.topics.checkpoint, writer)
         for one in said:
-            producer.say(one, lambda _: None, at=0)
+            producer.publish(one, lambda _: None, at=0)
         self.outlet.flush()
 
     def produce(self, said: Sequence[LoggedEntry | Cut]) -> None:
         producer = AgreedProducer(self.outlet, self.topics.agreed, "dc1-m1")
         for one in said:
             if isinstance(one, Cut):
-                producer.cut(one, lambda _: None, at=0)
+                producer.publish_cut(one, lambda _: None, at=0)
             else:
-                producer.say(one, lambda _: None)
+                producer.publish(one, lambda _: None)
         self.outlet.flush()
 
     def bring(self, *urls: str) -> None:
@@ -168,7 +168,7 @@ class Scene:
     def master(self, log: Sequence[LoggedEntry], name: str = "other") -> Iterator[str]:
         """Another one, that has this log."""
         with opened(self.directory / name) as store:
-            store.bootstrap_log.take(map(row_of, log))
+            store.bootstrap_log.append(map(row_of, log))
             with served(app_of(LogDoor(store).answer)) as url:
                 yield url
 
@@ -236,14 +236,14 @@ def test_whoever_has_it_is_asked_and_it_waits_until_somebody_has(scene: Scene) -
     scene.say(scene.checkpoint)
     other = entries(COUNT, branch=b"other")
     with opened(scene.directory / "third") as store, served(app_of(LogDoor(store).answer)) as third:
-        store.bootstrap_log.take(map(row_of, scene.log[:11]))
+        store.bootstrap_log.append(map(row_of, scene.log[:11]))
         with scene.master(other) as first:
             thread = threading.Thread(target=scene.bring, args=(first, "http://127.0.0.1:1", third))
             thread.start()
             until(lambda: refused(scene.port, "waits for a master that has entry 20"), 20)
             assert httpx.get(f"http://127.0.0.1:{scene.port}/healthz/alive").status_code == 200
             assert httpx.get(f"http://127.0.0.1:{scene.port}/healthz/ready").status_code == 503
-            store.bootstrap_log.take(map(row_of, scene.log[11:]))
+            store.bootstrap_log.append(map(row_of, scene.log[11:]))
             thread.join(20)
     scene.check(scene.log)
 
@@ -268,7 +268,7 @@ def test_another_one_goes_on_where_one_was_lost(scene: Scene) -> None:
     scene.say(scene.checkpoint)
     asked: list[int] = []
     with opened(scene.directory / "frail") as store:
-        store.bootstrap_log.take(map(row_of, scene.log))
+        store.bootstrap_log.append(map(row_of, scene.log))
         door = LogDoor(store)
 
         async def answer(request: Request) -> Response:
@@ -289,7 +289,7 @@ def test_who_died_with_it_half_taken_goes_on(scene: Scene, taken: int) -> None:
     other = others(entries(COUNT, branch=b"other", behind=scene.log[LAST - 1]))
     with opened(scene.directory / "own") as store:
         half = [*scene.log[:LAST], *other][:taken]
-        store.bootstrap_log.take(map(row_of, half), [payload_of(entry) for entry in half[LAST:]])
+        store.bootstrap_log.append(map(row_of, half), [payload_of(entry) for entry in half[LAST:]])
     with scene.master(scene.log) as url:
         scene.bring(url if taken < LAST else "http://127.0.0.1:1")
     with opened(scene.directory / "own") as store:
@@ -352,7 +352,7 @@ def test_alone_it_cannot_begin(scene: Scene) -> None:
 def test_the_door_says_what_it_has(scene: Scene) -> None:
     chain = scene.log[-1].chain.hex()
     with opened(scene.directory / "own") as store, served(app_of(LogDoor(store).answer)) as url:
-        store.bootstrap_log.take(map(row_of, scene.log))
+        store.bootstrap_log.append(map(row_of, scene.log))
 
         def ask(**params: str | int) -> httpx.Response:
             return httpx.get(f"{url}/cluster/log", params=params)

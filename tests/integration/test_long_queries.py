@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,10 +76,12 @@ async def test_a_long_query_gives_way_to_all_others(tmp_path: Path) -> None:
 
 
 def priorities(pid: int) -> set[int]:
-    """Of a process's threads."""
-    return {
-        os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()
-    }
+    """Of a process's threads; one may end while they are listed."""
+    found = set[int]()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            found.add(os.getpriority(os.PRIO_PROCESS, int(thread.name)))
+    return found
 
 
 def other(number: int) -> str:

@@ -94,9 +94,9 @@ def test_a_disk_that_is_older_than_what_was_said_is_void(settings: MasterSetting
 
     def post(sequence: int) -> None:
         said = replace(last_post(settings), incarnation=incarnation, sequence=sequence, base_sequence=None)
-        RoundsProducer(outlet, topics.rounds).say(said, at=0)
+        RoundsProducer(outlet, topics.rounds).publish(said, at=0)
         for number in range(behind):
-            RoundsProducer(outlet, topics.rounds).say(replace(said, node="dc1-m2", sequence=number), at=0)
+            RoundsProducer(outlet, topics.rounds).publish(replace(said, node="dc1-m2", sequence=number), at=0)
         outlet.flush(60)
 
     post(saved)
@@ -131,7 +131,7 @@ def test_the_agreed_topic_is_read_on_from_where_it_was(settings: MasterSettings)
     outlet = KafkaOutlet(settings.kafka, client="mate", failed=pytest.fail)
     producer, acked = AgreedProducer(outlet, topics.agreed, "dc1-m2"), list[int]()
     for entry in log:
-        producer.say(entry, acked.append)
+        producer.publish(entry, acked.append)
     outlet.flush(60)
     assert acked == list(range(60))
     ends = [LogPosition(entry.index, entry.chain) for entry in log]
@@ -183,7 +183,7 @@ def posting(settings: MasterSettings) -> Iterator[None]:
 
     def post() -> None:
         for number in count(said.sequence + 1):
-            producer.say(replace(said, sequence=number, base_sequence=None), at=0)
+            producer.publish(replace(said, sequence=number, base_sequence=None), at=0)
             if ended.wait(settings.idle_round):
                 break
 

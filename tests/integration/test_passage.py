@@ -75,7 +75,7 @@ async def master(
             server = await asyncio.start_server(partial(serve, what), "127.0.0.1", 0)
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
-        worker_registry.hear(heartbeat(f"w{number}", port), now().steady)
+        worker_registry.on_heartbeat(heartbeat(f"w{number}", port), now().steady)
     node = cast(
         "Any",
         SimpleNamespace(
@@ -209,7 +209,7 @@ def test_one_that_hangs_in_the_middle_of_an_answer_breaks_it_off() -> None:
     async def scenario() -> None:
         async with serving((None, BEGINS, None), (None, None)) as (port, _):
             worker_registry = WorkerRegistry(timeout_ms=TIMEOUT * 1000)
-            worker_registry.hear(heartbeat("w1", port), now().steady)
+            worker_registry.on_heartbeat(heartbeat("w1", port), now().steady)
             [worker] = worker_registry.all()
             reply = await ReadProxy(worker_registry).ask(worker, QUESTION)
             assert (reply.first, worker.reading) == (b"a", 1)
@@ -245,7 +245,7 @@ def test_a_proof_that_fails_ends_only_the_wait_that_it_began_in(*, lives: bool, 
 
         async with serving((None, BEGINS, later())) as (port, _):
             worker_registry = WorkerRegistry(timeout_ms=TIMEOUT * 1000)
-            worker_registry.hear(heartbeat("w1", port), now().steady)
+            worker_registry.on_heartbeat(heartbeat("w1", port), now().steady)
             read_proxy = ReadProxy(worker_registry)
             read_proxy.lives = proof  # type: ignore[method-assign, assignment]
             reply = await read_proxy.ask(worker_registry.all()[0], QUESTION)
@@ -276,7 +276,7 @@ def test_a_client_that_leaves_before_the_rest_is_begun_frees_its_worker() -> Non
     async def scenario() -> None:
         async with serving((None, BEGINS, None)) as (port, heard):
             worker_registry = WorkerRegistry(timeout_ms=60_000)
-            worker_registry.hear(heartbeat("w1", port), now().steady)
+            worker_registry.on_heartbeat(heartbeat("w1", port), now().steady)
             [worker], read_proxy = worker_registry.all(), ReadProxy(worker_registry)
             for number in (1, 2):
                 reply = await read_proxy.ask(worker, QUESTION)

@@ -50,7 +50,7 @@ def test_what_a_peer_has_is_there_again_and_masters_begin_anew(centre: Centre, k
     assert said[0] == "restoring dc1 from dc2, whose log goes up to entry 6"
     assert [told(record) for record in centre.records(centre.own.agreed)] == [told(r) for r in centre.agreed]
     consumer = AgreedConsumer(START)
-    heard = [consumer.hear(record) for record in centre.records(centre.own.agreed)]
+    heard = [consumer.on_record(record) for record in centre.records(centre.own.agreed)]
     assert [one for one in heard if isinstance(one, LoggedEntry)][-3:] == centre.log[3:]
     copies = centre.records(centre.own.effects)
     assert [(c.key, c.value) for c in copies] == [(r.key, r.value) for r in centre.effects]
@@ -95,7 +95,7 @@ def test_a_rebuild_that_was_broken_off_is_run_again(centre: Centre) -> None:
     centre.has_run()
     centre.lose()
     prepare_topics(centre.settings)
-    AgreedProducer(centre.outlet, centre.own.agreed, "dc1-m1").say(centre.log[0], lambda _: None)
+    AgreedProducer(centre.outlet, centre.own.agreed, "dc1-m1").publish(centre.log[0], lambda _: None)
     centre.outlet.flush(60)
     with pytest.raises(TopicLost, match="is another topic"):
         open_store(centre.settings)

@@ -360,7 +360,9 @@ def test_a_death_on_the_way_is_made_good_by_the_log(
         store = QuadStore.open(tmp_path / f"store{round_}")
         load_bundle(store, first)
         with pytest.raises(_Dies):
-            store.take(dying(bundle_loader.pieces_of(second, manifest), dies_after), manifest.after)
+            store.apply_in_pieces(
+                dying(bundle_loader.pieces_of(second, manifest), dies_after), manifest.after
+            )
         store.close()
         again = QuadStore.open(tmp_path / f"store{round_}")
         assert (again.applied.index, again.half_made) == (40, 90)

@@ -68,7 +68,7 @@ class Shelf:
         store.close()
         with capture_logs() as said:
             try:
-                found: CopiedStore | str = self.restoring.take(applied, self.make_room)
+                found: CopiedStore | str = self.restoring.restore(applied, self.make_room)
             except Unavailable as error:
                 found = str(error)
         refused = [one for one in said if one["event"] == "backup_refused"]

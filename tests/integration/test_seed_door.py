@@ -41,7 +41,7 @@ def test_door(tmp_path: Path) -> None:
             assert passed_on.status_code == 201
 
     asyncio.run(scenario())
-    other.bed.hear(seed_of(label))
+    other.bed.on_seed(seed_of(label))
     check(other.end(), label)
 
 

@@ -147,7 +147,7 @@ def test_workers_of_one_file_system_get_it_from_the_first(tmp_path: Path) -> Non
         "what damages one leaves the other whole"
     )
     for house in town.houses.values():
-        house.ground.bed.hear(seed_of(label))
+        house.ground.bed.on_seed(seed_of(label))
         check(house.ground.end(), label)
 
 

@@ -23,12 +23,12 @@ def test_first_the_files_then_the_word(tmp_path: Path) -> None:
     ground.take(label, files)
     assert ground.bed.kept() == [label.signature]
     assert not ground.left, "nobody has agreed on it"
-    assert ground.bed.hear(seed_of(label))
+    assert ground.bed.on_seed(seed_of(label))
     assert (ground.left, ground.health.mend) == (1, "")
     ground = ground.end()
     check(ground, label)
     assert ground.store.name != name
-    assert not ground.bed.hear(seed_of(label)), "it hears it again, and has it"
+    assert not ground.bed.on_seed(seed_of(label)), "it hears it again, and has it"
     assert ground.bed.kept() == [label.signature], "for the day when it is rebuilt"
     assert {path.name for path in ground.data_dir.iterdir()} == {"quads", "seeds"}
 
@@ -36,7 +36,7 @@ def test_first_the_files_then_the_word(tmp_path: Path) -> None:
 def test_first_the_word_then_the_files(tmp_path: Path) -> None:
     label, files = built(tmp_path)
     ground = Ground(tmp_path / "w")
-    assert ground.bed.hear(seed_of(label))
+    assert ground.bed.on_seed(seed_of(label))
     assert ground.bed.wanted is None
     assert "lacks the seed" in ground.health.mend
     ground.take(label, files)
@@ -51,7 +51,7 @@ def test_not_agreed_on_it_changes_nothing(tmp_path: Path) -> None:
     ground = ground.end()
     assert (ground.store.applied.quads, ground.bed.kept()) == (0, [label.signature])
     other, _ = built(tmp_path, "other")
-    assert ground.bed.hear(seed_of(other))
+    assert ground.bed.on_seed(seed_of(other))
     assert ground.bed.kept() == [], "another one was agreed on"
 
 
@@ -63,7 +63,7 @@ def test_two_imports_at_once_leave_both_until_one_is_agreed_on(tmp_path: Path) -
         os.utime(ground.bed._place(label.signature), (number, number))
     assert ground.bed.kept() == sorted(label.signature for label, _ in seeds[1:])
     assert ground.bed.begin(seeds[1][0]) is None, "it is here"
-    assert ground.bed.hear(seed_of(seeds[1][0]))
+    assert ground.bed.on_seed(seed_of(seeds[1][0]))
     check(ground.end(), seeds[1][0])
 
 
@@ -88,13 +88,13 @@ def test_a_rebuilt_worker_begins_with_the_seed_again(tmp_path: Path) -> None:
     label, files = built(tmp_path)
     ground = Ground(tmp_path / "w")
     ground.take(label, files)
-    ground.bed.hear(seed_of(label))
+    ground.bed.on_seed(seed_of(label))
     ground = ground.end()
     ground.store.close()
     mender.empty(ground.data_dir)
     ground = Ground(ground.data_dir)
     assert ground.store.applied.quads == 0
-    assert ground.bed.hear(seed_of(label))
+    assert ground.bed.on_seed(seed_of(label))
     assert ground.left == 1
     check(ground.end(), label)
 
@@ -109,10 +109,10 @@ def test_a_kept_seed_that_the_disk_has_changed_is_not_taken_up(tmp_path: Path) -
     content = bytearray(table.read_bytes())
     content[len(content) // 2] ^= 1
     table.write_bytes(content)
-    assert ground.bed.hear(seed_of(label))
+    assert ground.bed.on_seed(seed_of(label))
     ground = ground.end()
     assert (ground.store.applied.quads, ground.bed.kept()) == (0, [])
-    ground.bed.hear(seed_of(label))
+    ground.bed.on_seed(seed_of(label))
     ground.take(label, files)
     check(ground.end(), label)
 
@@ -122,7 +122,7 @@ def test_who_has_begun_takes_no_seed(tmp_path: Path) -> None:
     other, _ = built(tmp_path, "other")
     ground = Ground(tmp_path / "w")
     ground.take(label, files)
-    ground.bed.hear(seed_of(label))
+    ground.bed.on_seed(seed_of(label))
     with pytest.raises(NotEmpty, match="begins with the seed"):
         ground.bed.begin(other)
     ground = ground.end()

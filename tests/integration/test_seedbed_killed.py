@@ -32,7 +32,7 @@ def audit(event, arguments):
             os.kill(os.getpid(), 9)
 sys.addaudithook(audit)
 ground.take(label, files)
-ground.bed.hear(seed_of(label))
+ground.bed.on_seed(seed_of(label))
 ground.end()
 print("calls", calls)
 """
@@ -59,7 +59,7 @@ def test_killed_anywhere_it_has_the_empty_store_or_the_whole_seed(tmp_path: Path
         assert ground.store.recount() == (ground.store.applied.signature, quads)
         assert quads in {0, label.quads}
         if quads == 0:
-            ground.bed.hear(seed_of(label))
+            ground.bed.on_seed(seed_of(label))
             if not ground.left:
                 ground.take(label, place / "seed-built" / FILES)
             ground = ground.end()

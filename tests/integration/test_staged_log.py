@@ -139,5 +139,5 @@ def test_a_directory_of_an_earlier_version_opens(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         assert store.incarnation == b"i" * 16
         assert store.beside.branch() is None
-        assert store.cut() is None
+        assert store.last_cut() is None
         Logs().saved(store)

@@ -77,7 +77,7 @@ def follow(kafka: str, advice: str) -> None:
 
 
 def told(monitor: TopicMonitor) -> list[tuple[str | None, str | None, str | None]]:
-    monitor.look()
+    monitor.check()
     return [(one.topic, one.setting, one.value) for one in monitor.troubles]
 
 
@@ -137,7 +137,7 @@ def test_deleted_records_are_told_until_a_checkpoint_covers_them(
     outlet.flush(60)
     outlet.close()
     Admin(settings.kafka).delete_before({topics.agreed: 2})
-    monitor.look()
+    monitor.check()
     [trouble] = [one for one in monitor.troubles if one.setting is None]
     assert (trouble.name.value, trouble.topic) == ("log-records-deleted", topics.agreed)
     assert "begins at offset 2, and its records from offset 0 on are needed" in trouble.reason

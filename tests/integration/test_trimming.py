@@ -48,7 +48,7 @@ class Shortening:
         self.log = entries(1000)
         producer = AgreedProducer(self.outlet, own.agreed, "m1")
         for entry in self.log:
-            producer.say(entry, lambda _: None)
+            producer.publish(entry, lambda _: None)
             for value in codec.encode_effect(effect(entry.index)):
                 self.outlet.produce(own.effects, key=b"1", values=[value], headers=[])
         self.outlet.flush(60)
@@ -100,7 +100,7 @@ class Shortening:
         return Stock(last=1000, needs=Needs({}, {}), settled=self.settled)
 
     def tend(self, moment: float, *, lacks_checkpoint: bool = False) -> None:
-        self.trimming.tend(self.stock, self.checkpoint, moment, lacks_checkpoint=lacks_checkpoint)
+        self.trimming.tick(self.stock, self.checkpoint, moment, lacks_checkpoint=lacks_checkpoint)
         while self.work:
             self.work.pop()()
 

@@ -239,7 +239,7 @@ class Agreement:
                 self._collect(post)
             case BranchExtended(branch=branch):
                 self._view_change.branch = branch
-                self._pacing.tell()
+                self._pacing.note_news()
                 self._install()
             case Voided(node=node, incarnation=incarnation):
                 if self._progress.void(node, incarnation):
@@ -301,15 +301,16 @@ class Agreement:
             return
         member = self._progress.recognised(post)
         if member is None:
-            self._post_builder.hear(post)  # a removed master may request a snapshot, to learn of its removal
+            # A removed master may request a snapshot, to learn of its removal.
+            self._post_builder.on_post(post)
             return
         if member.heard >= post.sequence:
             return  # received before, or out of date
         before = member.said
         self._clock.pass_by(post.highest)
-        self._views.hear(post, self._clock.now.steady)
+        self._views.on_post(post, self._clock.now.steady)
         self._rounds.collect(member, post)
-        self._post_builder.hear(post)
+        self._post_builder.on_post(post)
         if self._views.is_moved_by(post, before):
             self._govern()
         self._rounds.add()
@@ -324,11 +325,11 @@ class Agreement:
         """Update the membership: missing members, a side to join, votes."""
         now, members = self._clock.now.steady, self._progress.members
         self._pacing.tended(now)
-        changed = self._views.tend(members, self._progress.holding_up(self.queue), now)
+        changed = self._views.tick(members, self._progress.holding_up(self.queue), now)
         self._install()
         has_voted = self._views.vote(members, self.last.index, now)
         if has_voted or changed:
-            self._pacing.tell()
+            self._pacing.note_news()
             if self.standing.joining is None:
                 self._view_change.branch = None
         if has_voted:

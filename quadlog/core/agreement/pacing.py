@@ -42,7 +42,7 @@ class Pacing:
         self.has_more = False
         """True if there are more entries to add at once."""
 
-    def tell(self) -> None:
+    def note_news(self) -> None:
         """Note that there is news to post."""
         self._has_news = True
 

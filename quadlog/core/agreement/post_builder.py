@@ -39,26 +39,26 @@ class PostBuilder:
         """Set the status of the own data centre; a change of what it hears or accepts is posted at once."""
         before, self.status = self.status, status
         if status.unheard != before.unheard:
-            self._pacing.tell()
+            self._pacing.note_news()
         if status.full is not before.full:
-            self._pacing.tell()
+            self._pacing.note_news()
             self._pacing.tend_soon()
 
     def begin_view(self) -> None:
         """Begin a view: everything must be posted again."""
         self._posting = UnpostedPairs(self._local_state.queue, self._limits)
-        self._pacing.tell()
+        self._pacing.note_news()
 
     def offer(self, pair: Pair) -> None:
         """Offer a pair of the queue whose payload is acquired."""
         self._posting.offer(pair)
-        self._pacing.tell()
+        self._pacing.note_news()
 
-    def hear(self, post: Post) -> None:
+    def on_post(self, post: Post) -> None:
         """Process the requests in another master's post: post soon if it needs a snapshot that is not on its way."""
         for ask in post.asks:
             if ask.node == self.node and self._posting.asked(ask.sequence):
-                self._pacing.tell()
+                self._pacing.note_news()
 
     def post(self, beside: LogPosition | None) -> Post:
         """Return the next post; `beside`: position up to which the log of the side to join was read."""
@@ -94,11 +94,11 @@ class PostBuilder:
             full=self.status.full,
         )
         progress.members[self.node] = own
-        own.hear(post, post.base)
+        own.on_post(post, post.base)
         own.understand(post, queue)
         self._pacing.posted(self._clock.now.steady)
         if left is not None:
-            self._pacing.tell()
+            self._pacing.note_news()
         if post.ballot is not None:
             self._pacing.tend_soon()
         return post

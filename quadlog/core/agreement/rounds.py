@@ -42,7 +42,7 @@ class Rounds:
     def collect(self, member: Progress, post: Post) -> None:
         """Make a post its sender's last word, or request a snapshot if that is not possible."""
         is_here = post.view == self._views.view
-        member.hear(post, post.base if is_here else post.beside)
+        member.on_post(post, post.base if is_here else post.beside)
         pairs: Sequence[Pair] = post.queue
         if is_here:
             self._follow(post)
@@ -55,7 +55,7 @@ class Rounds:
 
     def _ask(self, post: Post) -> None:
         if self._progress.ask(post):
-            self._pacing.tell()
+            self._pacing.note_news()
 
     def begin_view(self) -> None:
         """Process again the posts that members of the new view sent in it."""
@@ -94,7 +94,7 @@ class Rounds:
             if local_state.log.last.index >= end:
                 # Members that lag have to post first; this master does so at once if it is one of them.
                 if self._progress.members[self._node].base.index < local_state.log.last.index:
-                    pacing.tell()
+                    pacing.note_news()
                 return
             self._append(pair)
 
@@ -133,7 +133,7 @@ class Rounds:
         local_state.append(pair, transaction, self._views.view)
         self._pacing.move()
         if transaction.kind is TransactionKind.CONFIG and self._views.configure(transaction):
-            self._pacing.tell()
+            self._pacing.note_news()
             self._pacing.tend_soon()
 
     # --- MERGE ------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class FailureDetector:
         self._since, self._stood_still = now, False
         self._held_up = (NOBODY, now)
 
-    def hear(self, post: Post, view: View, now: float) -> None:
+    def on_post(self, post: Post, view: View, now: float) -> None:
         """Note a received post.
 
         A member that moved on to another view counts as silent in this view.  A member that voted for this

@@ -181,9 +181,9 @@ class Views:
         """Note that this master is running."""
         self._failure_detector.wake(now)
 
-    def hear(self, post: Post, now: float) -> None:
+    def on_post(self, post: Post, now: float) -> None:
         """Note a received post."""
-        self._failure_detector.hear(post, self.view, now)
+        self._failure_detector.on_post(post, self.view, now)
 
     def is_moved_by(self, post: Post, before: Post | None) -> bool:
         """Return whether a post requires a check of the membership; `before`: the previous post that was understood."""
@@ -192,7 +192,7 @@ class Views:
 
     # --- changing ---------------------------------------------------------------------------------
 
-    def tend(self, members: Mapping[str, Progress], holding_up: HoldingUp, now: float) -> bool:
+    def tick(self, members: Mapping[str, Progress], holding_up: HoldingUp, now: float) -> bool:
         """Determine missing members and a stronger side; return whether anything changed.
 
         Args:

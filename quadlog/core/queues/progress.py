@@ -33,7 +33,7 @@ class Progress:
         """Its last word: the newest post that was understood."""
         self._posted = Pairs()
 
-    def hear(self, post: Post, base: LogPosition | None) -> None:
+    def on_post(self, post: Post, base: LogPosition | None) -> None:
         """Note a post newer than all before; `base`: position up to which its sender has this log, if reported."""
         self.heard, self.base = post.sequence, base or self.base
 

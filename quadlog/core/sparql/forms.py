@@ -63,13 +63,13 @@ class FormParser:
         reader = self._reader
         while True:
             self._prologue.read(reader)
-            if self._number == 0 and reader.take(";") and reader.kind != "end":
+            if self._number == 0 and reader.accept(";") and reader.kind != "end":
                 reader.lost("where the end was expected")
             if reader.kind == "end":
                 return
             yield self._operation()
             self._number += 1
-            if not reader.take(";"):
+            if not reader.accept(";"):
                 if reader.kind != "end":
                     reader.lost("where ; or the end was expected")
                 return
@@ -90,11 +90,11 @@ class FormParser:
                 return self._modify(form, graph)
             case "CLEAR" | "DROP":
                 reader.advance()
-                silent, target = graphs.take("SILENT"), graphs.target()
+                silent, target = graphs.accept("SILENT"), graphs.target()
                 return (Clear if form == "CLEAR" else Drop)(target=target, silent=silent)
             case "CREATE":
                 reader.advance()
-                silent = graphs.take("SILENT")
+                silent = graphs.accept("SILENT")
                 graphs.expect("GRAPH")
                 return Create(graph=graphs.graph(), silent=silent)
             case "ADD" | "MOVE" | "COPY" | "LOAD":
@@ -104,7 +104,7 @@ class FormParser:
                 return reader.lost("where an operation was expected")
 
     def _send(self, transfer: Transfer) -> Send:
-        silent = self._graphs.take("SILENT")
+        silent = self._graphs.accept("SILENT")
         source = self._graphs.graph_or_default()
         self._graphs.expect("TO")
         return Send(transfer=transfer, source=source, target=self._graphs.graph_or_default(), silent=silent)
@@ -114,9 +114,9 @@ class FormParser:
         self._loads += 1
         if self._loads > MAX_LOADS:
             raise Unsupported(f"more than {MAX_LOADS} LOADs in one update: send them in several")
-        silent, source = graphs.take("SILENT"), graphs.iri()
+        silent, source = graphs.accept("SILENT"), graphs.iri()
         graph: NamedNode | DefaultGraph = DefaultGraph()
-        if graphs.take("INTO"):
+        if graphs.accept("INTO"):
             graphs.expect("GRAPH")
             graph = graphs.graph()
         return Load(number=self._number, source=source, graph=graph, silent=silent)
@@ -154,8 +154,8 @@ class FormParser:
             inserts = self._template(graph, form="INSERT")
         default: list[NamedNode] = []
         named: list[NamedNode] = []
-        while self._graphs.take("USING"):
-            into = named if self._graphs.take("NAMED") else default
+        while self._graphs.accept("USING"):
+            into = named if self._graphs.accept("NAMED") else default
             into.append(self._graphs.graph())
         self._graphs.expect("WHERE")
         group, services = self._groups.read(self._number)

@@ -24,7 +24,7 @@ class GraphNames:
         """``names``: the declarations so far; the owner adds later ones."""
         self._reader, self._names = reader, names
 
-    def take(self, word: str) -> bool:
+    def accept(self, word: str) -> bool:
         """Skip a keyword if it is the next token; return whether it was."""
         if self._reader.word() != word:
             return False
@@ -33,12 +33,12 @@ class GraphNames:
 
     def expect(self, word: str) -> None:
         """Skip a required keyword."""
-        if not self.take(word):
+        if not self.accept(word):
             self._reader.lost(f"where {word} was expected")
 
     def target(self) -> Target:
         """Parse the operand of CLEAR or DROP: ``GRAPH <g>``, ``DEFAULT``, ``NAMED`` or ``ALL``."""
-        if self.take("GRAPH"):
+        if self.accept("GRAPH"):
             return self.graph()
         word = self._reader.word()
         if word not in {"DEFAULT", "NAMED", "ALL"}:
@@ -48,9 +48,9 @@ class GraphNames:
 
     def graph_or_default(self) -> NamedNode | DefaultGraph:
         """Parse an operand of ADD, MOVE or COPY: ``DEFAULT``, or a name with or without ``GRAPH``."""
-        if self.take("DEFAULT"):
+        if self.accept("DEFAULT"):
             return DefaultGraph()
-        self.take("GRAPH")
+        self.accept("GRAPH")
         return self.graph()
 
     def graph(self) -> NamedNode:

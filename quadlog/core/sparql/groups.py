@@ -65,7 +65,7 @@ class Groups:
             raise Unsupported(f"more than {MAX_SERVICES} SERVICEs in one update: send them in several")
         where = reader.place()
         reader.advance()
-        silent = graphs.take("SILENT")
+        silent = graphs.accept("SILENT")
         if reader.kind == "var":
             raise Unsupported(f"SERVICE with a variable ({where}) is not supported: name the endpoint")
         endpoint, start = graphs.iri(), reader.start

@@ -85,10 +85,10 @@ class BlockParser(ABC, Generic[Q]):
         """Parse ``{ triples… GRAPH <g> { triples… } … }``."""
         reader = self._reader
         reader.expect("{")
-        while not reader.take("}"):
+        while not reader.accept("}"):
             if reader.word() == "GRAPH":
                 self._graph_block()
-                reader.take(".")
+                reader.accept(".")
             else:
                 self._triples()
         return tuple(self._quads)
@@ -100,7 +100,7 @@ class BlockParser(ABC, Generic[Q]):
         if isinstance(self._graph, NamedNode):
             refuse_reserved(self._graph)
         reader.expect("{")
-        while not reader.take("}"):
+        while not reader.accept("}"):
             self._triples()
         self._graph = self._outside
 
@@ -113,7 +113,7 @@ class BlockParser(ABC, Generic[Q]):
             reader.lost("after a subject that is neither IRI nor blank node")
         if not (stands_alone and reader.value in {".", "}"}):
             self._property_list(subject)
-        if not reader.take(".") and reader.value != "}" and reader.word() != "GRAPH":
+        if not reader.accept(".") and reader.value != "}" and reader.word() != "GRAPH":
             reader.wrong("expected . or }")
 
     def _property_list(self, subject: Slot) -> None:
@@ -121,9 +121,9 @@ class BlockParser(ABC, Generic[Q]):
         while True:
             predicate = self._verb()
             self._object_list(subject, predicate)
-            if not reader.take(";"):
+            if not reader.accept(";"):
                 return
-            while reader.take(";"):
+            while reader.accept(";"):
                 pass
             if reader.kind == "mark":  # a trailing `;`
                 return
@@ -135,7 +135,7 @@ class BlockParser(ABC, Generic[Q]):
             self._emit(subject, predicate, value)
             if reader.value in {"~", "{|"}:
                 self._annotations(subject, predicate, value)
-            if not reader.take(","):
+            if not reader.accept(","):
                 return
 
     def _annotations(self, subject: Slot, predicate: Slot, value: Slot) -> None:
@@ -143,14 +143,14 @@ class BlockParser(ABC, Generic[Q]):
         reader = self._reader
         while reader.value in {"~", "{|"} and reader.kind == "mark":
             reifier = self._reifier(self._triple(subject, predicate, value))
-            if reader.take("{|"):
+            if reader.accept("{|"):
                 self._nested(reifier, "|}")
 
     def _reifier(self, triple: Slot) -> Slot:
         """Parse ``~ name``, ``~`` or nothing; return the node that reifies the triple."""
         reader = self._reader
         node: Slot
-        if reader.take("~") and reader.kind in {"iri", "pname", "bnode", "anon", "var"}:
+        if reader.accept("~") and reader.kind in {"iri", "pname", "bnode", "anon", "var"}:
             node = self._node()
         else:
             node = self._fresh()
@@ -233,7 +233,7 @@ class BlockParser(ABC, Generic[Q]):
             if direction:
                 return Literal(value, language=language, direction=BaseDirection(direction))
             return Literal(value, language=language)
-        if reader.take("^^"):
+        if reader.accept("^^"):
             return self._literals.typed(value, self._iri("a datatype"))
         return Literal(value)
 
@@ -282,7 +282,7 @@ class BlockParser(ABC, Generic[Q]):
         first = cell = self._fresh()
         while True:
             self._emit(cell, RDF_FIRST, self._node())
-            if reader.take(")"):
+            if reader.accept(")"):
                 self._emit(cell, RDF_REST, RDF_NIL)
                 return first
             following = self._fresh()

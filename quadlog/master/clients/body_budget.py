@@ -33,7 +33,7 @@ class BodyLease:
             Unavailable: there is no room; nothing of this request was logged.
 
         """
-        self.room.take(size)
+        self.room.acquire(size)
         self.size += size
 
 
@@ -54,7 +54,7 @@ class BodyBudget:
         finally:
             self._taken -= lease.size
 
-    def take(self, size: int) -> None:
+    def acquire(self, size: int) -> None:
         """Occupy bytes for a lease.
 
         Raises:

@@ -143,7 +143,7 @@ class PendingRequests:
                 message = "this Idempotency-Key was used with another body; use a new key for a new update"
                 waiter.tell(KeyReused(message))
 
-    def settle(self, *, decided: int, applied: int) -> None:
+    def complete(self, *, decided: int, applied: int) -> None:
         """Answer waiters, now that effects are here up to `decided`, and a worker has applied up to `applied`."""
         self.decided = max(self.decided, decided)
         settled = min(self.decided, applied)
@@ -162,7 +162,7 @@ class PendingRequests:
         """Note that the store has all rejections, and none that is void."""
         self.rejected, self.back = {}, None
 
-    def cut(self, index: int, *, waits: Callable[[bytes], bool], dequeued: Iterable[bytes]) -> None:
+    def truncate(self, index: int, *, waits: Callable[[bytes], bool], dequeued: Iterable[bytes]) -> None:
         """Note that the log was replaced after an entry, and that this is saved.
 
         Transactions that were agreed after it are elsewhere in the log, or wait again.

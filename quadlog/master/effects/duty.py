@@ -134,7 +134,7 @@ class Duty:
                 self._said_at = self._proposed_at = float("-inf")
                 log.info("duty_moved", dc=dc, index=entry.index)
 
-    def tend(
+    def tick(
         self,
         moment: float,
         *,

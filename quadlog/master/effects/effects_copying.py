@@ -145,7 +145,7 @@ class EffectsCopying:
         self._back_in = 0
         """Epoch of the view in which own effects were last revoked without a source to copy."""
 
-    def tend(
+    def tick(
         self,
         view: View,
         moment: float,
@@ -207,9 +207,9 @@ class EffectsCopying:
         rewind = Rewind(
             epoch=view.epoch, index=index, term=GENESIS, attempt=ledger.attempt, cut=self._reach.newest_cut()
         )
-        self._mirror.rewind(rewind, at=wall())
+        self._mirror.publish_rewind(rewind, at=wall())
         if not index and seed is not None:
-            self._mirror.sow(seed, epoch=view.epoch)
+            self._mirror.publish_seed(seed, epoch=view.epoch)
         visit(Failpoint.REWIND_SAID, self._reach.settle)
 
     def _wanted(
@@ -285,7 +285,7 @@ class EffectsCopying:
         log.info("effects_copying_started", dc=found.source.dc, offset=found.offset, fork=found.fork)
         self._reach.read(found.source.dc, found.offset)
 
-    def hear(self, dc: str, record: Record) -> None:
+    def on_record(self, dc: str, record: Record) -> None:
         """Copy a record of another data centre's effects into the own topic, once and in order."""
         source = self._source
         if source is None or dc != source.dc or record.offset != self._next or self._is_held:
@@ -308,7 +308,7 @@ class EffectsCopying:
             if all(record.header(name) is None for name in (HANDOVER, TERM, SEED)):
                 return  # not a record of quadlog: it does not show what follows
             cut = self._reach.newest_cut()
-            self._mirror.rewind(_rewind(self._fork, record, epoch=source.epoch, cut=cut), at=wall())
+            self._mirror.publish_rewind(_rewind(self._fork, record, epoch=source.epoch, cut=cut), at=wall())
             visit(Failpoint.REWIND_SAID, self._reach.settle)
             self._fork, self._is_behind_rewind = None, True
         if self._wants(source, record):

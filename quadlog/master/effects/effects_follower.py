@@ -74,13 +74,13 @@ class EffectsFollower:
         What earlier views write here has been void since.
         """
         if standing is not None:
-            self.stand(standing)
-        cut = store.cut()
+            self.apply_standing(standing)
+        cut = store.last_cut()
         self._forked = cut.index if cut is not None else None
         """Index of the last entry before the newest cut; None if the effects are known to be of the log after it."""
         self._inform_workers()
 
-    def stand(self, standing: HardState) -> None:
+    def apply_standing(self, standing: HardState) -> None:
         """Apply a new standing of this master, which is about to be saved.
 
         A home that loses its role while it is running reports with its vote how far its effects go; the next
@@ -150,11 +150,11 @@ class EffectsFollower:
             return OF_A_BRANCH
         return held(self.ledger.duty.terms, self.ledger.index)
 
-    def cut(self, index: int) -> None:
+    def truncate(self, index: int) -> None:
         """Note that the log was replaced after the entry at `index`."""
         self._forked = index
 
-    def hear(self, record: Record, *, agreed: int) -> bool:
+    def on_record(self, record: Record, *, agreed: int) -> bool:
         """Apply the next record of the topic; return whether it changed the history that is followed, or the duty.
 
         Args:
@@ -177,7 +177,7 @@ class EffectsFollower:
         if self._is_floored and epoch_of(record) < self.floor:
             return False
         before = ledger.rewound, ledger.duty
-        if rejection := ledger.hear(record):
+        if rejection := ledger.on_record(record):
             index, reason = rejection
             if index <= self.index or index > agreed:
                 self._pending_requests.rejected[index] = reason

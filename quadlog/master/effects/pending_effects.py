@@ -66,7 +66,7 @@ class PendingEffects:
             self._ledger.remember_apart()
             log.info("effects_topic_bypassed", behind=self._own.index)
 
-    def tend(self, *, is_full: bool, applied: int) -> None:
+    def tick(self, *, is_full: bool, applied: int) -> None:
         """Stop foreseeing once the topic has the effects, and a worker here shows them.
 
         Args:
@@ -105,7 +105,7 @@ class PendingEffects:
         """Produce records; see `quadlog.ports.Outlet`."""
         if self._ledger is not None:
             for value in values:
-                if rejection := self._ledger.hear(Record(topic, NOWHERE, key, value, headers)):
+                if rejection := self._ledger.on_record(Record(topic, NOWHERE, key, value, headers)):
                     index, reason = rejection
                     self._pending_requests.rejected[index] = reason
         self._outlet.produce(topic, key=key, values=values, headers=headers, acked=acked)

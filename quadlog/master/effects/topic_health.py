@@ -62,7 +62,7 @@ class TopicHealth:
         """True if records that this master produces for the topic are currently discarded."""
         return self._given_up_at is not None
 
-    def look(self, moment: float) -> None:
+    def check(self, moment: float) -> None:
         """Determine whether the topic is full."""
         if self._given_up_at is None and (reason := self._own_trouble(moment)):
             log.error("effects_topic_full", reason=reason)

@@ -75,7 +75,7 @@ class Statements:
             )
             given = {DRY_RUN: request.query_params.getlist(DRY_RUN)}
             asked = UpdateRequest(body=patch, media_type=PATCH, given=given)
-            return await self._updates.take(request, asked)
+            return await self._updates.submit(request, asked)
 
     def _removal(self, request: Request) -> bytes:
         """Return a patch that removes all matching statements; without parameters all statements, as in RDF4J."""

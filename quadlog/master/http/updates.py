@@ -82,9 +82,9 @@ class UpdateHandler:
 
         """
         with self._room.lease() as lease:
-            return await self.take(request, await self._update_of(request, lease))
+            return await self.submit(request, await self._update_of(request, lease))
 
-    async def take(self, request: Request, asked: UpdateRequest) -> Response:
+    async def submit(self, request: Request, asked: UpdateRequest) -> Response:
         """Check an update that was read, and answer it; raises as `answer` does."""
         options = options_of(asked.given.get(GRAPH, ()), asked.given.get(NAMED, ()))
         transaction_id = self._proposals.id_of(request)

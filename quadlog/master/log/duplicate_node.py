@@ -79,7 +79,7 @@ class DuplicateNodeDetector:
         """Older incarnations that still post and were reported in the log file."""
         self._why: str | None = None
 
-    def say(self, post: Post) -> None:
+    def check_may_post(self, post: Post) -> None:
         """Check that this master may post.
 
         Raises:
@@ -107,7 +107,7 @@ class DuplicateNodeDetector:
         if expected is not None and offset > expected:
             self._read(expected, offset)
 
-    def look(self, records: Iterable[Record]) -> None:
+    def check_own_records(self, records: Iterable[Record]) -> None:
         """Check records of the own rounds that this process did not write."""
         for record, post in understood(records, rounds.hear):
             if post.node == self._node:
@@ -116,7 +116,7 @@ class DuplicateNodeDetector:
                     self._older.add(post.incarnation)
                     log.warning("older_incarnation_detected", incarnation=post.incarnation.hex())
 
-    def hear(self, post: Post, value: bytes) -> None:
+    def on_post(self, post: Post, value: bytes) -> None:
         """Check a post from any topic: own posts return from the own topic, and are passed on by other masters."""
         if post.node == self._node:
             self._compare(post, value)

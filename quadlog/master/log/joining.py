@@ -107,7 +107,7 @@ class Joining:
         branch = self._beside.branch() if self._consumer is not None else None
         return branch.fork if branch is not None else None
 
-    def tend(self, moment: float, *, unheard: Collection[str] = ()) -> None:
+    def tick(self, moment: float, *, unheard: Collection[str] = ()) -> None:
         """Start, continue or stop reading, as the agreement requires.
 
         Args:
@@ -172,13 +172,13 @@ class Joining:
         self._reach.read(joined.dc, forked.offset)
         self._tell()
 
-    def hear(self, dc: str, record: Record) -> None:
+    def on_record(self, dc: str, record: Record) -> None:
         """Process a record of another data centre's agreed topic."""
         joined = self._joined
         if self._consumer is None or joined is None or dc != joined.dc or record.offset != self._next:
             return
         self._next += 1
-        said = self._consumer.hear(record)
+        said = self._consumer.on_record(record)
         if isinstance(said, Cut):
             self._stop()  # that side gave way itself: the fork must be found again
         elif said is not None and not self._is_apart and self._has(said):

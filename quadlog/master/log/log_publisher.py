@@ -49,11 +49,11 @@ class SavedLog(Protocol):
 class LogSink(Protocol):
     """The producer for the agreed topic."""
 
-    def say(self, entry: LoggedEntry, acked: Acked, /) -> None:
+    def publish(self, entry: LoggedEntry, acked: Acked, /) -> None:
         """Send an entry."""
         ...
 
-    def cut(self, cut: Cut, acked: Acked, /, *, at: int) -> None:
+    def publish_cut(self, cut: Cut, acked: Acked, /, *, at: int) -> None:
         """Send a cut; `at`: milliseconds since 1970."""
         ...
 
@@ -192,7 +192,7 @@ class LogPublisher:
         self.leads = mine
         self._again()
 
-    def cut(self, cut: Cut, last: int) -> list[tuple[int, Key]]:
+    def truncate(self, cut: Cut, last: int) -> list[tuple[int, Key]]:
         """Note that the own log was replaced after an entry, and now ends at `last`; both must be saved before.
 
         Returns indexes and keys of entries that the topic turns out to hold: see `goes_along`.
@@ -325,7 +325,7 @@ class LogPublisher:
             assert chain is not None, "the topic holds no more than the own log"
             cut = replace(self._cut, index=self.held, chain=chain)
             self._sent += 1
-            self._log_sink.cut(cut, lambda offset: self._written(cut, offset), at=wall())
+            self._log_sink.publish_cut(cut, lambda offset: self._written(cut, offset), at=wall())
             visit(Failpoint.CUT_SAID, self._settle)
         while self._next <= self._last and self._has_room and self._send(self._next):
             self._next += 1
@@ -371,7 +371,7 @@ class LogPublisher:
         self._sent += 1
         self._flying.append((entry.index, len(entry.body)))
         self._size += len(entry.body)
-        self._log_sink.say(entry, lambda offset: self._written(place, offset))
+        self._log_sink.publish(entry, lambda offset: self._written(place, offset))
         if place.epoch == self._cut_in:
             visit(Failpoint.HALF_BEHIND_CUT, self._settle)
 

@@ -31,12 +31,12 @@ class RetainedPayloads:
         """Add entries that the agreed topic now holds, too, in order."""
         self._keys.extend(held)
 
-    def cut(self, index: int) -> None:
+    def truncate(self, index: int) -> None:
         """Remove the entries after `index`, which were cut; the cut decides what happens to their payloads."""
         # Not in order where entries were held, cut, and held again.
         self._keys = deque(key for key in self._keys if key[0] <= index)
 
-    def settle(self, index: int) -> list[Key]:
+    def release_up_to(self, index: int) -> list[Key]:
         """Remove the entries up to `index`, which are never cut; return their keys: the payloads are not needed."""
         keys: list[Key] = []
         while self._keys and self._keys[0][0] <= index:

@@ -93,7 +93,7 @@ class Mirror:
         """Stop copying, from any thread: records that are read from now on belong to another history."""
         self._is_stopped = True
 
-    def hear(self, records: Sequence[Record]) -> None:
+    def on_records(self, records: Sequence[Record]) -> None:
         """Copy the next records; skip those that were copied before."""
         for record in records:
             if record.offset < self.at or self._is_stopped:

@@ -88,7 +88,7 @@ class MutedState:
         """Return all raised alarms."""
         return [*self._own.all(), *self._watch.alarms.all()]
 
-    def hear(self, tail: str, records: Sequence[Record]) -> None:
+    def on_records(self, tail: str, records: Sequence[Record]) -> None:
         """Process records of the local topics."""
         del tail
         with self._lock:
@@ -99,9 +99,9 @@ class MutedState:
         if topic == self._topics.status:
             for _, beat in understood(records, status.hear):
                 if beat is not None:
-                    self.worker_registry.hear(beat, now().steady)
+                    self.worker_registry.on_heartbeat(beat, now().steady)
         elif topic == self._topics.effects:
-            for _ in understood(records, self.ledger.hear):
+            for _ in understood(records, self.ledger.on_record):
                 pass
             if self.ledger.seed is not None:
                 self.worker_registry.seed = self.ledger.seed.signature
@@ -134,11 +134,11 @@ class MutedState:
         """Store the reason why the followed topics are not those that were copied any more."""
         self._lost = self._lost or reason
 
-    def look(self, moment: Now, more: Iterable[Trouble] = ()) -> None:
+    def check(self, moment: Now, more: Iterable[Trouble] = ()) -> None:
         """Compare the workers with the effects, and update the alarms; `more`: further troubles."""
         with self._lock:
             self._watch.compare()
-            self._watch.look(moment, agreed=self.agreed, leads=True)
+            self._watch.check(moment, agreed=self.agreed, leads=True)
             since, troubles = self.unheard_since, list(more)
             if since is not None and moment.steady - since > TOLERATED_MS:
                 reason = f"{self._source} is followed, and its Kafka does not answer"

@@ -103,7 +103,11 @@ class MutedProcess:
         tails = [self._tail(topic, mirror) for topic, mirror in self._mirrors.items()]
         name = f"{self._settings.node_id}-reads-own"
         own = KafkaTail(
-            self._settings.kafka, client=name, name=name, hear=self._keeper.hear, failed=self._server.fail
+            self._settings.kafka,
+            client=name,
+            name=name,
+            hear=self._keeper.on_records,
+            failed=self._server.fail,
         )
         tails.append(
             own.start({self._own.status: END, self._own.agreed: BEGINNING, self._own.effects: BEGINNING})
@@ -144,7 +148,7 @@ class MutedProcess:
             self._their_kafka,
             client=name,
             name=name,
-            hear=lambda _, records: mirror.hear(records),
+            hear=lambda _, records: mirror.on_records(records),
             failed=self._server.fail,
             watched=watched,
         )
@@ -166,7 +170,7 @@ class MutedProcess:
 
     def _look(self) -> None:
         while not self._ended.wait(LOOK_MS / 1000):
-            self._keeper.look(now(), self._monitor.troubles)
+            self._keeper.check(now(), self._monitor.troubles)
 
     def _ask(self) -> None:
         """Request how far the source's topics are ahead of the copies."""

@@ -121,7 +121,7 @@ class RecordDispatcher:
         """True if records were read that are still to process."""
         return bool(self._later)
 
-    def hear(self, records: Sequence[Record]) -> None:
+    def on_records(self, records: Sequence[Record]) -> None:
         """Process the posts and heartbeats of a batch at once, and queue its other records."""
         for record in records:
             self._last[record.topic] = record
@@ -165,28 +165,28 @@ class RecordDispatcher:
         topic, topic_roles = record.topic, self._topic_roles
         if dc := topic_roles.rounds.get(topic):
             post, moment = rounds.hear(record), now()
-            self._duplicate_detector.hear(post, record.value)
-            self._relay.hear(post, record, dc, moment.steady)
+            self._duplicate_detector.on_post(post, record.value)
+            self._relay.on_post(post, record, dc, moment.steady)
             self._agreement.step(PostReceived(post=post), moment)
         elif topic in self._acquiring.topics:
-            self._acquiring.hear(record, leads=self._leader_tasks.leads)
+            self._acquiring.on_record(record, leads=self._leader_tasks.leads)
         elif topic == topic_roles.status:
             beat = status.hear(record)
-            if isinstance(beat, Heartbeat) and self._worker_registry.hear(beat, now().steady):
+            if isinstance(beat, Heartbeat) and self._worker_registry.on_heartbeat(beat, now().steady):
                 self._leader_tasks.look_soon()
         elif topic == topic_roles.agreed:
-            self._joining.hear(self._dc, record)
+            self._joining.on_record(self._dc, record)
             if place := agreed.place_of(record):
                 mine = record.header(SOURCE) == self._agreement.node.encode()
                 self._saving.published(place, record.offset, mine=mine)
         elif source := topic_roles.sources.get(topic):
-            self._leader_tasks.copying.hear(source, record)
+            self._leader_tasks.copying.on_record(source, record)
         elif side := topic_roles.sides.get(topic):
-            self._joining.hear(side, record)
+            self._joining.on_record(side, record)
         elif topic == self._decided.topic:
             self._hear_own_effects(record)
 
     def _hear_own_effects(self, record: Record) -> None:
         self._leader_tasks.topic_health.heard()
-        if self._decided.hear(record, agreed=self._agreement.last.index):
+        if self._decided.on_record(record, agreed=self._agreement.last.index):
             self._leader_tasks.look_soon()

@@ -30,7 +30,7 @@ class Inbox:
         """Add an event."""
         self._events.put(event)
 
-    def hear(self, tail: str, records: Sequence[Record]) -> None:
+    def on_records(self, tail: str, records: Sequence[Record]) -> None:
         """Add records that a tail read; wait while the node has the maximum number of batches."""
         del tail
         while not self._batches.acquire(timeout=1):
@@ -38,7 +38,7 @@ class Inbox:
                 return
         self._events.put(RecordsRead(records))
 
-    def take(self, timeout: float) -> list[Event]:
+    def drain(self, timeout: float) -> list[Event]:
         """Return all waiting events; wait for the first one for at most `timeout` seconds."""
         events: list[Event] = []
         try:

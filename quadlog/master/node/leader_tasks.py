@@ -109,7 +109,7 @@ class LeaderTasks:
         self._peers, self._appoint = peers, appoint
         self._looked_at = float("-inf")
 
-    def tend(self, snapshot: Callable[[], ClusterSnapshot], moment: float) -> None:
+    def tick(self, snapshot: Callable[[], ClusterSnapshot], moment: float) -> None:
         """Check at intervals which master leads, and, if this one does, copy effects and have a worker evaluate."""
         if moment - self._looked_at < LOOK_MS:
             return
@@ -124,7 +124,7 @@ class LeaderTasks:
             for one in self._worker_registry.all():
                 self._tell_floor(one.beat.url, there.floored)
         self._tend_own_topic(moment)
-        is_whole = self.copying.tend(
+        is_whole = self.copying.tick(
             there.view,
             moment,
             is_held=there.is_voting,
@@ -134,7 +134,7 @@ class LeaderTasks:
             ways=there.ways,
             is_full=self.topic_health.is_full,
         )
-        self.duty.tend(
+        self.duty.tick(
             moment,
             last_index=there.last_index,
             is_whole=is_whole and not there.is_voting,

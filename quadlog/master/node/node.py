@@ -263,7 +263,7 @@ class Node:
         """Process all events and records, decide once, and perform the decision; return False to stop."""
         self._turns.gather(len(self.pending_requests) + len(self.agreement.queue))
         pause = 0.0 if self.listening.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
-        events = self.inbox.take(pause / 1000)
+        events = self.inbox.drain(pause / 1000)
         with self._together():
             for event in events:
                 if isinstance(event, StopNode):
@@ -272,7 +272,7 @@ class Node:
             self.listening.hear_the_rest(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
-            self.topic_health.look(moment.steady)
+            self.topic_health.check(moment.steady)
             self._report(moment)  # a vote reports how far the effects go that were heard, all of them
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
@@ -281,7 +281,7 @@ class Node:
         self._settle_requests()
         self._tend(moment.steady)
         self._report(moment)
-        self.watch.look(
+        self.watch.check(
             moment,
             agreed=self.agreement.last.index,
             leads=self.leader_tasks.leads,
@@ -298,19 +298,19 @@ class Node:
 
     def _settle_requests(self) -> None:
         """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
-        self.pending_requests.settle(decided=self._decided.index, applied=self.worker_registry.applied())
-        self.pending_effects.tend(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
+        self.pending_requests.complete(decided=self._decided.index, applied=self.worker_registry.applied())
+        self.pending_effects.tick(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
         if (index := self.pending_effects.index) is not None:
-            self.pending_requests.settle(decided=index, applied=index)
+            self.pending_requests.complete(decided=index, applied=index)
 
     def _tend(self, moment: float) -> None:
-        self.relay.tend(moment, leads=self.leader_tasks.leads)
-        self.joining.tend(moment, unheard=self.relay.unheard)
-        self._superseded.tend(moment, is_outside=self.agreement.standing.joining is not None)
-        self.leader_tasks.tend(self._snapshot, moment)
+        self.relay.tick(moment, leads=self.leader_tasks.leads)
+        self.joining.tick(moment, unheard=self.relay.unheard)
+        self._superseded.tick(moment, is_outside=self.agreement.standing.joining is not None)
+        self.leader_tasks.tick(self._snapshot, moment)
         if self.leader_tasks.leads:
             lacks = self._monitor.lacks_checkpoint
-            self._trimming.tend(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
+            self._trimming.tick(self._stock, self._checkpoint, moment, lacks_checkpoint=lacks)
 
     def _stock(self) -> Stock | None:
         return stock_of(
@@ -366,7 +366,7 @@ class Node:
             case EntryPublished(place=place, offset=offset):
                 self._saving.published(place, offset)
             case RecordsRead(records=records):
-                self.listening.hear(records)
+                self.listening.on_records(records)
             case (
                 TopicIdentified()
                 | TopicShortened()
@@ -426,7 +426,7 @@ class Node:
         perform(
             ready,
             save=self._saving.save,
-            cut=lambda adopted: self._saving.cut(ready.save, adopted),
+            cut=lambda adopted: self._saving.truncate(ready.save, adopted),
             publish=self._saving.publish,
             post=self._post,
             settle=self._settle,
@@ -434,5 +434,5 @@ class Node:
         self._saving.release(ready)
 
     def _post(self, post: Post) -> None:
-        self._duplicate_detector.say(post)
-        self._duplicate_detector.said(post.sequence, self._posts.say(post, at=now().wall))
+        self._duplicate_detector.check_may_post(post)
+        self._duplicate_detector.said(post.sequence, self._posts.publish(post, at=now().wall))

@@ -95,7 +95,7 @@ class StateWriter:
             said: the records after that, in order, each with its offset.
 
         """
-        self._log_publisher.resume(reached, said, self._store.cut())
+        self._log_publisher.resume(reached, said, self._store.last_cut())
         self._retained = RetainedPayloads(
             kept for kept in self._store.kept() if kept[0] <= self._log_publisher.held
         )
@@ -104,7 +104,7 @@ class StateWriter:
         """Make a round durable, with everything that was heard so far."""
         decided, reached = self._decided, self._log_publisher.reached
         if save.standing is not None:
-            decided.stand(save.standing)
+            decided.apply_standing(save.standing)
         ledger = decided.ledger
         heard = {name: member.incarnation for name, member in self._agreement.members.items()}
         positions = {topic: intake.position for topic, intake in self._acquiring.topics.items()}
@@ -118,9 +118,9 @@ class StateWriter:
                 adopted.branch.chain_at, kept=adopted.kept, last=adopted.last.index
             )
             reached = replace(reached, held=held)
-            self._retained.cut(adopted.kept)
+            self._retained.truncate(adopted.kept)
         else:
-            unneeded += self._retained.settle(self._agreement.settled)
+            unneeded += self._retained.release_up_to(self._agreement.settled)
         self._store.save(
             save,
             payloads=self._bodies,
@@ -160,18 +160,18 @@ class StateWriter:
         if after.view != before.view:
             log.info("view_installed", epoch=after.view.epoch, members=after.view.members)
 
-    def cut(self, save: Save, adopted: Adopted) -> None:
+    def truncate(self, save: Save, adopted: Adopted) -> None:
         """Notify all parts that follow the log that it was replaced after an entry, and that this is saved."""
-        cut = self._store.cut()
+        cut = self._store.last_cut()
         assert cut is not None, "it is saved with what was adopted"
         log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
-        self._decided.cut(adopted.kept)
-        self._pending_requests.cut(
+        self._decided.truncate(adopted.kept)
+        self._pending_requests.truncate(
             adopted.kept,
             waits=self._agreement.queue.__contains__,
             dequeued=[pair.id for pair in save.dequeued],
         )
-        self._retain(self._log_publisher.cut(cut, adopted.last.index))
+        self._retain(self._log_publisher.truncate(cut, adopted.last.index))
 
     def publish(self, entry: Entry) -> None:
         """Have a saved entry written to the agreed topic, unless that holds it."""

@@ -77,7 +77,7 @@ class Acquiring:
         """Write a transaction of this master to the local payloads topic; it is ordered once it is durable."""
         self._own.sent()
         self._admission.sent(len(payload.body))
-        self._producer.say(payload, lambda offset: self._put(PayloadDurable(payload, offset)))
+        self._producer.publish(payload, lambda offset: self._put(PayloadDurable(payload, offset)))
 
     def durable(self, said: PayloadDurable) -> None:
         """Handle the acknowledgement of a submitted payload."""
@@ -88,10 +88,10 @@ class Acquiring:
 
     # --- payloads of peers --------------------------------------------------------------------------
 
-    def hear(self, record: Record, *, leads: bool) -> None:
+    def on_record(self, record: Record, *, leads: bool) -> None:
         """Process a record of a payloads topic; with `leads`, this master copies payloads of peers."""
         intake = self.topics[record.topic]
-        payload = intake.hear(record)
+        payload = intake.on_record(record)
         if payload is None:
             return
         if intake is self._own:
@@ -109,7 +109,7 @@ class Acquiring:
             return
         source.sent()
         self._own.sent()
-        self._producer.say(
+        self._producer.publish(
             payload,
             lambda offset: self._put(PayloadMirrored(payload, offset, record.topic, record.offset)),
             origin_offset=origin_offset(record, source.dc),

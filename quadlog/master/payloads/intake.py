@@ -90,14 +90,14 @@ class Intake:
         if self._awaited:
             self._awaited = {key: at for key, at in self._awaited.items() if key[0] not in ids}
 
-    def hear(self, record: Record) -> Payload | None:
+    def on_record(self, record: Record) -> Payload | None:
         """Return the payload that is complete with this record, or None."""
         self._began = min(self._whole, record.offset)  # its first chunk is not before this offset
         if self._again is not None and record.offset <= self._again:
             self._again = None
         if self._originals and (place := self._consumer.passes_over(record)) is not None:
             self._pass_over(record, *place)
-        payload = self._consumer.hear(record)
+        payload = self._consumer.on_record(record)
         if self._consumer.between:
             self._whole = record.offset + 1
         return payload

@@ -36,10 +36,10 @@ class Reachability:
     """Tracker of which data centres are heard.  Times are steady milliseconds.
 
     >>> hearing = Reachability("m1", {"m1": "dc1", "m2": "dc2", "m3": "dc3"}, patience_ms=2500)
-    >>> hearing.look(0.0)
-    >>> hearing.look(600.0), hearing.look(1500.0), hearing.look(2400.0), hearing.unheard
+    >>> hearing.update(0.0)
+    >>> hearing.update(600.0), hearing.update(1500.0), hearing.update(2400.0), hearing.unheard
     (None, None, None, ())
-    >>> hearing.look(2600.0)
+    >>> hearing.update(2600.0)
     >>> hearing.unheard
     ('dc2', 'dc3')
     """
@@ -68,7 +68,7 @@ class Reachability:
         self.missed: frozenset[str] = frozenset()
         """Data centres that another master does not hear."""
 
-    def hear(self, post: Post, moment: float, *, directly: bool) -> None:
+    def on_post(self, post: Post, moment: float, *, directly: bool) -> None:
         """Process a post that arrived from its own data centre's topic (`directly`) or by way of another one."""
         dc = self.dc_of.get(post.node)
         if dc is None or post.node == self._node:
@@ -84,7 +84,7 @@ class Reachability:
         word = self._words.get(node)
         return None if word is None else word.at
 
-    def look(self, moment: float) -> None:
+    def update(self, moment: float) -> None:
         """Update which data centres are unheard, by which ways they are reached, and which of them others miss."""
         still = 0.0 if self._looked_at is None else moment - self._looked_at
         self._looked_at = moment

@@ -71,22 +71,22 @@ class PayloadRelay:
         """Return when the last new post of a master arrived, whether or not it is a peer."""
         return self._hearing.heard_at(node)
 
-    def hear(self, post: Post, record: Record, dc: str, moment: float) -> None:
+    def on_post(self, post: Post, record: Record, dc: str, moment: float) -> None:
         """Process a post that arrived from the topic of data centre `dc`."""
         directly = self._hearing.dc_of.get(post.node) == dc
-        self._hearing.hear(post, moment, directly=directly)
+        self._hearing.on_post(post, moment, directly=directly)
         if directly and dc in self._intakes:
             self._newest[post.node] = record
             if dc in self._passed:
                 self._pass_on(record, dc)
 
-    def tend(self, moment: float, *, leads: bool) -> None:
+    def tick(self, moment: float, *, leads: bool) -> None:
         """Update the reachability now and then; if this master leads, pass on posts that others miss."""
         if moment - self._looked_at < LOOK_MS:
             return
         self._looked_at = moment
         before = self.unheard
-        self._hearing.look(moment)
+        self._hearing.update(moment)
         if self.unheard != before:
             log.warning("reachability_changed", unreachable=self.unheard, ways=self.ways)
         missed = self._hearing.missed if leads else frozenset[str]()

@@ -212,7 +212,7 @@ class LogBootstrap:
                 rows = list(unpack_rows(answer.content))
                 if not rows:
                     raise StateError("it answers with no entries")
-                bootstrap_log.take(rows)
+                bootstrap_log.append(rows)
         if bootstrap_log.last != until:
             bootstrap_log.forget_behind(START.index)
             raise StateError(f"its entry {until.index} is another one than {self._topics.checkpoint} says")
@@ -228,7 +228,7 @@ class LogBootstrap:
         records = records_between(self._kafka, topic, reached.offset, end)
         last = bootstrap_log.last
         waiting: list[LoggedEntry] = []
-        for _, said in understood(records, consumer.hear):
+        for _, said in understood(records, consumer.on_record):
             if isinstance(said, Cut):
                 self._take(waiting)
                 waiting = []
@@ -244,7 +244,7 @@ class LogBootstrap:
 
     def _take(self, entries: Sequence[LoggedEntry]) -> None:
         if entries:
-            self._store.bootstrap_log.take(map(_row_of, entries), map(payload_of, entries))
+            self._store.bootstrap_log.append(map(_row_of, entries), map(payload_of, entries))
 
     # --- state of the checkpoint ------------------------------------------------------------------------
 

@@ -322,7 +322,7 @@ class TopicsRebuild:
         posts = RoundsProducer(outlet, self._sites.own.rounds)
         with outlet.together():
             for node, before in known.items():
-                posts.say(self._first_post(node, before), at=wall())
+                posts.publish(self._first_post(node, before), at=wall())
         self._await(outlet, self._sites.own.rounds, len(known), failures)
         outlet.close()
 

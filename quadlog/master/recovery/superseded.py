@@ -73,7 +73,7 @@ class Superseded:
         self._data_dir, self._soon, self._failed = data_dir, soon, failed
         self._asked_at = float("-inf")
 
-    def tend(self, moment: float, *, is_outside: bool) -> None:
+    def tick(self, moment: float, *, is_outside: bool) -> None:
         """Ask the peers now and then, while this master wants to be let in and is not."""
         if is_outside and moment - self._asked_at >= EVERY_MS:
             self._asked_at = moment

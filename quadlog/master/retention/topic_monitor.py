@@ -64,7 +64,7 @@ class TopicMonitor:
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                self.look()
+                self.check()
             except QuadlogError as error:
                 # A client whose request was not answered may retry without a pause (decision 41).
                 self._admin = None
@@ -73,7 +73,7 @@ class TopicMonitor:
                 log.exception("topic_settings_unknown")
             self._ended.wait(self._every_s)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check once.
 
         Raises:

@@ -101,7 +101,7 @@ class Trimming:
         self._index = 0
         """Index of the last deleted entry."""
 
-    def tend(
+    def tick(
         self,
         stock: Callable[[], Stock | None],
         saved: Callable[[], Checkpoint | None],

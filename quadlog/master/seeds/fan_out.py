@@ -54,7 +54,7 @@ class _Lane:
     def is_open(self) -> bool:
         return not self._sending.done()
 
-    async def give(self, piece: bytes | None) -> None:
+    async def put(self, piece: bytes | None) -> None:
         """Enqueue the next piece, None after the last; wait while the receiver is slow, unless it was given up."""
         if self.is_open:
             giving = asyncio.ensure_future(self._queue.put(piece))
@@ -85,10 +85,10 @@ async def deliver(
     lanes = {name: _Lane(client, url, label) for name, url in doors.items()}
     try:
         async for piece in pieces:
-            await _all(lane.give(piece) for lane in lanes.values())
+            await _all(lane.put(piece) for lane in lanes.values())
             if not any(lane.is_open for lane in lanes.values()):
                 break
-        await _all(lane.give(None) for lane in lanes.values())
+        await _all(lane.put(None) for lane in lanes.values())
         return {name: await lane.end() for name, lane in lanes.items()}
     except BaseException:
         await _all(lane.cancel() for lane in lanes.values())

@@ -122,7 +122,7 @@ class Seeding:
         self._refuse_other(signature, seed.quads, may_begin=True)
         if self._node.seed is None:
             self._refuse_alone()
-            await asyncio.to_thread(self._effects.sow, seed)
+            await asyncio.to_thread(self._effects.publish_seed, seed)
             await self._heard()
             self._refuse_other(signature, seed.quads, may_begin=False)
         return JSONResponse({"signature": signature, "quads": seed.quads})

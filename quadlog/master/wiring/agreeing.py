@@ -58,7 +58,7 @@ def duplicate_detector_of(world: World) -> DuplicateNodeDetector:
     def read(start: int, end: int) -> None:
         def look() -> None:
             try:
-                duplicate_detector.look(records_between(kafka, topic, start, end))
+                duplicate_detector.check_own_records(records_between(kafka, topic, start, end))
             except Unavailable as error:
                 log.warning("duplicate_check_failed", reason=str(error))
 

@@ -97,7 +97,7 @@ def duty_of(
     sites = world.sites
 
     def hand_over(handover: Handover) -> None:
-        mirror.hand_over(handover, at=wall())
+        mirror.publish_handover(handover, at=wall())
         visit(Failpoint.HANDED_OVER, world.effects.flush)
 
     def propose(moved: Handover, dc: str) -> None:
@@ -167,7 +167,7 @@ def trimming_of(world: World) -> Trimming:
         limits,
         every_s=settings.log_trim_every,
         begin=begin,
-        say=lambda checkpoint, acked: checkpoints.say(checkpoint, acked, at=wall()),
+        say=lambda checkpoint, acked: checkpoints.publish(checkpoint, acked, at=wall()),
         chain_at=chain_in(world.store),
         archiver=archiver,
         backups=backups,

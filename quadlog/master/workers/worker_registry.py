@@ -76,7 +76,7 @@ class WorkerRegistry:
         """Epoch of the newest rewind, and index of the last effect that it left valid."""
         self._asked_at, self._asked_in = float("-inf"), b""
 
-    def hear(self, beat: Heartbeat, now: float) -> bool:
+    def on_heartbeat(self, beat: Heartbeat, now: float) -> bool:
         """Store a heartbeat; return whether its worker began or ended evaluating."""
         known = self._workers.get(beat.worker)
         is_news = beat.evaluating is not (known is not None and known.beat.evaluating)

@@ -157,7 +157,7 @@ class WorkerWatch:
 
     # --- silence and lag ------------------------------------------------------------------------------
 
-    def look(self, moment: Now, *, agreed: int, leads: bool, more: Iterable[Trouble] = ()) -> None:
+    def check(self, moment: Now, *, agreed: int, leads: bool, more: Iterable[Trouble] = ()) -> None:
         """Check every `LOOK_MS` for silent and lagging workers, and update the alarms.
 
         Args:

@@ -40,7 +40,7 @@ def load_bundle(store: QuadStore, directory: Path) -> BundleManifest:
     if store.half_undone or store.half_made > manifest.after.index:
         raise StateError("a change is half made, or half undone, in the store: let it hear the log first")
     manifest.verify(directory)
-    store.take(pieces_of(directory, manifest), manifest.after, manifest.controls)
+    store.apply_in_pieces(pieces_of(directory, manifest), manifest.after, manifest.controls)
     return manifest
 
 

@@ -157,7 +157,7 @@ class CatchUp:
         self._tell(self._copied)
         self._store.close()
         try:
-            self._full.take(before)
+            self._full.transfer(before)
         finally:
             self._store = QuadStore.open(self._settings.data_dir / QUADS)
 

@@ -67,7 +67,7 @@ class Restoring:
             return CopyOffer(donor=path, index=backup.applied.index, size=size, is_backup=True)
         return None
 
-    def take(self, applied: Applied, make_room: Callable[[], None]) -> CopiedStore:
+    def restore(self, applied: Applied, make_room: Callable[[], None]) -> CopiedStore:
         """Replace the store here, which must not be open, by a backup.
 
         Args:

@@ -73,7 +73,7 @@ class StartupStatus:
         self._ended.set()
         self._open.close()
 
-    def tell(self, look: Callable[[], CatchUpProgress]) -> None:
+    def report(self, look: Callable[[], CatchUpProgress]) -> None:
         """Report from now on what `look` returns; it may be called on any thread."""
         is_first, self._look = self._look is None, look
         if is_first:

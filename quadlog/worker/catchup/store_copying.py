@@ -135,7 +135,7 @@ class StoreCopying:
         )
 
     def _whole(self, donor: str) -> CopiedStore:
-        coming = self._stream.take(donor)
+        coming = self._stream.receive(donor)
         try:
             applied = coming.put_into(self._settings.data_dir)
         except (QuadlogError, OSError):

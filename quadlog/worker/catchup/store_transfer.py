@@ -46,7 +46,7 @@ class StoreTransfer:
         """Return True if an empty worker would be given a store."""
         return bool(self._copying.donors(1)) or self._restoring.offer(Applied()) is not None
 
-    def take(self, before: Applied) -> None:
+    def transfer(self, before: Applied) -> None:
         """Replace the store here, which must not be open, and has applied `before`.
 
         Raises:
@@ -70,7 +70,7 @@ class StoreTransfer:
         log.warning("backup_search_started", reason=str(nobody))
         self._source, began = self._restoring, time.monotonic()
         try:
-            copied = self._restoring.take(before, self._copying.forget)
+            copied = self._restoring.restore(before, self._copying.forget)
         except QuadlogError as none:
             raise Unavailable(f"{nobody}; and {none}") from none
         took = time.monotonic() - began

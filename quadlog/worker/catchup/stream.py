@@ -60,7 +60,7 @@ class CopyStream:
             coming.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def take(self, donor: str) -> PartialCopy:
+    def receive(self, donor: str) -> PartialCopy:
         """Receive all of a donor's copy, from the part that is here on.
 
         Raises:

@@ -237,7 +237,7 @@ class Evaluator:
         try:
             for is_data, run in groupby(operations, _is_data):
                 if is_data:
-                    steps.take(effect_of(_data(run), steps.state))
+                    steps.add(effect_of(_data(run), steps.state))
                     continue
                 for operation in run:
                     self._step(entry, operation, steps)
@@ -273,7 +273,7 @@ class Evaluator:
             return
         if not isinstance(operation, Modify):
             assert not isinstance(operation, DataOperation), "data are taken in runs"
-            steps.take(effect_on_graphs(operation, steps.state))
+            steps.add(effect_on_graphs(operation, steps.state))
             return
         steps.anticipate()
         seed = entry.id + operation.number.to_bytes(4, "big")
@@ -281,7 +281,7 @@ class Evaluator:
         text, functions = settled(where.text, seed=seed, created=entry.created)
         where = where if text is where.text else replace(where, text=text)
         solutions = self._store.solutions(where, functions)
-        steps.take(effect_of(filled_in(operation, solutions, entry.id), steps.state))
+        steps.add(effect_of(filled_in(operation, solutions, entry.id), steps.state))
 
     def _answered(self, where: Where) -> Where:
         """Return a WHERE with the answers of its SERVICE endpoints in their places."""
@@ -301,7 +301,7 @@ class Evaluator:
     def _load(self, load: Load, steps: EvaluationSteps) -> None:
         loaded = self._loaded[load]
         if isinstance(loaded, tuple):
-            steps.take(effect_of_load(load.graph, loaded, steps.state))
+            steps.add(effect_of_load(load.graph, loaded, steps.state))
         elif not load.silent:
             assert isinstance(loaded, LoadFailed), "a document's quads, or why there are none"
             raise UserError(f"LOAD {load.source}: {loaded.why}")

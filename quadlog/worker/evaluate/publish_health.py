@@ -65,7 +65,7 @@ class PublishHealth:
         """Note that a heartbeat was acknowledged: the broker is available."""
         self._beat_at = now().steady
 
-    def look(self, moment: float) -> None:
+    def check(self, moment: float) -> None:
         """Give up records that were not accepted for too long, or were refused."""
         with self._lock:
             since, refusal = self._outlet.waits_since, self._outlet.refusal

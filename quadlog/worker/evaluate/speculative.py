@@ -163,7 +163,7 @@ class EvaluationSteps:
         self._laid = len(self._in_memory)
         return self._overlay
 
-    def take(self, change: Change) -> None:
+    def add(self, change: Change) -> None:
         """Add a step."""
         self._changes.append(change)
         self._in_memory.append(change)

@@ -52,7 +52,7 @@ class ReadCall:
         """True if a part of the answer has arrived: the question cannot be asked again then."""
         return bool(self.headers)
 
-    def hear(self, kind: FrameKind, body: bytes) -> None:
+    def on_frame(self, kind: FrameKind, body: bytes) -> None:
         """Process the next frame of the answer."""
         if kind is FrameKind.HEADERS:
             self.headers = headers_of(body)

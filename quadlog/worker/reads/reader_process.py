@@ -91,7 +91,7 @@ class FrameOutput:
         most = self._most
         if self._rows is None or most is None or (self._begin and len(piece) < min(GATHERED, most)):
             return
-        if self._rows.take(piece) > most:
+        if self._rows.feed(piece) > most:
             raise QueryStopped(too_many_rows(most))
 
 
@@ -127,7 +127,7 @@ class QueryLoop:
         else:
             assert KINDS[kind] is FrameKind.QUESTION, f"a worker does not say {KINDS[kind]!r}"
             number, question = question_of(body)
-            if self._tickets.take(number):
+            if self._tickets.admit(number):
                 self._follow()
                 with self._giving_way:
                     self._answer(question)

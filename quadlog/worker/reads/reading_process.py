@@ -258,7 +258,7 @@ class ReadingProcess:
             return
         call = self.calls[0]
         if kind is FrameKind.HEADERS or kind is FrameKind.PIECE:
-            call.hear(kind, body)
+            call.on_frame(kind, body)
             return
         error = _error_of(body) if kind is FrameKind.ERROR else None
         if isinstance(error, StoreDamaged):
@@ -266,7 +266,7 @@ class ReadingProcess:
             return
         self.calls.popleft()
         if error is None:
-            call.hear(kind, body)
+            call.on_frame(kind, body)
         else:
             call.fail(error)
         call.reader = None

@@ -168,7 +168,7 @@ class Reads:
             moment = now().steady
             for read in list(self._under_way.values()):
                 self._look_at(read, moment)
-            self._scheduler.look()
+            self._scheduler.check()
             await asyncio.sleep(LOOK_S)
 
     def _look_at(self, read: Read, moment: float) -> None:

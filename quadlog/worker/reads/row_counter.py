@@ -46,7 +46,7 @@ class RowCounter:
         self._marks = -self._format.before
         self._carry = self._open = b""
 
-    def take(self, piece: bytes) -> int:
+    def feed(self, piece: bytes) -> int:
         """Process the next bytes; return the number of rows so far."""
         text = self._carry + self._unquoted(self._open + piece)
         self._marks += self._marks_in(text) - self._marks_in(self._carry)

@@ -87,7 +87,7 @@ class Scheduler:
 
     # --- questions in progress --------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Find what is slow, long or worn, and what has waited too long.  Must be called several times a second."""
         moment = now().steady
         for reader in list(self._readers.busy):

@@ -36,7 +36,7 @@ class Tickets:
 
         >>> tickets = Tickets()
         >>> tickets.issue(7)
-        >>> tickets.withdraw(), TicketReader(tickets.inlet).take(7)
+        >>> tickets.withdraw(), TicketReader(tickets.inlet).admit(7)
         ({7}, False)
         >>> tickets.close()
         """
@@ -58,14 +58,14 @@ class TicketReader:
         self._inlet = inlet
         self._taken = 0
 
-    def take(self, number: int) -> bool:
+    def admit(self, number: int) -> bool:
         """Return whether the question of this number may begin; questions must arrive in the order of their numbers.
 
         >>> tickets = Tickets()
         >>> reader = TicketReader(tickets.inlet)
         >>> tickets.issue(1), tickets.withdraw(), tickets.issue(2)
         (None, {1}, None)
-        >>> [reader.take(number) for number in (1, 2, 3)]
+        >>> [reader.admit(number) for number in (1, 2, 3)]
         [False, True, False]
         >>> tickets.close()
         """

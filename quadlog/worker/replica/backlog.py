@@ -162,7 +162,7 @@ class Backlog:
         while self._effects and self._effects[0][0].index <= index:
             self._lines -= _lines_of(self._effects.popleft()[0])
 
-    def cut(self, index: int) -> None:
+    def truncate(self, index: int) -> None:
         """Remove the entries after this index, because they are of a branch."""
         while self._entries and self._entries[-1][0].index > index:
             self._bytes -= len(self._entries.pop()[0].body)

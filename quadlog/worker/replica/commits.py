@@ -39,7 +39,7 @@ class Commits:
 
     def close(self) -> None:
         """Wait for the running commit, and end the thread."""
-        self.settle()
+        self.wait()
         if self._aside is not None:
             self._aside.shutdown()
 
@@ -48,7 +48,7 @@ class Commits:
         """State that the store has applied, or will have applied after the running commit."""
         return self._store.applied if self._under_way is None else self._last
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the running commit.
 
         Raises:
@@ -79,7 +79,7 @@ class Commits:
             aside: True if the commit may still run on return.
 
         """
-        self.settle()
+        self.wait()
         if aside and self._aside is not None and updates.pieces is None and not self._store.is_ahead:
             self._last = applied
             self._under_way = self._aside.submit(

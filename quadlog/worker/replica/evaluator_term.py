@@ -139,7 +139,7 @@ class EvaluatorTerm:
             return
         self._epoch = asked.epoch
         self._fence = Fence(term=asked.term, attempt=self._heard.highest + 1, worker=self._settings.node_id)
-        self._publishers.effects.fence(self._fence, at=now().wall, epoch=self._epoch)
+        self._publishers.effects.publish_fence(self._fence, at=now().wall, epoch=self._epoch)
 
     def hand_over(self, handover: Handover) -> None:
         """Process a handover: from here on another data centre evaluates, or this one in a new term."""
@@ -245,7 +245,9 @@ class EvaluatorTerm:
 
     def _publish(self, effect: Effect, entry: LoggedEntry) -> None:
         visit(Failpoint.AFTER_EVALUATE)
-        self._publishers.effects.say(effect, at=now().wall, epoch=self._epoch, traceparent=entry.traceparent)
+        self._publishers.effects.publish(
+            effect, at=now().wall, epoch=self._epoch, traceparent=entry.traceparent
+        )
         visit(Failpoint.AFTER_PUBLISH, self._publishers.settle)
 
     def due(self, effects: Sequence[Effect]) -> tuple[Sequence[Lines], list[Quad]]:

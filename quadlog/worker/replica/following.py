@@ -127,7 +127,7 @@ class Following:
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def hear(self, record: Record, part: codec.Part | None = None) -> None:
+    def on_record(self, record: Record, part: codec.Part | None = None) -> None:
         """Process the next record of either topic; `part`: its value as decoded by `codec.decode_ahead`."""
         if self.is_idle:
             return  # the next process reads it again
@@ -140,16 +140,16 @@ class Following:
     def _hear_agreed(self, record: Record, part: codec.Part | None) -> None:
         agreed, backlog = self._hearing.agreed, self._hearing.backlog
         self._hearing.agreed_offset = record.offset + 1
-        said = _understood(record, part, agreed.hear)
+        said = _understood(record, part, agreed.on_record)
         self._gaps.heard(record, counts=said is not None)
         match said:
             case LoggedEntry() as entry:
                 self._is_fed = True
                 backlog.add_entry(entry, InAgreed(record.offset + 1, agreed.last, entry.epoch))
             case Cut() as cut:
-                self.commits.settle()
+                self.commits.wait()
                 log.info("log_cut", behind=cut.index, epoch=cut.epoch)
-                backlog.cut(cut.index)
+                backlog.truncate(cut.index)
                 self._evaluator_term.meet_cut(cut.epoch)
             case None:
                 pass
@@ -157,7 +157,7 @@ class Following:
     def _hear_effects(self, record: Record, part: codec.Part | None) -> None:
         effects = self._hearing.effects
         try:
-            said = _understood(record, part, effects.hear)
+            said = _understood(record, part, effects.on_record)
         except StateError:
             if self._gaps.explains(record.topic):
                 return
@@ -169,7 +169,7 @@ class Following:
             behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
             self._hearing.backlog.add_effect(said, behind)
             return
-        self.commits.settle()
+        self.commits.wait()
         match said:
             case Fence() as fence:
                 self._evaluator_term.meet(fence)
@@ -201,7 +201,7 @@ class Following:
         pairs = backlog.batch(commits.last.point)
         self.has_more = False
         if not pairs:
-            commits.settle()
+            commits.wait()
             self._tell_of(backlog.stranger)
         if not pairs or not self.goes_on:
             return
@@ -212,7 +212,7 @@ class Following:
         applied = Applied.after(last.effect, last.in_agreed, last.in_effects)
         controls = control.changes_of((pair.entry, pair.effect) for pair in pairs)
         updates = UpdateTexts.of(net_of(lines))
-        commits.settle()
+        commits.wait()
         self._feed.add(effects, applied)
         backlog.drop(applied.index)
         self.has_more = backlog.has_effects and backlog.first_entry is not None

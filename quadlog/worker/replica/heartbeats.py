@@ -78,16 +78,16 @@ class Heartbeats:
         pause = min(EACH_MS * news, MOST_MS) if news else self._pause * 1000
         return self._said_at + pause
 
-    def tend(self) -> None:
+    def tick(self) -> None:
         """Send the next heartbeat, if it is due."""
         if now().steady >= self.next_at:
             self._said_at, self._told = now().steady, self._store.applied.index
             self._told_of_duty = self._evaluates()
-            self._say.say(self._beat(WorkerState.SERVING))
+            self._say.publish(self._beat(WorkerState.SERVING))
 
     def end(self) -> None:
         """Send the last heartbeat."""
-        self._say.say(self._beat(WorkerState.STOPPING))
+        self._say.publish(self._beat(WorkerState.STOPPING))
 
     def _beat_while_busy(self) -> None:
         """Send heartbeats while the replica is busy with a large transaction, which takes seconds.
@@ -98,4 +98,4 @@ class Heartbeats:
         while not self._stopping.wait(self._pause):
             self._look(now().steady)
             if self._lives() and now().steady - self._said_at >= self._pause * 1000:
-                self._say.say(self._beat(WorkerState.SERVING))
+                self._say.publish(self._beat(WorkerState.SERVING))

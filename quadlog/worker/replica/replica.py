@@ -135,7 +135,7 @@ class Replica:
             pause=settings.heartbeat,
             lives=self._thread.is_alive,
             evaluates=lambda: self.evaluator_term.evaluator is not None,
-            look=(lambda _: None) if publishers.publish_health is None else publishers.publish_health.look,
+            look=(lambda _: None) if publishers.publish_health is None else publishers.publish_health.check,
         )
 
     # --- from any thread ----------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Replica:
         self._heartbeats.start()
         self.evaluator_term.start()
 
-    def hear(self, tail: str, records: Sequence[Record]) -> None:
+    def on_records(self, tail: str, records: Sequence[Record]) -> None:
         """Hand over records that the tail read; wait while `BATCHES` batches are not processed yet.
 
         They are decoded here, on the tail's thread: the replica's thread spends half of its time in the store,
@@ -265,7 +265,7 @@ class Replica:
                     self._batches.release()
                     self._heard += len(records)
                     for record, part in zip(records, parts, strict=True):
-                        self._following.hear(record, part)
+                        self._following.on_record(record, part)
                     if self._publish_health is not None and any(
                         r.topic == self._topics.effects for r in records
                     ):
@@ -273,12 +273,12 @@ class Replica:
         self._following.apply()
         self._look_after_publishing()
         self._evaluate()
-        self._heartbeats.tend()
+        self._heartbeats.tick()
         return True
 
     def _look_after_publishing(self) -> None:
         if self._publish_health is not None:
-            self._publish_health.look(now().steady)
+            self._publish_health.check(now().steady)
             self.evaluator_term.fall_silent()
 
     def _evaluate(self) -> None:

@@ -75,7 +75,7 @@ class RewindHandler:
                 return
             self.owes = True
             self._feed.end_back(store.applied.index)
-        self._hearing.effects.stand(backlog.signature or as_bytes(store.applied.signature))
+        self._hearing.effects.set_signature(backlog.signature or as_bytes(store.applied.signature))
 
     def take_up(self) -> None:
         """Put undone entries back into the backlog, if they are of the current log.

@@ -174,7 +174,7 @@ class _RollbackBatch:
     controls: list[ControlChange] = field(default_factory=list[ControlChange])
     lines: int = 0
 
-    def take(self, effect: Effect) -> None:
+    def add(self, effect: Effect) -> None:
         """Add the next older effect."""
         self.effects.append(effect)
         self.lines += len(effect.deleted) + len(effect.inserted)
@@ -222,12 +222,12 @@ def go_back(
     """
     applied, batch = store.applied, _RollbackBatch(store)
     for effect in reversed(half):
-        batch.take(effect)
+        batch.add(effect)
     if applied.index <= rewind.index:
         batch.commit(applied)
         return
     for entry, effect, before in past.steps(applied):
-        batch.take(effect)
+        batch.add(effect)
         batch.controls += [past.control(change.name, before) for change in changes_of([(entry, effect)])]
         if before.index == rewind.index:
             batch.commit(

@@ -90,7 +90,7 @@ class Seedbed:
 
     # --- the seed of the log ----------------------------------------------------------------------------
 
-    def hear(self, seed: Seed) -> bool:
+    def on_seed(self, seed: Seed) -> bool:
         """Process the seed that the log begins with; return True if the store lacks it.
 
         Such a store must not be served, nor continue.  The seed is used at once if it is here, otherwise when

@@ -22,7 +22,7 @@ ASK = b"ASK {}"
 
 def heard(consumer: AgreedConsumer, record: Record) -> LoggedEntry | Cut | None:
     try:
-        return consumer.hear(record)
+        return consumer.on_record(record)
     except ForeignRecord:
         return None
 

@@ -72,7 +72,7 @@ def topic_of(log: Iterable[LoggedEntry | Cut]) -> list[Record]:
         if isinstance(said, Cut):
             topic.produce("agreed", key=b"cut", values=[codec.encode_cut(said)], headers=[])
         else:
-            producer.say(said, lambda _: None)
+            producer.publish(said, lambda _: None)
     return topic.records
 
 
@@ -130,9 +130,9 @@ def effects_topic(*said: Effect | Fence) -> list[Record]:
     producer = EffectsProducer(topic, "effects", "w1", "dc1")
     for one in said:
         if isinstance(one, Effect):
-            producer.say(one, at=0)
+            producer.publish(one, at=0)
         else:
-            producer.fence(one, at=0)
+            producer.publish_fence(one, at=0)
     return topic.records
 
 
@@ -143,13 +143,13 @@ def new_consumer() -> EffectsConsumer:
 def counting(
     consumer: EffectsConsumer, records: Iterable[Record]
 ) -> list[Effect | Fence | Handover | Rewind | Seed]:
-    return [said for record in records if (said := consumer.hear(record))]
+    return [said for record in records if (said := consumer.on_record(record))]
 
 
 def handed_over(topic: Topic, *handovers: Handover) -> None:
     mirror = EffectsMirror(topic, "effects", "m1")
     for handover in handovers:
-        mirror.hand_over(handover, at=0)
+        mirror.publish_handover(handover, at=0)
 
 
 def moved_topic() -> Topic:
@@ -159,16 +159,16 @@ def moved_topic() -> Topic:
         EffectsProducer(topic, "effects", "w1", "dc1"),
         EffectsProducer(topic, "effects", "w2", "dc2"),
     )
-    here.fence(fence(1), at=0)
+    here.publish_fence(fence(1), at=0)
     for index in (1, 2):
-        here.say(effect(index), at=0)
+        here.publish(effect(index), at=0)
     handed_over(topic, MOVED)
-    here.say(effect(3, branch="old"), at=0)
-    here.fence(fence(2), at=0)
-    here.say(effect(3, attempt=2, branch="old"), at=0)
-    there.fence(replace(fence(2), term=MOVED.term), at=0)
+    here.publish(effect(3, branch="old"), at=0)
+    here.publish_fence(fence(2), at=0)
+    here.publish(effect(3, attempt=2, branch="old"), at=0)
+    there.publish_fence(replace(fence(2), term=MOVED.term), at=0)
     handed_over(topic, MOVED, FIRST)
-    there.say(replace(effect(3, attempt=2), term=MOVED.term), at=0)
+    there.publish(replace(effect(3, attempt=2), term=MOVED.term), at=0)
     return topic
 
 
@@ -184,11 +184,11 @@ def topic_with(*said: Effect | Fence | Seed) -> list[Record]:
     for one in said:
         match one:
             case Effect():
-                worker.say(one, at=0)
+                worker.publish(one, at=0)
             case Fence():
-                worker.fence(one, at=0)
+                worker.publish_fence(one, at=0)
             case Seed():
-                mirror.sow(one)
+                mirror.publish_seed(one)
     return topic.records
 
 
@@ -218,8 +218,8 @@ def standing(
     """What counts, heard by one who goes back at once where it is told to."""
     found: list[Effect | Fence | Handover | Rewind | Seed] = []
     for record in records:
-        said = consumer.hear(record)
+        said = consumer.on_record(record)
         if isinstance(said, Rewind):
-            consumer.stand(signature(said.index, branch))
+            consumer.set_signature(signature(said.index, branch))
         found += [said] if said else []
     return found

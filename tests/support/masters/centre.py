@@ -117,7 +117,7 @@ class Centre:
         return f"{caught.typename}, {truth}: {caught.value}"
 
     def beat(self, state: WorkerState, sent: int) -> None:
-        StatusProducer(self.outlet, self.own.status).say(
+        StatusProducer(self.outlet, self.own.status).publish(
             Heartbeat(
                 worker="dc1-w1",
                 dc="dc1",

@@ -181,7 +181,7 @@ def lone_node(
             failed=failed,
         )
     )
-    node.leader_tasks.tend(node._snapshot, 0.0)
+    node.leader_tasks.tick(node._snapshot, 0.0)
     return node
 
 
@@ -227,7 +227,7 @@ def _leader_tasks(
             ledger=ledger,
             worker_registry=worker_registry,
             locate=lambda _: None,
-            hand_over=lambda handover: mirror.hand_over(handover, at=0),
+            hand_over=lambda handover: mirror.publish_handover(handover, at=0),
             propose=lambda *_: None,
         ),
         worker_registry=worker_registry,

@@ -99,7 +99,7 @@ def difference(before: World, after: World) -> dict[str, Any]:
 
 def heard(consumer: EffectsConsumer, record: Record) -> Effect | Fence | Handover | Rewind | Seed | None:
     try:
-        return consumer.hear(record)
+        return consumer.on_record(record)
     except ForeignRecord:
         return None
 
@@ -128,7 +128,7 @@ def counting_effects(
             case Rewind(index=index):
                 found = {i: effect for i, effect in found.items() if i <= index}
                 base = base if index else bytes(32)
-                consumer.stand(found[index].signature_after if index in found else base)
+                consumer.set_signature(found[index].signature_after if index in found else base)
             case _:
                 pass
     return consumer, found
@@ -200,7 +200,7 @@ class RandomTopic:
                 self.effects = {i: effect for i, effect in self.effects.items() if i <= index}
                 if not index:
                     self.worlds[0] = World()
-                self.consumer.stand(signature.as_bytes(self.worlds[index].signature()))
+                self.consumer.set_signature(signature.as_bytes(self.worlds[index].signature()))
             case _:
                 pass
 

@@ -164,11 +164,11 @@ class Writer:
 
     # --- what a scribe needs ------------------------------------------------------------------------
 
-    def say(self, entry: LoggedEntry, acked: Acked) -> None:
+    def publish(self, entry: LoggedEntry, acked: Acked) -> None:
         """Send an entry."""
         self.sent.append((entry, acked))
 
-    def cut(self, cut: Cut, acked: Acked, *, at: int) -> None:
+    def publish_cut(self, cut: Cut, acked: Acked, *, at: int) -> None:
         """Send a cut."""
         assert at > 0
         self.sent.append((cut, acked))
@@ -219,7 +219,7 @@ class Writer:
         self.newest = Cut(epoch=epoch, lineage=view_of(epoch).id, index=held, chain=chain)
         self.saved = replace(self.log_publisher.reached, held=held)
         if not dies:
-            self.log_publisher.cut(self.newest, last)
+            self.log_publisher.truncate(self.newest, last)
 
     def arrive(self) -> None:
         """The first of what it has sent is in the topic."""

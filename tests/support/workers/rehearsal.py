@@ -102,7 +102,7 @@ class Log:
             body=text.encode(),
         )
         self._last = entry.chain
-        AgreedProducer(self, TOPICS.agreed, "m1").say(entry, lambda _: None)
+        AgreedProducer(self, TOPICS.agreed, "m1").publish(entry, lambda _: None)
         return entry
 
     def control(self, name: str, text: str | None) -> LoggedEntry:
@@ -158,14 +158,14 @@ class Worker:
         self._read = self.replica.offsets()
 
     def _lacks(self, seed: Seed) -> bool:
-        return self.bed is not None and self.bed.hear(seed)
+        return self.bed is not None and self.bed.on_seed(seed)
 
     def hear(self, topic: str, most: int = 1_000_000) -> None:
         """Read on in a topic, but not farther than `most` records."""
         start = self._read[topic]
         for record in self.log.records[topic][start : start + most]:
             self._read[topic] = record.offset + 1
-            self.replica._following.hear(record)
+            self.replica._following.on_record(record)
 
     def turn(self) -> None:
         """Apply and evaluate all that can be."""

@@ -54,7 +54,7 @@ def agreed(log: Log) -> list[LoggedEntry]:
     """The log that a topic ends with."""
     consumer, entries = AgreedConsumer(START), list[LoggedEntry]()
     for record in log.records[TOPICS.agreed]:
-        match consumer.hear(record):
+        match consumer.on_record(record):
             case LoggedEntry() as entry:
                 entries.append(entry)
             case Cut() as cut:
@@ -76,7 +76,7 @@ def write_cut(ours: Log, theirs: Log, *, epoch: int = EPOCH_2) -> None:
     cut = Cut(epoch=epoch, lineage=GENESIS, index=fork.index, chain=fork.chain)
     ours.produce(TOPICS.agreed, key=b"cut", values=[codec.encode_cut(cut)], headers=[])
     for entry in agreed(theirs)[fork.index :]:
-        AgreedProducer(ours, TOPICS.agreed, "m1").say(replace(entry, epoch=epoch), lambda _: None)
+        AgreedProducer(ours, TOPICS.agreed, "m1").publish(replace(entry, epoch=epoch), lambda _: None)
     ours._last, ours._index, ours.epoch = theirs._last, theirs._index, epoch
 
 
@@ -93,7 +93,7 @@ def write_rewind(ours: Log, theirs: Log, index: int, *, epoch: int = EPOCH_2, cu
     records = theirs.records[TOPICS.effects]
     consumer, at = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0), 0
     while consumer.index < index:
-        consumer.hear(records[at])
+        consumer.on_record(records[at])
         at += 1
     cut = epoch if cut is None else cut
     rewind = Rewind(epoch=epoch, index=index, term=consumer.term, attempt=consumer.attempt, cut=cut)

@@ -130,7 +130,7 @@ class StoredDisk(Disk):
         if save.adopted is not None:
             self._give_way(save.adopted, save)
         else:
-            unneeded += self.retained.settle(settled)
+            unneeded += self.retained.release_up_to(settled)
             self.released = max(self.released, min(settled, published))
             super().save(save)
         self.store.save(
@@ -167,7 +167,7 @@ class StoredDisk(Disk):
         self.covered["extended"] += adopted.kept == len(self.log)
         self.covered["adopted entries"] += adopted.last.index - adopted.kept
         self.covered["submitted anew"] += len(save.acquired)
-        self.retained.cut(adopted.kept)
+        self.retained.truncate(adopted.kept)
         self.held = adopted.kept
         super().save(replace(save, adopted=Adopted(self.mirror, adopted.last)))
         self._dies = self._chance.random() < 0.3
@@ -177,7 +177,7 @@ class StoredDisk(Disk):
         assert save.standing is not None
         view, kept = save.standing.view, adopted.kept
         chain = (self.log[kept - 1].point if kept else START).chain
-        assert self.store.cut() == Cut(epoch=view.epoch, lineage=view.id, index=kept, chain=chain)
+        assert self.store.last_cut() == Cut(epoch=view.epoch, lineage=view.id, index=kept, chain=chain)
 
     def compare(self) -> None:
         """The store remembers what the memory does, no more and no less; all that was adopted is in its place then."""

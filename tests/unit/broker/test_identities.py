@@ -64,7 +64,7 @@ def looked(identities: Identities) -> dict[str, tuple[str | None, bool]]:
     before, found = begun(), list[dict[str, tuple[str | None, bool]]]()
 
     def is_next() -> bool:
-        found.append(identities.look())
+        found.append(identities.poll())
         return begun() > before
 
     until(is_next)
@@ -141,17 +141,17 @@ def test_what_is_no_answer_of_a_broker_ends_the_wait(monkeypatch: pytest.MonkeyP
     until(lambda: len(asked) == 1)
     asked[0][1].set_exception(RuntimeError("results of another length"))
     with pytest.raises(RuntimeError, match="results of another length"):
-        until(identities.look)
+        until(identities.poll)
 
 
 def test_an_answer_that_came_is_not_asked_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for one look would wait for the next ones, too, as long as each takes longer than their pause."""
     asked = asking(monkeypatch)
     identities = Identities("127.0.0.1:1", {"t": None})
-    identities.look()
+    identities.poll()
     until(lambda: len(asked) == 1)
     answer(asked[0][1])
-    until(identities.look)
+    until(identities.poll)
     assert not identities.is_asking
 
 

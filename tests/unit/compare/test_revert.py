@@ -48,7 +48,7 @@ def test_later_effects_are_counted_where_they_touch_the_same() -> None:
     )
     since = LaterChanges.of(first)
     for one in later:
-        since.hear(one)
+        since.on_effect(one)
     assert since.index == 5
     assert since.there == {"a": True, "b": False, "c": True}
     assert {index: count for index, (_, count) in since.touched.items()} == {3: 2, 4: 1, 5: 1}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def heard(consumer: AgreedConsumer, records: Iterable[Record]) -> list[LoggedEntry | Cut]:
-    return [said for record in records if (said := consumer.hear(record))]
+    return [said for record in records if (said := consumer.on_record(record))]
 
 
 def test_entries_come_each_once_in_order() -> None:
@@ -44,7 +44,7 @@ def test_a_large_entry_comes_when_it_is_whole() -> None:
     records = topic_of(log)
     assert len(records) == 9
     consumer = AgreedConsumer(START)
-    assert [consumer.hear(record) is not None for record in records] == [False, False, True] * 3
+    assert [consumer.on_record(record) is not None for record in records] == [False, False, True] * 3
     torn = [*records[:2], *records]  # it was killed between two chunks
     assert heard(AgreedConsumer(START), torn) == log
 
@@ -150,7 +150,7 @@ def test_a_worker_that_is_started_again_anywhere_hears_what_it_would_have_heard(
     records = topic_of(said)
     whole, last = AgreedConsumer(START), {0: (START, 1)}
     for number, record in enumerate(records, 1):
-        entry = whole.hear(record)
+        entry = whole.on_record(record)
         if isinstance(entry, LoggedEntry):
             last[number] = whole.last, entry.epoch
     assert whole.last == LogPosition(log[-1].index, log[-1].chain)
@@ -158,5 +158,5 @@ def test_a_worker_that_is_started_again_anywhere_hears_what_it_would_have_heard(
     point, epoch = last[behind]
     again = AgreedConsumer(point, cut=epoch)
     for record in records[behind:]:
-        again.hear(record)
+        again.on_record(record)
     assert again.last == whole.last

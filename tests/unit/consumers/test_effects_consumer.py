@@ -147,7 +147,7 @@ def test_the_newest_copy_tells_whose_topic_was_copied_last() -> None:
     mirror.copy(source[0], origin="dc1", epoch=3)
     first = list(topic.records)
     mirror.copy(first[0], origin="dc3", epoch=3)
-    EffectsProducer(topic, "copy", "w1", "dc2").say(effect(3), at=0)
+    EffectsProducer(topic, "copy", "w1", "dc2").publish(effect(3), at=0)
     assert newest_copy(first, epoch=3) == ("dc1", 0)
     assert newest_copy(topic.records, epoch=3) == ("dc3", 0), "a copy of a copy, and then no copy"
     assert newest_copy(topic.records, epoch=4) is None, "made in another view"
@@ -165,11 +165,11 @@ def test_where_the_home_was_moved_away_what_the_old_evaluator_says_late_is_void(
     assert consumer.void == {"old epoch": 2}
     topic = Topic()
     mirror = EffectsMirror(topic, "effects", "m1")
-    mirror.rewind(Rewind(epoch=2, index=2, term=TERM, attempt=1, cut=2), at=0)
+    mirror.publish_rewind(Rewind(epoch=2, index=2, term=TERM, attempt=1, cut=2), at=0)
     for record in late:
         mirror.copy(record, origin="dc2", epoch=2)
     counting(consumer, topic.records[:1])
-    consumer.stand(signature(2))
+    consumer.set_signature(signature(2))
     assert [said.index for said in counting(consumer, topic.records[1:]) if isinstance(said, Effect)] == [
         3,
         4,

@@ -38,8 +38,8 @@ def both(records: Sequence[Record]) -> tuple[EffectsConsumer, EffectsLedger]:
     """A worker and a master that heard the same; they are never of two minds."""
     consumer, ledger = new_consumer(), EffectsLedger(duty=FIRST)
     for record in records:
-        consumer.hear(record)
-        ledger.hear(record)
+        consumer.on_record(record)
+        ledger.on_record(record)
         assert consumer.index == ledger.index
     return consumer, ledger
 
@@ -76,7 +76,7 @@ def test_a_seed_behind_a_handover_is_void() -> None:
     topic = Topic()
     mirror = EffectsMirror(topic, "effects", "m1")
     handed_over(topic, MOVED, FIRST)
-    mirror.sow(seed())
+    mirror.publish_seed(seed())
     consumer, ledger = both(topic.records)
     assert (consumer.void, ledger.seed) == ({"late seed": 1}, None)
 
@@ -102,7 +102,7 @@ def test_a_master_that_is_started_again_knows_the_seed() -> None:
     after = ledger.state_after(1)
     assert after is not None
     assert after.signature == signature(1)
-    ledger.hear(records[3])
+    ledger.on_record(records[3])
     assert ledger.index == 2
 
 
@@ -110,5 +110,5 @@ def test_the_last_records_of_a_topic_are_read_without_its_seed() -> None:
     """`quadlog diff` looks back so far, and no farther."""
     ledger = EffectsLedger(is_whole=False)
     for record in topic_with(seed(), fence(1), first_on(seed()), effect(2))[1:]:
-        ledger.hear(record)
+        ledger.on_record(record)
     assert ledger.index == 2

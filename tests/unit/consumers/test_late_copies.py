@@ -34,9 +34,9 @@ def old_topic() -> list[Record]:
     """What the own evaluator said while this was the home; the last ones come late."""
     topic = Topic()
     own = EffectsProducer(topic, "effects", "w1", "dc1")
-    own.fence(fence(1), at=0)
+    own.publish_fence(fence(1), at=0)
     for index in range(1, 10):
-        own.say(effect(index), at=0)
+        own.publish(effect(index), at=0)
     return topic.records
 
 
@@ -44,23 +44,23 @@ def stream() -> list[Record]:
     """What is copied of the next home: with what was void there, and an effect in pieces."""
     topic = Topic()
     mirror, there = EffectsMirror(topic, "effects", "m1"), EffectsProducer(topic, "effects", "w2", "dc2")
-    mirror.rewind(Rewind(epoch=2, index=4, term=GENESIS, attempt=0, cut=0), at=0)
+    mirror.publish_rewind(Rewind(epoch=2, index=4, term=GENESIS, attempt=0, cut=0), at=0)
     terms = (Term(2, VIEW, 4),)
-    mirror.hand_over(Handover(index=0, term=VIEW, dc="dc2", epoch=2, terms=terms), at=0)
+    mirror.publish_handover(Handover(index=0, term=VIEW, dc="dc2", epoch=2, terms=terms), at=0)
 
     def say(index: int, attempt: int, *, lines: int = 1, before: str = "new", branch: str = "new") -> None:
         said = effect(index, attempt=attempt, lines=lines, before=before, branch=branch)
-        there.say(replace(said, term=VIEW), at=0, epoch=2)
+        there.publish(replace(said, term=VIEW), at=0, epoch=2)
 
-    there.fence(Fence(term=VIEW, attempt=2, worker="w2"), at=0, epoch=2)
+    there.publish_fence(Fence(term=VIEW, attempt=2, worker="w2"), at=0, epoch=2)
     say(5, 2, before="")
     say(6, 2)
-    there.fence(Fence(term=VIEW, attempt=3, worker="w3"), at=0, epoch=2)
+    there.publish_fence(Fence(term=VIEW, attempt=3, worker="w3"), at=0, epoch=2)
     say(7, 2, branch="void")
     say(7, 3, lines=530)
     say(8, 2, before="void", branch="void")
     say(8, 3)
-    there.fence(Fence(term=VIEW, attempt=4, worker="w2"), at=0, epoch=2)
+    there.publish_fence(Fence(term=VIEW, attempt=4, worker="w2"), at=0, epoch=2)
     say(9, 4)
     return topic.records
 
@@ -92,7 +92,7 @@ def heard(records: Sequence[Record]) -> EffectsConsumer:
 def followed(records: Sequence[Record]) -> EffectsLedger:
     ledger = EffectsLedger(duty=FIRST)
     for record in records:
-        ledger.hear(record)
+        ledger.on_record(record)
     return ledger
 
 

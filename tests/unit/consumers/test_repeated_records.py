@@ -56,8 +56,8 @@ def test_entries(places: Sequence[tuple[int, int]]) -> None:
     log, other = forked(6)
     records = topic_of([*log, cut_behind(log[2], 2), *other[3:]])
     once, again = AgreedConsumer(START), AgreedConsumer(START)
-    said = [one for record in records if (one := once.hear(record))]
-    found = [one for record in repeated(records, places) if (one := again.hear(record))]
+    said = [one for record in records if (one := once.on_record(record))]
+    found = [one for record in repeated(records, places) if (one := again.on_record(record))]
     assert found == said
     assert (again.last, again.epoch) == (once.last, once.epoch)
 
@@ -69,7 +69,9 @@ def test_entries_in_chunks(places: Sequence[tuple[int, int]]) -> None:
     assert len(records) > 3
     consumer = AgreedConsumer(START)
     heard = [
-        said.index for r in repeated(records, places) if (said := consumer.hear(r)) and hasattr(said, "index")
+        said.index
+        for r in repeated(records, places)
+        if (said := consumer.on_record(r)) and hasattr(said, "index")
     ]
     assert heard == [1, 2, 3]
 
@@ -110,9 +112,9 @@ def test_effects(records: list[Record], places: Sequence[tuple[int, int]]) -> No
     )
     one, other = EffectsLedger(), EffectsLedger()
     for record in records:
-        one.hear(record)
+        one.on_record(record)
     for record in repeated(records, places):
-        other.hear(record)
+        other.on_record(record)
     assert (other.index, other.attempt, other.duty, other.rewound, other.seed) == (
         one.index,
         one.attempt,
@@ -138,7 +140,9 @@ def test_payloads(places: Sequence[tuple[int, int]]) -> None:
             media_type="text",
             body=b"x" * size,
         )
-        PayloadsProducer(topic, "payloads", "m1").say(payload, lambda _: None)
+        PayloadsProducer(topic, "payloads", "m1").publish(payload, lambda _: None)
     intake = Intake(PayloadsConsumer(), 0)
-    heard = {found.created for record in repeated(topic.records, places) if (found := intake.hear(record))}
+    heard = {
+        found.created for record in repeated(topic.records, places) if (found := intake.on_record(record))
+    }
     assert heard == set(range(5))

@@ -63,7 +63,7 @@ def test_no_effect_counts_before_the_state_has_gone_back() -> None:
     on_ours = replace(on_b(2), signature_before=signature(2))
     assert counting(consumer, rewinding((2, on_b(2)), (2, on_ours))) == []
     assert consumer.void == {"other state": 2}
-    consumer.stand(signature(1))
+    consumer.set_signature(signature(1))
     assert counting(consumer, rewinding((2, on_b(2)))) == [on_b(2)]
 
 
@@ -143,15 +143,15 @@ def said_in(*said: tuple[int, Effect | Fence | Handover | Rewind | Seed]) -> lis
     for epoch, one in said:
         match one:
             case Effect():
-                worker.say(one, at=0, epoch=epoch)
+                worker.publish(one, at=0, epoch=epoch)
             case Fence():
-                worker.fence(one, at=0, epoch=epoch)
+                worker.publish_fence(one, at=0, epoch=epoch)
             case Handover():
-                mirror.hand_over(one, at=0)
+                mirror.publish_handover(one, at=0)
             case Rewind():
-                mirror.rewind(one, at=0)
+                mirror.publish_rewind(one, at=0)
             case Seed():
-                mirror.sow(one, epoch=epoch)
+                mirror.publish_seed(one, epoch=epoch)
     return topic.records
 
 
@@ -167,7 +167,7 @@ def test_attempts_of_a_new_term_count_whatever_was_heard_before() -> None:
         records = said_in(*said)
         standing(consumer, records)
         for record in records:
-            ledger.hear(record)
+            ledger.on_record(record)
         assert (consumer.index, consumer.term, consumer.attempt) == (3, home.term, 1)
         assert (ledger.index, ledger.duty.term, ledger.attempt) == (3, home.term, 1)
         assert consumer.highest == (1 if said is behind_all else 3), "the next fence is above all"
@@ -179,7 +179,7 @@ def test_behind_a_rewind_to_the_beginning_effects_of_the_first_view_count_for_a_
     said = said_in((1, fence(1)), (1, effect(1)), (2, begin), (2, seed("b")), (2, fence(1)), (2, on_seed))
     ledger = EffectsLedger(duty=FIRST)
     for record in said:
-        ledger.hear(record)
+        ledger.on_record(record)
     assert (ledger.index, ledger.seed) == (1, seed("b"))
 
 
@@ -193,7 +193,7 @@ def test_behind_a_rewind_a_master_counts_no_effect_without_its_fence() -> None:
     consumer, ledger = new_consumer(), EffectsLedger(duty=FIRST)
     for record in said:
         standing(consumer, [record])
-        ledger.hear(record)
+        ledger.on_record(record)
         assert ledger.index == consumer.index
 
 
@@ -242,7 +242,7 @@ def test_a_restart_between_any_two_records_hears_the_same() -> None:
 def test_workers_say_the_epoch_of_the_view_that_they_evaluate_in() -> None:
     topic = Topic()
     worker = EffectsProducer(topic, "effects", "w1", "dc1")
-    worker.fence(fence(1), at=0, epoch=4)
-    worker.say(effect(1, lines=1200), at=0, epoch=4)
-    worker.say(effect(2), at=0)
+    worker.publish_fence(fence(1), at=0, epoch=4)
+    worker.publish(effect(1, lines=1200), at=0, epoch=4)
+    worker.publish(effect(2), at=0)
     assert [record.header(EPOCH) for record in topic.records] == [*[b"4"] * (len(topic.records) - 1), b"1"]

@@ -64,7 +64,7 @@ class _Block:
     expects: str = "verb"
     triples: list[str] = field(default_factory=list[str])
 
-    def take(self, kind: str, value: str, end: int) -> bool:
+    def add(self, kind: str, value: str, end: int) -> bool:
         """Add a token; return False if the block cannot continue with it."""
         match self.expects:
             case "verb" if kind in _IRIS or value == "a":
@@ -137,7 +137,7 @@ def _pass(group: _Group, kind: str, value: str, start: int, end: int) -> None:
     if not group.holds_triples:
         return
     if group.block is not None:
-        if group.block.take(kind, value, end):
+        if group.block.add(kind, value, end):
             return
         if value != "." and kind != "word":
             group.block = None

@@ -30,7 +30,7 @@ class TextReader:
         """Return the current token in capitals if it is a word, and an empty string otherwise."""
         return self.value.upper() if self.kind == "word" else ""
 
-    def take(self, value: str) -> bool:
+    def accept(self, value: str) -> bool:
         """Skip the current token if it is the mark `value`; return whether it was."""
         if self.value != value or self.kind != "mark":
             return False
@@ -39,7 +39,7 @@ class TextReader:
 
     def expect(self, value: str) -> None:
         """Skip a required mark."""
-        if not self.take(value):
+        if not self.accept(value):
             self.lost(f"where {value} was expected")
 
     def lost(self, why: str) -> NoReturn:

@@ -100,7 +100,7 @@ def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
                     yield operator
                     start = operator.end()
                     break
-                frames.take(kind, token[kind])
+                frames.update(kind, token[kind])
             yield token
             if kind == "end":
                 return
@@ -119,7 +119,7 @@ class _Frames:
         self._expects = False
         """True in a group after FILTER or BIND, where an expression follows."""
 
-    def take(self, kind: str, value: str) -> None:
+    def update(self, kind: str, value: str) -> None:
         """Update the state with the next token."""
         inside = self._open[-1]
         if kind == "word":

@@ -46,7 +46,7 @@ def posted(node: str, view: View, *, effects: EffectsPosition = NOWHERE, full: b
         effects=effects,
         full=full,
     )
-    member.hear(post, post.base)
+    member.on_post(post, post.base)
     member.understand(post, ())
     return member
 
@@ -81,10 +81,10 @@ def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: Vi
     members = {"m1": posted("m1", elected), "m2": posted("m2", OTHER)}
     for member in members.values():
         assert member.said is not None
-        views.hear(member.said, 1.0)
-    assert views.tend(members, NOBODY, 2.0)
+        views.on_post(member.said, 1.0)
+    assert views.tick(members, NOBODY, 2.0)
     assert views.standing.joining == (elected if parent is ASKED else None)
-    assert not views.tend(members, NOBODY, 3.0), "and stays with it"
+    assert not views.tick(members, NOBODY, 3.0), "and stays with it"
 
 
 @pytest.mark.parametrize("own", [NOWHERE, OF_A_BRANCH])
@@ -98,7 +98,7 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(
     views.report(LocalStatus(effects=own))
     members = {"m3": posted("m3", view, effects=other)}
     assert members["m3"].said is not None
-    views.hear(members["m3"].said, 1.0)
+    views.on_post(members["m3"].said, 1.0)
     assert views.vote(members, 0, 2.0)
     ballot = views.standing.ballot
     assert ballot is not None
@@ -149,7 +149,7 @@ def _ballot(view: View, witnesses: str, *, gone: str = "", effects: EffectsPosit
     members = {name: posted(name, view, effects=effects) for name in view.members if name != gone}
     for member in members.values():
         assert member.said is not None
-        views.hear(member.said, 1.0)
+        views.on_post(member.said, 1.0)
     views.vote(members, 0, 2.0)
     return views.standing.ballot
 
@@ -189,7 +189,7 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
     members = {name: posted(name, view) for name in ("m1", "m2", "m3")}
     for member in members.values():
         assert member.said is not None
-        views.hear(member.said, 1.0)
+        views.on_post(member.said, 1.0)
     assert views.vote(members, 0, 2.0)
     assert (views.standing.voted, views.standing.ballot and views.standing.ballot.home) == (5, "dc2")
 
@@ -255,6 +255,6 @@ def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     )
     members = {"m1": posted("m1", elected)}
     assert members["m1"].said is not None
-    views.hear(members["m1"].said, 1.0)
-    assert not views.tend(members, NOBODY, 2.0)
+    views.on_post(members["m1"].said, 1.0)
+    assert not views.tick(members, NOBODY, 2.0)
     assert views.standing.joining == ASKED

@@ -16,9 +16,9 @@ def test_what_was_settled_on_a_branch_that_is_cut_waits_again(
     one, two = payload_of(1, b"a"), payload_of(2, b"b")
     agree(log, pending_requests, one)
     agree(log, pending_requests, two)
-    pending_requests.settle(decided=2, applied=2)
+    pending_requests.complete(decided=2, applied=2)
     entries = give_way(log, 1, [payload_of(7, b"x"), payload_of(8, b"y")], [two])
-    pending_requests.cut(1, waits=two.transaction.id.__eq__, dequeued=[])
+    pending_requests.truncate(1, waits=two.transaction.id.__eq__, dequeued=[])
     assert pending_requests.state_of(one.transaction.id, queued=False).state is TxState.APPLIED
     assert pending_requests.state_of(two.transaction.id, queued=True) == TxStatus(state=TxState.PENDING)
     status = pending_requests.state_of(entries[0].pair.id, queued=False)
@@ -28,7 +28,7 @@ def test_what_was_settled_on_a_branch_that_is_cut_waits_again(
     assert pending_requests.wait(two.transaction.id, late.waiter)
     log.index, log.chain = 3, entries[-1].chain
     again = agree(log, pending_requests, two)
-    pending_requests.settle(decided=4, applied=4)
+    pending_requests.complete(decided=4, applied=4)
     assert late.told == [TxAnswer(index=4, chain=again.chain)]
 
 
@@ -44,8 +44,8 @@ def test_who_waits_for_what_is_elsewhere_now_is_told_where(
     agree(log, pending_requests, one)
     agree(log, pending_requests, two)
     entries = give_way(log, 1, [payload_of(8, b"y"), three, one], [two])
-    pending_requests.cut(1, waits=two.transaction.id.__eq__, dequeued=[three.transaction.id])
-    pending_requests.settle(decided=4, applied=4)
+    pending_requests.truncate(1, waits=two.transaction.id.__eq__, dequeued=[three.transaction.id])
+    pending_requests.complete(decided=4, applied=4)
     assert clients[0].told == [TxAnswer(index=4, chain=entries[2].chain)]
     assert clients[1].told == [], "it waits again"
     assert clients[2].told == [TxAnswer(index=3, chain=entries[1].chain)]
@@ -62,7 +62,7 @@ def test_a_control_entry_ends_with_its_branch_and_whoever_waits_is_told(
         pending_requests.wait(payload.transaction.id, client.waiter)
     agree(log, pending_requests, agreed)
     give_way(log, 0, [payload_of(8, b"y")], [])
-    pending_requests.cut(0, waits=lambda _: False, dequeued=[waiting.transaction.id])
+    pending_requests.truncate(0, waits=lambda _: False, dequeued=[waiting.transaction.id])
     assert [[type(told) for told in client.told] for client in clients] == [
         [OutcomeUnknown],
         [OutcomeUnknown],
@@ -79,7 +79,7 @@ def test_a_rejection_that_is_void_is_told_to_nobody(log: Log, pending_requests: 
     payload = payload_of(1, b"a")
     agree(log, pending_requests, payload)
     log.agree(payload_of(2, b"b"), rejected={1: "it was wrong there", 2: "so was this"})
-    pending_requests.settle(decided=2, applied=2)
+    pending_requests.complete(decided=2, applied=2)
     assert pending_requests.state_of(payload.transaction.id, queued=False).state is TxState.REJECTED
     pending_requests.go_back(0)
     assert pending_requests.state_of(payload.transaction.id, queued=False).state is TxState.PENDING
@@ -87,5 +87,5 @@ def test_a_rejection_that_is_void_is_told_to_nobody(log: Log, pending_requests: 
     taken = Taken(positions={}, effects=(0, 0, 0), rejected={}, back=pending_requests.back)
     log.store.save(nothing, payloads={}, taken=taken, unneeded=())
     pending_requests.saved()
-    pending_requests.settle(decided=2, applied=2)
+    pending_requests.complete(decided=2, applied=2)
     assert pending_requests.state_of(payload.transaction.id, queued=False).state is TxState.APPLIED

@@ -67,9 +67,9 @@ class World:
         """A worker there takes over and says effects."""
         producer = EffectsProducer(self.topics[dc], "effects", "w1", dc)
         if fenced:
-            producer.fence(fence(attempt), at=0)
+            producer.publish_fence(fence(attempt), at=0)
         for index in indexes:
-            producer.say(effect(index, attempt=attempt), at=0)
+            producer.publish(effect(index, attempt=attempt), at=0)
 
     def copy(self, of: str, into: str, start: int = 0, *, count: int = 1000, epoch: int = 1) -> None:
         mirror = EffectsMirror(self.topics[into], "effects", "m")
@@ -87,7 +87,7 @@ class World:
     def decided(self, dc: str) -> list[int]:
         """What counts there."""
         consumer = EffectsConsumer(index=0, signature=bytes(32), term=GENESIS, attempt=0)
-        heard = (consumer.hear(record) for record in self.topics[dc].records)
+        heard = (consumer.on_record(record) for record in self.topics[dc].records)
         return [said.index for said in heard if isinstance(said, Effect)]
 
 
@@ -210,9 +210,9 @@ def test_what_the_home_took_back_before_is_not_copied(world: World, copied: int)
     """dc1 gave way once, behind effect 3; dc2 parted from it before that, behind effect 1."""
     world.evaluate("dc1", 1, 2, 3, 4, 5)
     mirror = EffectsMirror(world.topics["dc1"], "effects", "m")
-    mirror.rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0, cut=2), at=0)
+    mirror.publish_rewind(Rewind(epoch=2, index=3, term=GENESIS, attempt=0, cut=2), at=0)
     terms = (Term(3, view_of(3), 3),)
-    mirror.hand_over(Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0)
+    mirror.publish_handover(Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0)
     world.copy("dc1", "dc2", count=2)
     world.copy("dc1", "dc2", 2, count=copied, epoch=3)
     source = source_of("dc1", CopiedPart.HOME, epoch=3)
@@ -227,14 +227,14 @@ def test_a_view_of_a_branch_with_the_same_epoch_is_another_one(world: World, *, 
     """dc2's master was in a view of epoch 3, lost that with its disk, and is in another one of epoch 3 now."""
     world.evaluate("dc1", 1, 2, 3)
     terms = (Term(3, view_of(3), 2),)
-    EffectsMirror(world.topics["dc1"], "effects", "m").hand_over(
+    EffectsMirror(world.topics["dc1"], "effects", "m").publish_handover(
         Handover(index=0, term=terms[0].id, dc="dc1", epoch=3, terms=terms), at=0
     )
     world.copy("dc1", "dc2", count=3)
     if is_copied:
         world.copy("dc1", "dc2", 3, count=1, epoch=3)
     of_a_branch = (Term(3, b"another one, of the branch".ljust(32), 2),)
-    EffectsMirror(world.topics["dc2"], "effects", "m").hand_over(
+    EffectsMirror(world.topics["dc2"], "effects", "m").publish_handover(
         Handover(index=0, term=of_a_branch[0].id, dc="dc2", epoch=3, terms=of_a_branch), at=0
     )
     found = world.find("dc1", CopiedPart.HOME, index=3, epoch=3, terms=of_a_branch)

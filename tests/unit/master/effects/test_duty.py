@@ -56,12 +56,12 @@ class Rig:
             worker="w1", dc="dc1", url="", state=WorkerState.SERVING, evaluating=True, attempt=1,
             applied=LogPosition(0, GENESIS), signature=bytes(32), quads=0, sent=0,
         )  # fmt: skip
-        self.worker_registry.hear(beat, now)
+        self.worker_registry.on_heartbeat(beat, now)
 
     def tend(self, *moments: float, last_index: int = 1) -> int:
         """How many proposals there are after these moments."""
         for moment in moments:
-            self.duty.tend(moment, last_index=last_index, is_whole=True, others=self.others)
+            self.duty.tick(moment, last_index=last_index, is_whole=True, others=self.others)
         return len(self.proposed)
 
 
@@ -192,7 +192,7 @@ def tended(rig: Rig, *, is_full: bool, full: str = "") -> list[tuple[Handover, s
     rig.beat(0)
     for moment in (0.0, LONGEST_MS):
         rig.beat(moment)
-        rig.duty.tend(
+        rig.duty.tick(
             moment,
             last_index=1,
             is_whole=True,

@@ -72,7 +72,7 @@ class Rig:
         self.duty = Duty(
             dc=dc, view=VIEW, dcs=MASTERS.values(), agreed=FIRST, ledger=self.ledger,
             worker_registry=WorkerRegistry(timeout_ms=1000),
-            locate=lambda _: None, hand_over=lambda said: mirror.hand_over(said, at=0), propose=lambda *_: None,
+            locate=lambda _: None, hand_over=lambda said: mirror.publish_handover(said, at=0), propose=lambda *_: None,
         )  # fmt: skip
         self.now = 0.0
 
@@ -84,7 +84,7 @@ class Rig:
         for value in values:
             record = Record(topic, len(self.topic), key, value, headers)
             self.topic.append(record)
-            self.ledger.hear(record)
+            self.ledger.on_record(record)
 
     def look(
         self,
@@ -96,7 +96,7 @@ class Rig:
         ways: dict[str, list[str]] | None = None,
     ) -> bool:
         self.now += 1000
-        return self.copying.tend(
+        return self.copying.tick(
             view,
             self.now,
             is_held=is_held,
@@ -111,7 +111,7 @@ class Rig:
 
     def hear(self, dc: str, *records: Record) -> None:
         for record in records:
-            self.copying.hear(dc, record)
+            self.copying.on_record(dc, record)
 
     @property
     def copied(self) -> list[int]:
@@ -287,9 +287,9 @@ def test_a_new_home_first_gets_what_others_have_and_then_hands_over() -> None:
     assert rig.ledger.index == 7
     rig.duty.install(LATER, ["dc2", "dc3"])
     assert rig.look(LATER, others=others), "all is here"
-    rig.duty.tend(0.0, last_index=9, is_whole=False, others={})
+    rig.duty.tick(0.0, last_index=9, is_whole=False, others={})
     assert rig.ledger.duty is FIRST
-    rig.duty.tend(0.0, last_index=9, is_whole=True, others={})
+    rig.duty.tick(0.0, last_index=9, is_whole=True, others={})
     assert rig.ledger.duty == Handover(
         index=0, term=LATER.id, dc="dc2", epoch=2, terms=(Term(2, LATER.id, 7),)
     )
@@ -349,7 +349,7 @@ def test_a_home_whose_effects_are_of_a_branch_goes_back_by_itself() -> None:
     assert rig.ledger.index == 9
     rig.duty.install(AGAIN, ["dc2"])
     assert rig.look(AGAIN)
-    rig.duty.tend(0.0, last_index=24, is_whole=True, others={})
+    rig.duty.tick(0.0, last_index=24, is_whole=True, others={})
     assert rig.ledger.duty.terms == (Term(3, ALONE.id, 8), Term(6, AGAIN.id, 9)), (
         "not the one that is taken back"
     )

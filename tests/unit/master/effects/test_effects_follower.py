@@ -38,7 +38,7 @@ class Rig:
         self.floor = floor
         self.pending_effects: int | None = None
         store = SimpleNamespace(
-            position=lambda _: 0, cut=lambda: None, floor=lambda: self.floor, entry=lambda _: None
+            position=lambda _: 0, last_cut=lambda: None, floor=lambda: self.floor, entry=lambda _: None
         )
         self.decided = EffectsFollower(
             EffectsLedger(duty=replace(FIRST, term=VIEW.id)),
@@ -54,17 +54,17 @@ class Rig:
 
     def hear(self, *records: Record) -> int:
         for record in records:
-            self.decided.hear(record, agreed=100)
+            self.decided.on_record(record, agreed=100)
         return self.decided.index
 
     def vote(self, ballot: View) -> None:
-        self.decided.stand(HardState(view=VIEW, ballot=ballot))
+        self.decided.apply_standing(HardState(view=VIEW, ballot=ballot))
 
 
 def rewind(index: int, epoch: int) -> Record:
     topic = Topic()
     said = Rewind(epoch=epoch, index=index, term=GENESIS, attempt=1, cut=epoch)
-    EffectsMirror(topic, "effects", "m1").rewind(said, at=0)
+    EffectsMirror(topic, "effects", "m1").publish_rewind(said, at=0)
     return replace(topic.records[0], offset=len(RECORDS))
 
 
@@ -84,7 +84,7 @@ def test_where_the_home_stays_they_are_heard_again() -> None:
     rig.hear(*RECORDS[:4])
     rig.vote(AWAY)
     rig.hear(RECORDS[4])
-    rig.decided.stand(HardState(view=VIEW, ballot=BACK))
+    rig.decided.apply_standing(HardState(view=VIEW, ballot=BACK))
     assert not rig.decided.is_held
     assert rig.read == [4]
     assert rig.hear(*RECORDS[5:]) == 3, "they were read before"
@@ -95,7 +95,7 @@ def test_once_the_home_is_elsewhere_what_was_said_before_is_void_until_a_rewind(
     rig = Rig()
     rig.hear(*RECORDS[:4])
     rig.vote(AWAY)
-    rig.decided.stand(HardState(view=AWAY))
+    rig.decided.apply_standing(HardState(view=AWAY))
     assert (rig.decided.floor, rig.decided.floored) == (2, (2, 3))
     assert rig.hear(*RECORDS[4:]) == 3
     assert rig.decided.heard == len(RECORDS)
@@ -115,8 +115,8 @@ def test_a_worker_that_applied_what_is_void_is_asked_nothing() -> None:
     rig = Rig()
     rig.hear(*RECORDS[:4])
     for name, index in (("a", 3), ("b", 4)):
-        rig.worker_registry.hear(beat(name, index), 0.0)
-    rig.decided.stand(HardState(view=AWAY))
+        rig.worker_registry.on_heartbeat(beat(name, index), 0.0)
+    rig.decided.apply_standing(HardState(view=AWAY))
     assert [worker.beat.worker for worker in rig.worker_registry.live(0.0)] == ["a"]
     assert rig.worker_registry.applied() == 3
 
@@ -128,7 +128,7 @@ def test_all_others_hear_on(dc: str, ballot: View) -> None:
     rig = Rig(dc)
     rig.vote(ballot)
     rig.hear(*RECORDS[:4])
-    rig.decided.stand(HardState(view=ballot))
+    rig.decided.apply_standing(HardState(view=ballot))
     assert rig.hear(*RECORDS[4:]) == 6
 
 
@@ -146,7 +146,7 @@ def test_what_was_acknowledged_by_what_is_foreseen_is_not_taken_back() -> None:
     """The rewind comes with it, once the topic takes records."""
     rig = Rig()
     rig.hear(*RECORDS[:4])
-    rig.decided.stand(HardState(view=AWAY))
+    rig.decided.apply_standing(HardState(view=AWAY))
     rig.pending_effects = 9
     rig.hear(rewind(3, 2))
     assert rig.back == [9]
@@ -155,8 +155,10 @@ def test_what_was_acknowledged_by_what_is_foreseen_is_not_taken_back() -> None:
 def test_a_handover_is_no_reason_to_forget() -> None:
     """It is of the view that moved the home, so it is heard, also without a rewind."""
     rig = Rig()
-    rig.decided.stand(HardState(view=AWAY))
+    rig.decided.apply_standing(HardState(view=AWAY))
     topic = Topic()
-    EffectsMirror(topic, "effects", "m1").hand_over(Handover(index=0, term=AWAY.id, dc="dc2", epoch=2), at=0)
+    EffectsMirror(topic, "effects", "m1").publish_handover(
+        Handover(index=0, term=AWAY.id, dc="dc2", epoch=2), at=0
+    )
     rig.hear(*topic.records)
     assert rig.decided.ledger.duty.term == AWAY.id

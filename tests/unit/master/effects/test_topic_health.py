@@ -33,8 +33,8 @@ class Rig:
 
     def look(self, moment: float, *, unsaid: str = "", beats: bool = True) -> bool:
         if beats:
-            self.worker_registry.hear(replace(beat("w", 1), unsaid=unsaid), moment)
-        self.topic_health.look(moment)
+            self.worker_registry.on_heartbeat(replace(beat("w", 1), unsaid=unsaid), moment)
+        self.topic_health.check(moment)
         return self.topic_health.is_full
 
 
@@ -103,7 +103,7 @@ def test_nothing_is_said_again_while_what_waited_may_still_be_taken() -> None:
 def foreseen_rig(*, last: int = 100) -> tuple[PendingEffects, EffectsLedger, Spout]:
     ledger, spout = EffectsLedger(duty=FIRST), Spout()
     for record in effects_topic(fence(1), effect(1), effect(2)):
-        ledger.hear(record)
+        ledger.on_record(record)
 
     class Desk:
         rejected: dict[int, str] = {}  # noqa: RUF012 - of this one
@@ -131,21 +131,21 @@ def test_what_is_said_behind_the_topics_end_is_followed_without_it() -> None:
     say(pending_effects, *effects_topic(effect(3), effect(4)))
     assert (reach(pending_effects), ledger.index) == (4, 2)
     assert ledger.state_after(3) is None, "the topic has not got it"
-    pending_effects.tend(is_full=False, applied=4)
+    pending_effects.tick(is_full=False, applied=4)
     assert reach(pending_effects) == 4, "the topic has not got it yet"
     for record in effects_topic(effect(3), effect(4)):
-        ledger.hear(record)
-    pending_effects.tend(is_full=False, applied=3)
+        ledger.on_record(record)
+    pending_effects.tick(is_full=False, applied=3)
     assert reach(pending_effects) == 4, "no worker here shows it yet"
-    pending_effects.tend(is_full=True, applied=4)
+    pending_effects.tick(is_full=True, applied=4)
     assert reach(pending_effects) == 4
     say(pending_effects, *effects_topic(effect(5)))
-    pending_effects.tend(is_full=False, applied=4)
+    pending_effects.tick(is_full=False, applied=4)
     assert reach(pending_effects) == 5
     for record in effects_topic(effect(5)):
-        ledger.hear(record)
+        ledger.on_record(record)
     say(pending_effects, *effects_topic(effect(6)))
-    pending_effects.tend(is_full=False, applied=5)
+    pending_effects.tick(is_full=False, applied=5)
     assert reach(pending_effects) is None, "whatever comes all the time"
 
 
@@ -174,7 +174,7 @@ def test_a_rewind_is_followed_as_it_will_be() -> None:
     pending_effects, _, spout = foreseen_rig()
     pending_effects.begin()
     mirror = EffectsMirror(pending_effects, "effects", "m1")
-    mirror.rewind(Rewind(epoch=2, index=1, term=GENESIS, attempt=0, cut=2), at=0)
+    mirror.publish_rewind(Rewind(epoch=2, index=1, term=GENESIS, attempt=0, cut=2), at=0)
     assert reach(pending_effects) == 1
     assert spout.said == ["effects"]
 
@@ -190,9 +190,9 @@ def voice_rig() -> tuple[PublishHealth, Spout]:
 def test_a_worker_gives_up_what_is_not_taken_while_its_heartbeats_are() -> None:
     publish_health, spout = voice_rig()
     spout.waits_since, publish_health._beat_at = 0.0, 400.0
-    publish_health.look(VOICE_MS - 1)
+    publish_health.check(VOICE_MS - 1)
     assert (publish_health.reason, publish_health.is_lost()) == ("", False)
-    publish_health.look(VOICE_MS)
+    publish_health.check(VOICE_MS)
     assert publish_health.reason.startswith("main.dc1.effects has taken nothing for 1.0 s")
     assert (spout.given_up, publish_health.is_lost(), publish_health.is_lost()) == (1, True, False)
     assert not publish_health.clear(VOICE_MS + HOARSE_MS - 1), "not at once again"
@@ -207,14 +207,14 @@ def test_a_worker_gives_up_what_is_not_taken_while_its_heartbeats_are() -> None:
 def test_a_worker_whose_heartbeats_are_not_taken_either_waits() -> None:
     publish_health, spout = voice_rig()
     spout.waits_since, publish_health._beat_at = 0.0, 100.0
-    publish_health.look(60_000.0)
+    publish_health.check(60_000.0)
     assert (publish_health.reason, spout.given_up) == ("", 0)
 
 
 def test_a_refusal_is_given_up_at_once_and_nothing_is_said_while_something_may_still_come() -> None:
     publish_health, spout = voice_rig()
     spout.refusal = "too large"
-    publish_health.look(10.0)
+    publish_health.check(10.0)
     assert publish_health.reason.startswith("too large")
     spout.is_settled = False
     assert not publish_health.clear(9000.0)

@@ -50,7 +50,7 @@ class Rig:
 
     def read(self, start: int, end: int) -> None:
         self.looks.append((start, end))
-        self.duplicate_detector.look(self.topic.records[start:end])
+        self.duplicate_detector.check_own_records(self.topic.records[start:end])
 
     @property
     def why(self) -> str:
@@ -65,12 +65,12 @@ class Rig:
 
     def say(self, sequence: int) -> None:
         one = post(sequence)
-        self.duplicate_detector.say(one)
-        self.duplicate_detector.said(sequence, self.producer.say(one, at=0))
+        self.duplicate_detector.check_may_post(one)
+        self.duplicate_detector.said(sequence, self.producer.publish(one, at=0))
 
     def elsewhere(self, one: Post) -> None:
         """Another process says it in the same topic."""
-        RoundsProducer(self.topic, "rounds").say(one, at=0)
+        RoundsProducer(self.topic, "rounds").publish(one, at=0)
 
 
 @pytest.fixture
@@ -129,27 +129,27 @@ def test_what_was_said_is_repeated(rig: Rig, monkeypatch: pytest.MonkeyPatch) ->
     assert len(rig.looks) == 4
     assert not rig.why
     for sequence, why in ((13, False), (101, True)):
-        rig.duplicate_detector.hear(*heard(post(sequence, counter=1)))
+        rig.duplicate_detector.on_post(*heard(post(sequence, counter=1)))
         assert bool(rig.why) is why
 
 
 def test_another_post_of_that_sequence_is_a_twins_whoever_passes_it_on(rig: Rig) -> None:
-    rig.duplicate_detector.hear(*heard(post(11)))
+    rig.duplicate_detector.on_post(*heard(post(11)))
     assert not rig.why
-    rig.duplicate_detector.hear(*heard(post(11, counter=1)))
+    rig.duplicate_detector.on_post(*heard(post(11, counter=1)))
     assert "a copy of its disk said post 11" in rig.why
 
 
 def test_posts_that_come_back_are_its_own_unless_it_did_not_say_them(rig: Rig) -> None:
     """From its own topic, where others post too, and passed on by other data centres."""
     for sequence in (3, 11):
-        rig.duplicate_detector.hear(*heard(post(sequence)))
-    rig.duplicate_detector.hear(*heard(post(5000, node="m2")))
-    rig.duplicate_detector.hear(*heard(post(5000, OLD)))
+        rig.duplicate_detector.on_post(*heard(post(sequence)))
+    rig.duplicate_detector.on_post(*heard(post(5000, node="m2")))
+    rig.duplicate_detector.on_post(*heard(post(5000, OLD)))
     assert not rig.why
-    rig.duplicate_detector.hear(*heard(post(101)))
+    rig.duplicate_detector.on_post(*heard(post(101)))
     assert "post 101" in rig.why
-    rig.duplicate_detector.hear(*heard(post(1, LATER)))
+    rig.duplicate_detector.on_post(*heard(post(1, LATER)))
     assert "a later incarnation" in rig.why
 
 

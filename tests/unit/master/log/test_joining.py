@@ -80,13 +80,13 @@ class Rig:
 
     def hear(self, *records: Record) -> None:
         for record in records:
-            self.joining.hear("dc2", record)
+            self.joining.on_record("dc2", record)
         self.joining.note()
 
 
 def test_what_stands_behind_the_fork_is_kept_and_told() -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     assert [(joined.view, joined.dc, joined.own.index) for joined in rig.wanted] == [(STRONGER, "dc2", 6)]
     rig.found()
     assert rig.asked == [("dc2", 3)]
@@ -103,10 +103,10 @@ def test_what_stands_behind_the_fork_is_kept_and_told() -> None:
 
 def test_who_was_let_in_or_asks_nobody_any_more_reads_no_more() -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
     rig.standing = HardState(view=STRONGER)
-    rig.joining.tend(1.0)
+    rig.joining.tick(1.0)
     assert rig.asked == [("dc2", 3), ("dc2", None)]
     rig.hear(*topic_of(THEIRS)[3:])
     assert (rig.kept, rig.joining.fork) == ([], None)
@@ -115,14 +115,14 @@ def test_who_was_let_in_or_asks_nobody_any_more_reads_no_more() -> None:
 @pytest.mark.parametrize("what", ["another side", "the own log grew"])
 def test_for_another_side_or_another_own_log_it_begins_anew(what: str) -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
     if what == "another side":
         other = View(epoch=4, members=("m3",), parent=STRONGER.id, home="dc3")
         rig.standing = HardState(view=first_view(MASTERS), joining=other)
     else:
         rig.last = LogPosition(7, bytes(32))
-    rig.joining.tend(1.0)
+    rig.joining.tick(1.0)
     assert rig.asked[-1] == ("dc2", None)
     assert len(rig.wanted) == 2
     assert (rig.wanted[1].view, rig.wanted[1].own) == (rig.standing.joining, rig.last)
@@ -132,9 +132,9 @@ def test_for_another_side_or_another_own_log_it_begins_anew(what: str) -> None:
 def test_where_no_fork_is_found_another_data_centre_is_asked() -> None:
     rig = Rig()
     for number, dc in enumerate(("dc2", "dc3", "dc2")):
-        rig.joining.tend(number * AGAIN_MS)
-        rig.joining.tend(number * AGAIN_MS + 1)
-        rig.joining.tend((number + 1) * AGAIN_MS - 1)
+        rig.joining.tick(number * AGAIN_MS)
+        rig.joining.tick(number * AGAIN_MS + 1)
+        rig.joining.tick((number + 1) * AGAIN_MS - 1)
         assert [joined.dc for joined in rig.wanted][number:] == [dc], "one question at a time"
         rig.joining.found(ForkFound(joined=rig.wanted[-1], fork=None))
     assert rig.began == []
@@ -143,16 +143,16 @@ def test_where_no_fork_is_found_another_data_centre_is_asked() -> None:
 def test_who_is_out_of_reach_is_not_waited_for() -> None:
     """Its side is heard by way of another data centre, which has the log, too."""
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
-    rig.joining.tend(1.0, unheard=["dc2"])
+    rig.joining.tick(1.0, unheard=["dc2"])
     assert rig.asked == [("dc2", 3), ("dc2", None)]
     assert [joined.dc for joined in rig.wanted] == ["dc2", "dc3"]
     rig.found()
-    rig.joining.tend(2.0, unheard=["dc2"])
-    rig.joining.tend(3.0)
+    rig.joining.tick(2.0, unheard=["dc2"])
+    rig.joining.tick(3.0)
     assert rig.asked[2:] == [("dc3", 3)], "and it stays there"
-    rig.joining.tend(4.0, unheard=["dc2", "dc3"])
+    rig.joining.tick(4.0, unheard=["dc2", "dc3"])
     assert rig.asked[3:] == [], "nobody else is left"
 
 
@@ -160,27 +160,27 @@ def test_a_mate_that_stands_apart_is_read_in_the_own_topic() -> None:
     rig = Rig()
     alone = View(epoch=4, members=("m1b",), parent=first_view(MASTERS).id, home="dc1")
     rig.standing = HardState(view=first_view(MASTERS), joining=alone)
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     assert [joined.dc for joined in rig.wanted] == ["dc1"]
 
 
 def test_a_late_answer_for_another_question_is_passed_over() -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.last = LogPosition(7, bytes(32))
-    rig.joining.tend(AGAIN_MS)
+    rig.joining.tick(AGAIN_MS)
     rig.joining.found(ForkFound(joined=rig.wanted[0], fork=START))
     assert rig.began == []
 
 
 def test_where_their_topic_goes_back_it_is_read_anew() -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
     again = topic_of([*THEIRS[:5], cut_behind(THEIRS[3], 5)])
     rig.hear(*topic_of(THEIRS)[3:5], again[5])
     assert rig.asked[-1] == ("dc2", None)
-    rig.joining.tend(1.0)
+    rig.joining.tick(1.0)
     assert len(rig.wanted) == 2
 
 
@@ -191,13 +191,13 @@ def test_a_side_that_gave_way_at_the_fork_is_read_without_another_search(turn: i
     after = entries(6, branch=b"after", behind=OWN[2], epoch=5)
     records = topic_of([*THEIRS, cut_behind(OWN[2], 5), *late[-1:], *after])
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     found = fork_of(records, rig.last, lambda index: OWN[index - 1].chain)
     assert found is not None
     rig.found(*found)
     for number in range(found[1], len(records), turn):
         rig.hear(*records[number : number + turn])
-        rig.joining.tend(number + 1.0)
+        rig.joining.tick(number + 1.0)
     assert (rig.kept, len(rig.wanted)) == ([4, 5, 6], 1)
     assert rig.told[-1] == LogPosition(6, after[-1].chain)
 
@@ -206,7 +206,7 @@ def test_a_side_that_gave_way_at_the_fork_is_read_without_another_search(turn: i
 def test_the_fork_moves_forward_where_their_topic_lags_behind_both_logs(turn: int) -> None:
     """Else own entries that they have, too, would give way, and their payloads are not kept any more."""
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
     more = entries(8, branch=b"more", behind=OWN[4], epoch=2)
     records = topic_of([*OWN[:5], *more])
@@ -220,7 +220,7 @@ def test_the_fork_moves_forward_where_their_topic_lags_behind_both_logs(turn: in
 
 def test_who_is_let_in_within_a_turn_keeps_what_was_read() -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
     rig.standing = HardState(view=STRONGER)
     rig.hear(*topic_of(OWN)[3:])
@@ -269,12 +269,12 @@ def test_what_another_program_wrote_is_passed_over(key: bytes, value: bytes) -> 
 
 def test_in_a_topic_that_was_made_anew_the_fork_is_looked_for_again() -> None:
     rig = Rig()
-    rig.joining.tend(0.0)
+    rig.joining.tick(0.0)
     rig.found()
     rig.joining.begin_again("dc3")
     assert rig.asked == [("dc2", 3)], "another one's is nothing to it"
     rig.joining.begin_again("dc2")
     rig.hear(*topic_of(THEIRS)[3:])
     assert (rig.asked[-1], rig.kept) == (("dc2", None), [])
-    rig.joining.tend(1.0)
+    rig.joining.tick(1.0)
     assert len(rig.wanted) == 2

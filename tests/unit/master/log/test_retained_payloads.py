@@ -10,5 +10,5 @@ SIX, SEVEN, EIGHT = ((bytes([number]) * 16, bytes([number]) * 32) for number in 
 def test_a_cut_forgets_all_after_it_also_where_entries_were_held_twice() -> None:
     retained = RetainedPayloads([(6, SIX), (7, SEVEN), (8, EIGHT)])
     retained.add([(6, SIX)])
-    retained.cut(6)
-    assert retained.settle(8) == [SIX, SIX], "what was cut waits again, and its payload stays"
+    retained.truncate(6)
+    assert retained.release_up_to(8) == [SIX, SIX], "what was cut waits again, and its payload stays"

@@ -64,14 +64,14 @@ def heard(records: Sequence[Record]) -> list[LogPosition]:
     """Where a worker is after each record that counts."""
     consumer, points = AgreedConsumer(START), list[LogPosition]()
     for record in records:
-        if record.key != b"x" and consumer.hear(record) is not None:
+        if record.key != b"x" and consumer.on_record(record) is not None:
             points.append(consumer.last)
     return points
 
 
 def test_copies_keep_all_and_say_what_they_are_copies_of() -> None:
     theirs, own = with_a_cut(), Topic()
-    mirror(own).hear(theirs)
+    mirror(own).on_records(theirs)
     assert [(r.key, r.value, r.headers[:-2]) for r in own.records] == [
         (r.key, r.value, r.headers) for r in theirs
     ]
@@ -86,7 +86,7 @@ def test_copies_of_copies_say_where_they_were_read() -> None:
         "e", key=b"1", values=[b"v"], headers=[(EPOCH, b"3"), (MIRRORED, b"77"), (MIRRORED_FROM, b"dc2")]
     )
     own = Topic()
-    mirror(own).hear(source.records)
+    mirror(own).on_records(source.records)
     (copy,) = own.records
     assert (copy.number(MIRRORED), copy.header(MIRRORED_FROM), epoch_of(copy)) == (0, b"dc1", 3)
     assert next_offset("own", own.records, source="dc1") == 1
@@ -95,8 +95,8 @@ def test_copies_of_copies_say_where_they_were_read() -> None:
 @pytest.mark.parametrize("stop", range(1, 12))
 def test_whoever_dies_anywhere_goes_on_and_all_is_there_once(stop: int) -> None:
     theirs, own = with_a_cut(), Topic()
-    mirror(own).hear(theirs[:stop])
-    mirror(own, next_offset("own", own.records, source="dc1")).hear(theirs)
+    mirror(own).on_records(theirs[:stop])
+    mirror(own, next_offset("own", own.records, source="dc1")).on_records(theirs)
     assert [r.value for r in own.records] == [r.value for r in theirs]
 
 
@@ -105,10 +105,10 @@ def test_whoever_dies_anywhere_goes_on_and_all_is_there_once(stop: int) -> None:
 def test_what_a_killed_one_had_in_flight_may_come_again_behind(stop: int, late: int) -> None:
     """Readers come to the same log, the next start goes on behind the furthest copy, and nothing is missing."""
     theirs, own = with_a_cut(), Topic()
-    mirror(own).hear(theirs[:stop])
-    mirror(own, max(0, stop - late)).hear(theirs[:stop])
+    mirror(own).on_records(theirs[:stop])
+    mirror(own, max(0, stop - late)).on_records(theirs[:stop])
     assert next_offset("own", own.records, source="dc1") == stop
-    mirror(own, stop).hear(theirs)
+    mirror(own, stop).on_records(theirs)
     assert heard(own.records)[-1] == heard(theirs)[-1]
 
 
@@ -133,10 +133,10 @@ THEIRS = effects_with_a_rewind()
 def test_effects_in_chunks_that_come_again_are_heard_once(stop: int, late: int) -> None:
     """Also those of before a rewind, behind it."""
     own = Topic()
-    mirror(own).hear(THEIRS[:stop])
-    mirror(own, max(0, stop - late)).hear(THEIRS[:stop])
+    mirror(own).on_records(THEIRS[:stop])
+    mirror(own, max(0, stop - late)).on_records(THEIRS[:stop])
     assert next_offset("own", own.records, source="dc1") == stop
-    mirror(own, stop).hear(THEIRS)
+    mirror(own, stop).on_records(THEIRS)
     once, again = new_consumer(), new_consumer()
     assert standing(again, own.records) == standing(once, THEIRS)
     assert (again.index, again.order) == (once.index, once.order)
@@ -146,8 +146,8 @@ def test_effects_in_chunks_that_come_again_are_heard_once(stop: int, late: int) 
 def test_the_furthest_copy_tells_not_the_last_one() -> None:
     """What was in flight came behind what its successor wrote."""
     theirs, own = with_a_cut(), Topic()
-    mirror(own).hear(theirs)
-    mirror(own).hear(theirs[:2])
+    mirror(own).on_records(theirs)
+    mirror(own).on_records(theirs[:2])
     assert next_offset("own", own.records, source="dc1") == len(theirs)
 
 
@@ -157,7 +157,7 @@ def test_it_begins_at_the_beginning() -> None:
 
 def test_another_source_is_refused() -> None:
     own = Topic()
-    mirror(own).hear(with_a_cut())
+    mirror(own).on_records(with_a_cut())
     with pytest.raises(SetupError, match=r"copied from dc1, and follow is dc2.*dc rebuild"):
         next_offset("own", own.records, source="dc2")
 
@@ -188,17 +188,17 @@ def test_the_keeper_follows_cuts_and_effects() -> None:
     keeper = MutedState(topics, WorkerRegistry(timeout_ms=1), worker_actions, source="dc1", max_lag_ms=1)
     theirs = with_a_cut()
     own, effects = Topic(), Topic()
-    Mirror(own, topics.agreed, source="dc1", at=0).hear(theirs)
-    Mirror(effects, topics.effects, source="dc1", at=0).hear(
+    Mirror(own, topics.agreed, source="dc1", at=0).on_records(theirs)
+    Mirror(effects, topics.effects, source="dc1", at=0).on_records(
         effects_topic(fence(1), *(effect(index) for index in range(1, 5)))
     )
     cut = next(number for number, record in enumerate(own.records) if record.key == b"cut")
-    keeper.hear("", own.records[:cut])
+    keeper.on_records("", own.records[:cut])
     assert keeper.agreed > heard(theirs[: cut + 1])[-1].index
-    keeper.hear("", own.records[cut : cut + 1])
+    keeper.on_records("", own.records[cut : cut + 1])
     assert keeper.agreed == heard(theirs[: cut + 1])[-1].index
-    keeper.hear("", own.records[cut + 1 :])
-    keeper.hear("", effects.records)
+    keeper.on_records("", own.records[cut + 1 :])
+    keeper.on_records("", effects.records)
     assert keeper.agreed == heard(theirs)[-1].index
     assert keeper.ledger.index == 4
     assert keeper.chain_at(4) == effect(4).entry_chain
@@ -209,9 +209,9 @@ def test_when_the_source_is_lost_nothing_more_is_copied_and_that_is_told() -> No
     topic = Topic()
     mirror = Mirror(topic, "own", source="dc1", at=0)
     records = with_a_cut()
-    mirror.hear(records[:2])
+    mirror.on_records(records[:2])
     mirror.stop()
-    mirror.hear(records[2:])
+    mirror.on_records(records[2:])
     assert len(topic.records) == 2
     worker_actions = WorkerActions(knock=lambda _: None, mend=lambda _, __: None, sow=lambda _: None)
     keeper = MutedState(
@@ -224,7 +224,7 @@ def test_when_the_source_is_lost_nothing_more_is_copied_and_that_is_told() -> No
     keeper.source_says({})
     keeper.source_lost("main.dc1.agreed, which is followed, is gone")
     keeper.source_lost("and more")
-    keeper.look(now())
+    keeper.check(now())
     assert [(alarm.trouble.name, alarm.trouble.reason) for alarm in keeper.alarms()] == [
         ("source-lost", "main.dc1.agreed, which is followed, is gone")
     ]

@@ -82,10 +82,10 @@ def test_a_position_stays_before_what_another_master_is_to_bring() -> None:
     """A restart, or a take-over, reads again from there; twins and late hearing do not hold it for ever."""
     intake = Intake(PayloadsConsumer(), 10)
     one, two, three = large(1), large(2), entries(3)[-1][1]
-    assert intake.hear(record_of(10, one, 0)) is None
-    assert intake.hear(record_of(11, three, writer="m2")) == three
+    assert intake.on_record(record_of(10, one, 0)) is None
+    assert intake.on_record(record_of(11, three, writer="m2")) == three
     intake.await_other(three.transaction.key)
-    assert intake.hear(record_of(12, one, 1)) == one
+    assert intake.on_record(record_of(12, one, 1)) == one
     intake.await_other(one.transaction.key)
     assert (intake.position, intake.awaited) == (10, 10), "before its first chunk"
     intake.arrived(one.transaction.key)
@@ -93,7 +93,7 @@ def test_a_position_stays_before_what_another_master_is_to_bring() -> None:
     intake.synchronised({three.transaction.id})
     assert [intake.awaited] == [None]
     assert intake.position == 13
-    intake.hear(record_of(13, two, 0))
+    intake.on_record(record_of(13, two, 0))
     assert intake.position == 13
 
 
@@ -101,10 +101,10 @@ def test_a_position_stays_before_the_first_chunk_of_what_is_on_its_way() -> None
     """Two masters of a data centre write at once: their records lie between each other's."""
     intake = Intake(PayloadsConsumer(), 10)
     one, three = large(1), entries(3)[-1][1]
-    intake.hear(record_of(10, one, 0))
-    intake.hear(record_of(11, three, writer="m2"))
+    intake.on_record(record_of(10, one, 0))
+    intake.on_record(record_of(11, three, writer="m2"))
     intake.sent()
-    intake.hear(record_of(12, one, 1))
+    intake.on_record(record_of(12, one, 1))
     intake.sent()
     intake.acknowledged(11)
     assert intake.position == 10
@@ -114,9 +114,9 @@ def test_a_position_stays_before_the_first_chunk_of_what_is_on_its_way() -> None
 
 def test_what_a_dead_master_left_half_said_is_given_up_when_it_speaks_again() -> None:
     intake = Intake(PayloadsConsumer(), 10)
-    intake.hear(record_of(10, large(1), 0))
+    intake.on_record(record_of(10, large(1), 0))
     assert intake.position == 10
-    assert intake.hear(record_of(11, entries(2)[-1][1])) is not None
+    assert intake.on_record(record_of(11, entries(2)[-1][1])) is not None
     assert intake.position == 12
 
 

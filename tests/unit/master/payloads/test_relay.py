@@ -59,7 +59,7 @@ class Ear:
         said = example(
             posts, lambda post: replace(post, node=self.name, incarnation=self.name.encode().zfill(16))
         )
-        self.producer.say(replace(said, sequence=self._sequence, unheard=self.relay.unheard), at=0)
+        self.producer.publish(replace(said, sequence=self._sequence, unheard=self.relay.unheard), at=0)
 
     def listen(self, moment: float) -> None:
         for dc, topic in self.world.topics.items():
@@ -70,7 +70,7 @@ class Ear:
             for record in records:
                 post = rounds.hear(record)
                 self.heard.append((post.node, post.sequence))
-                self.relay.hear(post, record, dc, moment)
+                self.relay.on_post(post, record, dc, moment)
 
     def newest(self, name: str) -> int:
         """Sequence of the newest post of a master that came here."""
@@ -99,7 +99,7 @@ class World:
                 if self.moment % IDLE_MS == 0:
                     ear.post()
                 ear.listen(self.moment)
-                ear.relay.tend(self.moment, leads=ear.leads)
+                ear.relay.tick(self.moment, leads=ear.leads)
 
     def unheard(self) -> dict[str, tuple[str, ...]]:
         return {name: ear.relay.unheard for name, ear in self.masters.items() if ear.relay.unheard}
@@ -177,7 +177,7 @@ def test_the_newest_post_is_passed_on_at_once() -> None:
     m1, m3 = world.masters["m1"], world.masters["m3"]
     m1.post()
     m3.listen(world.moment)
-    m3.relay.tend(world.moment + 50, leads=True)
+    m3.relay.tick(world.moment + 50, leads=True)
     assert world.passed_on("dc3") == [("m2", before)]
 
 
@@ -242,19 +242,19 @@ def test_payloads_are_taken_from_the_first_way_and_from_where_they_were_read_pas
     m1 = world.masters["m1"]
     copy = payload(1, dc="dc2")
     topic = Topic()
-    PayloadsProducer(topic, "payloads", "m3").say(copy, lambda _: None, origin_offset=0)
-    assert [m1.intakes[dc].hear(topic.records[0]) for dc in ("dc3", "dc4")] == [None, None]
+    PayloadsProducer(topic, "payloads", "m3").publish(copy, lambda _: None, origin_offset=0)
+    assert [m1.intakes[dc].on_record(topic.records[0]) for dc in ("dc3", "dc4")] == [None, None]
     world.cut = {("dc2", "dc1")}
     world.run(10)
     assert m1.read_again == [("dc3", 0)]
-    assert [m1.intakes[dc].hear(topic.records[0]) for dc in ("dc3", "dc4")] == [copy, None]
+    assert [m1.intakes[dc].on_record(topic.records[0]) for dc in ("dc3", "dc4")] == [copy, None]
     world.cut |= {("dc3", "dc1")}
     world.run(10)
     assert m1.read_again == [("dc3", 0), ("dc4", 0)], "another way, when the first one is out of reach too"
-    assert [m1.intakes[dc].hear(topic.records[0]) for dc in ("dc3", "dc4")] == [None, copy]
+    assert [m1.intakes[dc].on_record(topic.records[0]) for dc in ("dc3", "dc4")] == [None, copy]
     world.cut = set()
     world.run(10)
-    assert [m1.intakes[dc].hear(topic.records[0]) for dc in ("dc3", "dc4")] == [None, None]
+    assert [m1.intakes[dc].on_record(topic.records[0]) for dc in ("dc3", "dc4")] == [None, None]
 
 
 def test_the_last_payloads_of_who_is_gone_are_taken_from_all_who_are_left() -> None:
@@ -264,8 +264,8 @@ def test_the_last_payloads_of_who_is_gone_are_taken_from_all_who_are_left() -> N
     topics = {dc: Topic() for dc in ("dc3", "dc4")}
     copies = {dc: payload(number, dc="dc2") for number, dc in enumerate(topics)}
     for dc, topic in topics.items():
-        PayloadsProducer(topic, "payloads", "m3").say(copies[dc], lambda _: None, origin_offset=0)
-        assert m1.intakes[dc].hear(topic.records[0]) is None
+        PayloadsProducer(topic, "payloads", "m3").publish(copies[dc], lambda _: None, origin_offset=0)
+        assert m1.intakes[dc].on_record(topic.records[0]) is None
     world.cut = {("dc2", "dc1")}
     world.run(3)
     assert m1.read_again == [("dc3", 0)]
@@ -273,7 +273,7 @@ def test_the_last_payloads_of_who_is_gone_are_taken_from_all_who_are_left() -> N
     world.run(10)
     assert m1.relay.ways == {"dc2": ()}
     assert m1.read_again == [("dc3", 0), ("dc4", 0)], "what is being read goes on"
-    assert {dc: m1.intakes[dc].hear(topic.records[0]) for dc, topic in topics.items()} == copies
+    assert {dc: m1.intakes[dc].on_record(topic.records[0]) for dc, topic in topics.items()} == copies
 
 
 def test_who_stood_still_itself_misses_nobody() -> None:
@@ -282,7 +282,7 @@ def test_who_stood_still_itself_misses_nobody() -> None:
     world.run(10)
     world.moment += 60_000 + STILL_MS
     for ear in world.masters.values():
-        ear.relay.tend(world.moment, leads=True)
+        ear.relay.tick(world.moment, leads=True)
     assert world.unheard() == {}
     world.cut = {("dc2", "dc1")}
     world.run(4)
@@ -291,16 +291,16 @@ def test_who_stood_still_itself_misses_nobody() -> None:
 
 def test_an_older_post_that_comes_late_takes_nothing_back() -> None:
     hearing = Reachability("m1", {"m1": "dc1", "m2": "dc2", "m3": "dc3"}, patience_ms=PATIENCE_MS)
-    hearing.look(0)
+    hearing.update(0)
 
     def say(number: int, *unheard: str) -> Post:
         said = example(posts, lambda post: replace(post, node="m3", incarnation=bytes(16)))
         return replace(said, sequence=number, unheard=unheard)
 
-    hearing.hear(say(7, "dc2"), 1.0, directly=True)
-    hearing.hear(say(6), 2.0, directly=False)
-    hearing.look(3.0)
+    hearing.on_post(say(7, "dc2"), 1.0, directly=True)
+    hearing.on_post(say(6), 2.0, directly=False)
+    hearing.update(3.0)
     assert hearing.missed == {"dc2"}
-    hearing.hear(say(8), 4.0, directly=False)
-    hearing.look(5.0)
+    hearing.on_post(say(8), 4.0, directly=False)
+    hearing.update(5.0)
     assert hearing.missed == frozenset()

@@ -39,7 +39,7 @@ class Reader:
         """More records of a topic; what is taken is acknowledged at once."""
         for record in topic.records[self.at[dc] : self.at[dc] + count]:
             self.at[dc] = record.offset + 1
-            if (one := self.intakes[dc].hear(record)) is not None:
+            if (one := self.intakes[dc].on_record(record)) is not None:
                 self.taken.append(one)
 
     def lose(self, origin: str, by_way_of: str) -> int | None:
@@ -58,7 +58,7 @@ def own(*said: Payload) -> Topic:
     """A data centre's topic with what its clients gave."""
     topic = Topic()
     for one in said:
-        PayloadsProducer(topic, "payloads", f"{one.origin_dc}-m1").say(one, lambda _: None)
+        PayloadsProducer(topic, "payloads", f"{one.origin_dc}-m1").publish(one, lambda _: None)
     return topic
 
 
@@ -67,9 +67,11 @@ def copied(topic: Topic, into: Topic | None = None, *, of: str = "dc2", by: str 
     copies = into or Topic()
     intake = PayloadsConsumer(origins=[of])
     for record in topic.records:
-        if (one := intake.hear(record)) is not None:
+        if (one := intake.on_record(record)) is not None:
             original = origin_offset(record, of)
-            PayloadsProducer(copies, "payloads", f"{by}-m1").say(one, lambda _: None, origin_offset=original)
+            PayloadsProducer(copies, "payloads", f"{by}-m1").publish(
+                one, lambda _: None, origin_offset=original
+            )
     return copies
 
 
@@ -79,9 +81,9 @@ def test_a_copy_says_where_its_original_stands() -> None:
     assert [record.header(ORIGIN_OFFSET) for record in copies.records] == [b"1", b"1", b"2"]
     again = Topic()
     for record in copies.records[2:]:
-        said = PayloadsConsumer().hear(record)
+        said = PayloadsConsumer().on_record(record)
         assert said is not None
-        PayloadsProducer(again, "payloads", "dc1-m1").say(
+        PayloadsProducer(again, "payloads", "dc1-m1").publish(
             said, lambda _: None, origin_offset=origin_offset(record, "dc3")
         )
     assert again.records[0].header(ORIGIN_OFFSET) == b"2", "also where it is the copy of a copy"
@@ -115,9 +117,9 @@ def test_what_is_on_its_way_is_not_here() -> None:
     topic = own(FIRST, LATER)
     reader = Reader()
     intake = reader.intakes["dc2"]
-    intake.hear(topic.records[0])
+    intake.on_record(topic.records[0])
     intake.sent()
-    intake.hear(topic.records[1])
+    intake.on_record(topic.records[1])
     reader.read("dc3", copied(topic))
     assert reader.lose("dc2", "dc3") == 0
 
@@ -228,7 +230,7 @@ def test_of_a_topic_made_anew_nothing_is_known() -> None:
     topic_identity(reader, "dc2")
     assert (intake.position, intake.awaited) == (0, None)
     another = Topic()
-    PayloadsProducer(another, "payloads", "dc2-m2").say(FIRST, lambda _: None)
+    PayloadsProducer(another, "payloads", "dc2-m2").publish(FIRST, lambda _: None)
     reader.read("dc2", another)
     assert (reader.taken, intake.position) == ([FIRST, LATER, FIRST], 0)
     intake.acknowledged(0)

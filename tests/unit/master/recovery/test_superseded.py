@@ -36,10 +36,10 @@ def test_it_begins_as_one_that_lost_its_disk(settings: MasterSettings) -> None:
     superseded = Superseded(
         "m1", first, {}, data_dir=settings.data_dir, soon=asked.append, failed=failures.append
     )
-    superseded.tend(0.0, is_outside=False)
+    superseded.tick(0.0, is_outside=False)
     assert asked == []
-    superseded.tend(1.0, is_outside=True)
-    superseded.tend(2.0, is_outside=True)
+    superseded.tick(1.0, is_outside=True)
+    superseded.tick(2.0, is_outside=True)
     assert len(asked) == 1
     superseded._end("m2", just_after(first))
     assert "m2 does not count what m1 said" in failures[0]

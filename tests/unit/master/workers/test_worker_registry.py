@@ -15,7 +15,7 @@ TIMEOUT = 2000.0
 def crew_of(*beats: Heartbeat) -> WorkerRegistry:
     worker_registry = WorkerRegistry(timeout_ms=TIMEOUT)
     for one in beats:
-        worker_registry.hear(one, 0)
+        worker_registry.on_heartbeat(one, 0)
     return worker_registry
 
 
@@ -46,14 +46,14 @@ def test_one_out_of_reach_sinks_for_a_while() -> None:
     first.failed_at, second.reading = 0, 5
     assert names(worker_registry.for_read(1, 0)) == "b a"
     for one in (beat("a"), beat("b")):  # heartbeats alone do not lift it: they come another way
-        worker_registry.hear(one, SINK_MS)
+        worker_registry.on_heartbeat(one, SINK_MS)
     assert names(worker_registry.for_read(SINK_MS - 1, 0)) == "b a"
     assert names(worker_registry.for_read(SINK_MS, 0)) == "a b"
 
 
 def test_why_not() -> None:
     worker_registry = crew_of(beat("a"), beat("b", index=7), beat("c", index=9, state=WorkerState.STOPPING))
-    worker_registry.hear(beat("b", index=7), 1500)
+    worker_registry.on_heartbeat(beat("b", index=7), 1500)
     assert worker_registry.for_read(2500, 9) == []
     assert [worker_registry.why_not(worker, 2500, 9) for worker in worker_registry.all()] == [
         "is down: last heard of 2.5 s ago",
@@ -76,8 +76,8 @@ def test_a_worker_is_asked_to_evaluate_once_a_while_in_each_term() -> None:
 def test_it_is_news_who_begins_and_who_ends_to_evaluate() -> None:
     worker_registry = crew_of(beat("a"), beat("b", evaluating=True))
     said = [beat("a"), beat("a", evaluating=True), beat("a", evaluating=True), beat("b"), beat("c")]
-    assert [worker_registry.hear(one, 1) for one in said] == [False, True, False, True, False]
-    assert worker_registry.hear(beat("d", evaluating=True), 1)
+    assert [worker_registry.on_heartbeat(one, 1) for one in said] == [False, True, False, True, False]
+    assert worker_registry.on_heartbeat(beat("d", evaluating=True), 1)
 
 
 def test_who_was_not_heard_is_asked_to_evaluate_if_nobody_else_is_there() -> None:

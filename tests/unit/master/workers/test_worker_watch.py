@@ -67,19 +67,19 @@ class Cluster:
     def hear(self, *effects: Effect) -> None:
         records: list[Record] = effects_topic(fence(1), *effects)
         for record in records:
-            self.ledger.hear(record)
+            self.ledger.on_record(record)
         self.agreed = max(self.agreed, self.ledger.index)
 
     def beat(self, *beats: Heartbeat) -> None:
         for one in beats:
-            self.worker_registry.hear(one, self.now)
+            self.worker_registry.on_heartbeat(one, self.now)
         self.watch.compare()
 
     def alarms(self, after: float = LOOK_MS, *, leads: bool = True) -> list[str]:
         """Names, workers and indexes once so many milliseconds have passed."""
         self.now += after
         self.watch.compare()
-        self.watch.look(Now(self.now, int(self.now)), agreed=self.agreed, leads=leads)
+        self.watch.check(Now(self.now, int(self.now)), agreed=self.agreed, leads=leads)
         return [f"{a.trouble.name} {a.trouble.worker} {a.trouble.index}" for a in self.watch.alarms.all()]
 
     def run(self, seconds: float, *beats: Heartbeat) -> list[str]:
@@ -344,7 +344,7 @@ def sown(*effects: Effect) -> Cluster:
     """A cluster whose log begins with the seed of signature 9."""
     cluster = Cluster()
     for record in topic_with(replace(seed(), signature=state(9))):
-        cluster.ledger.hear(record)
+        cluster.ledger.on_record(record)
     cluster.worker_registry.seed = state(9)
     cluster.hear(*effects)
     return cluster

@@ -47,7 +47,7 @@ def test_as_many_as_there_are(
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     counted = 0
     for start, end in pairwise(places):
-        before, counted = counted, counter.take(text[start:end])
+        before, counted = counted, counter.feed(text[start:end])
         assert counted >= before
     assert counted == len(objects)
 
@@ -56,7 +56,7 @@ def test_as_many_as_there_are(
 def test_a_long_literal_takes_no_more_than_its_length(media_type: str) -> None:
     """What is kept between two pieces does not grow."""
     counter = RowCounter(media_type)
-    counter.take(b'"')
+    counter.feed(b'"')
     for _ in range(1000):
-        counter.take(b"x" * 8192)
+        counter.feed(b"x" * 8192)
     assert len(counter._carry) + len(counter._open) < 20

@@ -17,7 +17,7 @@ def test_each_ticket_goes_to_one_side() -> None:
         reader = TicketReader(tickets.inlet)
         for number in range(1, NUMBERS + 1):
             asked.acquire()
-            if reader.take(number):
+            if reader.admit(number):
                 begun.add(number)
 
     process = threading.Thread(target=begin)

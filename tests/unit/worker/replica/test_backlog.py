@@ -107,7 +107,7 @@ def test_an_entry_is_never_paired_with_another_ones_effect() -> None:
         backlog.add_effect(effect_of(entry.index, entry.chain), InEffects())
     assert [pair.entry for pair in backlog.batch(START)] == log[:1]
     assert applied(backlog) == [1]
-    backlog.cut(1)
+    backlog.truncate(1)
     for entry in other[1:]:
         backlog.add_entry(entry, place_of(entry))
     fork = LogPosition(1, log[0].chain)
@@ -160,7 +160,7 @@ def test_a_full_backlog_of_a_branch_hears_on_until_the_cut() -> None:
     backlog.add_effect(effect_of(2, other[1].chain), InEffects())
     full.append(backlog.is_full)
     assert full == [True, True, False]
-    backlog.cut(1)
+    backlog.truncate(1)
     backlog.add_entry(other[1], InAgreed())
     assert [pair.entry for pair in backlog.batch(LogPosition(1, first.chain))] == other[1:2]
 

@@ -42,7 +42,7 @@ def heard(records: list[Record]) -> list[Hole]:
         gaps.note(record)
         consumer = hearing.agreed if record.topic == TOPICS.agreed else hearing.effects
         try:
-            said: object = consumer.hear(record)
+            said: object = consumer.on_record(record)
         except ForeignRecord:
             said = None
         except StateError:
@@ -119,13 +119,13 @@ def test_what_a_superseded_evaluator_says_late_proves_nothing() -> None:
     assert heard(in_topic(without(late, 3), TOPICS.effects)) == []
     topic = Topic()
     worker = EffectsProducer(topic, TOPICS.effects, "w1", "dc1")
-    worker.fence(fence(1), at=0)
-    worker.say(effect(1), at=0)
+    worker.publish_fence(fence(1), at=0)
+    worker.publish(effect(1), at=0)
     handed_over(topic, MOVED)
     for index in (7, 2, 3, 4):
-        worker.say(effect(index), at=0)
+        worker.publish(effect(index), at=0)
     assert heard(in_topic(without(topic.records, 3), TOPICS.effects)) == []
-    worker.say(replace(effect(3), term=hash_of(b"a term of which nothing was heard")), at=0)
+    worker.publish(replace(effect(3), term=hash_of(b"a term of which nothing was heard")), at=0)
     [hole] = heard(in_topic(without(topic.records, 3), TOPICS.effects))
     assert (hole.first, hole.end) == (3, 4)
 
