@@ -94,7 +94,7 @@ class Door:
         node = SimpleNamespace(
             worker_registry=self.worker_registry,
             pending_requests=SimpleNamespace(shown=SHOWN),
-            agreement=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
+            cluster=SimpleNamespace(last=SimpleNamespace(index=AGREED)),
             store=store,
             pending_effects=SimpleNamespace(is_begun=False),
         )

@@ -98,7 +98,7 @@ class Town:
         )
         node = SimpleNamespace(
             worker_registry=SimpleNamespace(all=lambda: self.workers),
-            agreement=SimpleNamespace(peers=[Peer(name, name) for name in peers if name != OUTSIDER]),
+            cluster=SimpleNamespace(peers=[Peer(name, name) for name in peers if name != OUTSIDER]),
         )
         mounts: dict[str, httpx.AsyncBaseTransport] = {
             f"http://{name}": httpx.ASGITransport(house.app()) for name, house in self.houses.items()

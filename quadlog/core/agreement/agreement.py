@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
+from quadlog.core.agreement.cluster_view import ClusterView, KnownMaster
 from quadlog.core.agreement.local_state import LocalState
 from quadlog.core.agreement.pacing import Clock, Pacing
 from quadlog.core.agreement.post_builder import PostBuilder
@@ -161,6 +162,24 @@ class Agreement:
     def has_majority(self) -> bool:
         """True if the members of the view that are not blank are more than half of all data centres."""
         return self._views.is_majority(self.view)
+
+    def cluster(self) -> ClusterView:
+        """Return the cluster as this master knows it now, for other threads."""
+        members = self._progress.members
+        return ClusterView(
+            node=self.node,
+            standing=self.standing,
+            peers=self.peers,
+            undecided=self.undecided,
+            is_peer=self.is_peer,
+            has_majority=self.has_majority,
+            last=self.last,
+            incoming=len(self.queue),
+            masters={name: KnownMaster(one.base, one.incarnation) for name, one in members.items()},
+            heard_at=dict(self.heard_at),
+            ignored=dict(self.ignored),
+            idle=self.pace.idle,
+        )
 
     def confirms(self, entry: Entry) -> bool:
         """Return whether the view in which this master appended an entry holds a majority of the voting data centres.

@@ -10,7 +10,7 @@ from quadlog.settings import Role
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from quadlog.core.agreement.agreement import Agreement
+    from quadlog.core.agreement.cluster_view import ClusterView
     from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.settings import MasterSettings
 
@@ -20,9 +20,9 @@ PROTECTED_S: Final = 5
 """Seconds after which a client may try again: a rebuild, or the end of a split, has no fixed duration."""
 
 
-def role_of(agreement: Agreement, settings: MasterSettings) -> str:
+def role_of(cluster: ClusterView, settings: MasterSettings) -> str:
     """Return the role of a master towards clients, as its status reports it."""
-    return settings.role.value if agreement.is_peer else OUTSIDE
+    return settings.role.value if cluster.is_peer else OUTSIDE
 
 
 def urls_of(settings: MasterSettings) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ def roles_of(settings: MasterSettings) -> Mapping[str, Role]:
     return {settings.node_id: settings.role} | {peer.id: peer.role for peer in settings.peer.values()}
 
 
-def refuse_writes(agreement: Agreement, settings: MasterSettings) -> None:
+def refuse_writes(cluster: ClusterView, settings: MasterSettings) -> None:
     """Refuse a write, unless this master is a peer that accepts writes.
 
     Raises:
@@ -49,11 +49,11 @@ def refuse_writes(agreement: Agreement, settings: MasterSettings) -> None:
         NotAPeer: definite; nothing was logged.
 
     """
-    refuse_read_only(agreement, settings)
-    refuse_outside(agreement, settings)
+    refuse_read_only(cluster, settings)
+    refuse_outside(cluster, settings)
 
 
-def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
+def refuse_read_only(cluster: ClusterView, settings: MasterSettings) -> None:
     """Refuse a write, or a request for the outcome of one, unless this master accepts writes.
 
     Raises:
@@ -63,17 +63,17 @@ def refuse_read_only(agreement: Agreement, settings: MasterSettings) -> None:
     if settings.role is Role.READ_ONLY:
         raise ReadOnly(
             f"{settings.node_id} of {settings.dc} is read-only: it votes, and takes no writes, strict reads, imports or"
-            f" changes of the peers. This request logged nothing; send it to {_writers(agreement, settings)}, with the"
+            f" changes of the peers. This request logged nothing; send it to {_writers(cluster, settings)}, with the"
             " same Idempotency-Key if there was one"
         )
 
 
-def taken_before(name: str, agreement: Agreement, settings: MasterSettings) -> OutcomeUnknown:
+def taken_before(name: str, cluster: ClusterView, settings: MasterSettings) -> OutcomeUnknown:
     """Return a read-only master's answer to a write that another master accepted.
 
     Without workers, it cannot show the outcome.
     """
-    writers = _writers(agreement, settings)
+    writers = _writers(cluster, settings)
     return OutcomeUnknown(
         f"transaction {name} was taken before, and {settings.node_id} is read-only: it does not tell the outcome."
         f" Ask /tx/{name} at {writers}, or send it there again with the same Idempotency-Key",
@@ -81,38 +81,38 @@ def taken_before(name: str, agreement: Agreement, settings: MasterSettings) -> O
     )
 
 
-def refuse_outside(agreement: Agreement, settings: MasterSettings) -> None:
+def refuse_outside(cluster: ClusterView, settings: MasterSettings) -> None:
     """Refuse a write, unless this master is a peer.
 
     Raises:
         NotAPeer: definite; nothing was logged.
 
     """
-    if agreement.is_peer:
+    if cluster.is_peer:
         return
     raise NotAPeer(
         f"{settings.node_id} of {settings.dc} is not a peer, as far as it was told: it serves reads and takes no"
-        f" writes. This request logged nothing; write at {_writers(agreement, settings)}, with the same Idempotency-Key"
+        f" writes. This request logged nothing; write at {_writers(cluster, settings)}, with the same Idempotency-Key"
         " if there was one"
     )
 
 
-def refuse_strict(agreement: Agreement) -> None:
+def refuse_strict(cluster: ClusterView) -> None:
     """Refuse a strict read, unless the installed view holds a majority of the voting data centres.
 
     Raises:
         NoMajority: definite; the view holds no majority.
 
     """
-    if not agreement.has_majority:
-        raise without_majority(agreement)
+    if not cluster.has_majority:
+        raise without_majority(cluster)
 
 
-def without_majority(agreement: Agreement) -> NoMajority:
+def without_majority(cluster: ClusterView) -> NoMajority:
     """Return the answer to a strict read whose barrier was not agreed by a majority."""
-    members = ", ".join(agreement.view.members) or "nobody"
+    members = ", ".join(cluster.view.members) or "nobody"
     return NoMajority(
-        f"strict reads need a majority of the voting data centres, and {agreement.node} had none when this one was"
+        f"strict reads need a majority of the voting data centres, and {cluster.node} had none when this one was"
         f" asked for (members of its view: {members}). Ask a master of the majority, ask again when the split is over,"
         " or send Quadlog-Consistency: session to read what is known here",
         retry_after=PROTECTED_S,
@@ -135,10 +135,10 @@ def refuse_protected(worker_registry: WorkerRegistry) -> None:
         )
 
 
-def _writers(agreement: Agreement, settings: MasterSettings) -> str:
+def _writers(cluster: ClusterView, settings: MasterSettings) -> str:
     """Return the addresses of the masters that accept writes, as far as this one knows."""
     urls, roles = urls_of(settings), roles_of(settings)
-    others = [peer.node for peer in agreement.peers if peer.node != settings.node_id]
+    others = [peer.node for peer in cluster.peers if peer.node != settings.node_id]
     return ", ".join(urls.get(name, name) for name in others if roles.get(name) is not Role.READ_ONLY)
 
 

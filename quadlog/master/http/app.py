@@ -139,7 +139,7 @@ def transaction_ids(repository: str, name: str) -> list[bytes]:
 def _transaction(node: Node, repository: str, name: str) -> Response:
     answers: list[dict[str, Any]] = []
     for transaction_id in transaction_ids(repository, name):
-        found = node.pending_requests.state_of(transaction_id, queued=transaction_id in node.agreement.queue)
+        found = node.pending_requests.state_of(transaction_id, queued=node.is_queued(transaction_id))
         answer: dict[str, Any] = {"id": text_id(transaction_id), "state": found.state.value}
         if found.index is not None:
             answer |= {"index": found.index, "chain": found.chain.hex() if found.chain else None}

@@ -75,30 +75,30 @@ class PeersHandler:
         return JSONResponse(self._answer(), headers={"Cache-Control": "no-store"})
 
     def _answer(self) -> dict[str, Any]:
-        agreement, settings = self._node.agreement, self._settings
-        dc_of = {**self._dc_of} | {peer.node: peer.dc for peer in agreement.peers}
+        cluster, settings = self._node.cluster, self._settings
+        dc_of = {**self._dc_of} | {peer.node: peer.dc for peer in cluster.peers}
         return {
             "node": settings.node_id,
             "dc": settings.dc,
-            "role": role_of(agreement, settings),
+            "role": role_of(cluster, settings),
             "peers": [self._entry(name, dc) for name, dc in sorted(dc_of.items())],
         }
 
     def _entry(self, name: str, dc: str) -> dict[str, Any]:
-        agreement = self._node.agreement
+        cluster = self._node.cluster
         return {
             "id": name,
             "dc": dc,
             "url": self._urls.get(name),
             "peer": self._is_peer(name),
-            "decided": name not in agreement.undecided,
+            "decided": name not in cluster.undecided,
             "voting": self._voting.get(name, False),
             "role": self._roles.get(name),
-            "reachable": name == agreement.node or not is_silent(self._node, name, now().steady),
+            "reachable": name == cluster.node or not is_silent(self._node, name, now().steady),
         }
 
     def _is_peer(self, name: str) -> bool:
-        return any(peer.node == name for peer in self._node.agreement.peers)
+        return any(peer.node == name for peer in self._node.cluster.peers)
 
     # --- changes ----------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class PeersHandler:
         is_forced: bool = False,
     ) -> Response:
         """Submit the change, and return its outcome once it is agreed."""
-        options = options_of(name, dc, left=self._node.agreement.view if is_forced else None)
+        options = options_of(name, dc, left=self._node.cluster.view if is_forced else None)
         answer = await self._proposals.answer(
             request,
             transaction_id,
@@ -182,10 +182,10 @@ class PeersHandler:
             Unavailable: it cannot.
 
         """
-        agreement = self._node.agreement
-        refuse_writes(agreement, self._settings)
-        if not agreement.has_majority:
-            members = ", ".join(agreement.view.members) or "nobody"
+        cluster = self._node.cluster
+        refuse_writes(cluster, self._settings)
+        if not cluster.has_majority:
+            members = ", ".join(cluster.view.members) or "nobody"
             raise Unavailable(
                 f"the view of this master ({members}) is no majority of the peers, and only one changes them; nothing"
                 " was logged. Ask a master of the majority, or again when the split is over",
@@ -195,7 +195,7 @@ class PeersHandler:
     def _check_gone(self, name: str) -> None:
         if not self._is_peer(name):
             raise NoSuchPeer(f"{name} is not a peer: see GET /cluster/peers; nothing was logged")
-        peers = self._node.agreement.peers
+        peers = self._node.cluster.peers
         dc = next(peer.dc for peer in peers if peer.node == name)
         if not any(peer.node != name and self._roles.get(peer.node) is not Role.READ_ONLY for peer in peers):
             raise PeersStay(
@@ -212,12 +212,12 @@ class PeersHandler:
 
         Raises as `remove` does.
         """
-        agreement = self._node.agreement
-        refuse_writes(agreement, self._settings)
-        view, known = agreement.view, {peer.node for peer in agreement.peers}
+        cluster = self._node.cluster
+        refuse_writes(cluster, self._settings)
+        view, known = cluster.view, {peer.node for peer in cluster.peers}
         if strangers := sorted({name, *survivors} - known):
             raise NoSuchPeer(f"{', '.join(strangers)}: no peer; see GET /cluster/peers; nothing was logged")
-        if agreement.has_majority:
+        if cluster.has_majority:
             raise PeersStay(
                 f"the view of this master ({', '.join(view.members)}) is a majority: remove {name} without naming"
                 " survivors; nothing was logged"

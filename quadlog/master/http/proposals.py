@@ -75,7 +75,7 @@ class Proposals:
             self._refuse_new(kind)
         elif self._settings.role is Role.READ_ONLY:
             name = text_id(transaction_id)
-            return _failure(taken_before(name, self._node.agreement, self._settings), transaction_id)
+            return _failure(taken_before(name, self._node.cluster, self._settings), transaction_id)
         payload = self._payload(
             transaction_id,
             body=body,
@@ -98,7 +98,7 @@ class Proposals:
 
     def _refuse_new(self, kind: TransactionKind) -> None:
         """Refuse a transaction that is not known here if none can be accepted; raises as `answer` does."""
-        refuse_writes(self._node.agreement, self._settings)
+        refuse_writes(self._node.cluster, self._settings)
         worker_registry, moment = self._node.worker_registry, now().steady
         if not worker_registry.live(moment):
             reasons = "; ".join(worker_registry.obstacles(moment))
@@ -116,16 +116,16 @@ class Proposals:
                 master is silent.
 
         """
-        agreement = self._node.agreement
-        refuse_writes(agreement, self._settings)
-        refuse_strict(agreement)
+        cluster = self._node.cluster
+        refuse_writes(cluster, self._settings)
+        refuse_strict(cluster)
         try:
             answer = await self._outcome(self._payload(new_id(), body=b"", media_type=SPARQL_UPDATE))
         except OutcomeUnknown as error:
             message = f"strict reads need a majority of masters, which did not answer: see /cluster/status ({error})"
             raise Unavailable(message, retry_after=5) from error
         if not answer.by_majority:
-            raise without_majority(agreement)
+            raise without_majority(cluster)
         return answer.index
 
     def id_of(self, request: Request) -> bytes:

@@ -63,7 +63,7 @@ class NodeReadView:
     @property
     def agreed(self) -> int:
         """Index of the last entry of the own log."""
-        return self._node.agreement.last.index
+        return self._node.cluster.last.index
 
     def chain_at(self, index: int) -> bytes | None:
         """Return the chain hash that the own log has at an index."""
@@ -78,7 +78,7 @@ class NodeReadView:
         """
         if not self._node.pending_effects.is_begun:
             return ()
-        view, here = self._node.agreement.view, self._node.dc
+        view, here = self._node.cluster.view, self._node.dc
         names = [name for name in view.members if self._node.dc_of[name] != here and name in self._urls]
         names.sort(key=lambda name: self._node.dc_of[name] != view.home)
         return [self._urls[name] for name in names]

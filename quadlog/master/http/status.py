@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str]) -> dict[str, Any]:
     """Return the whole status; other programs rely on its names (see `docs/operating.md`)."""
-    agreement = node.agreement
+    cluster = node.cluster
     moment = now().steady
-    last, view = agreement.last, agreement.view
+    last, view = cluster.last, cluster.view
     return {
         "node": settings.node_id,
         "dc": settings.dc,
         "repository": settings.repository,
         "kafka": settings.kafka,
-        "role": role_of(agreement, settings),
+        "role": role_of(cluster, settings),
         "write_protected": None
         if node.worker_registry.odd_one is None
         else node.worker_registry.odd_one.beat.worker,
@@ -46,13 +46,13 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "agreed_chain": last.chain.hex(),
         "seed": node.seed and {"signature": node.seed.signature.hex(), "quads": node.seed.quads},
         "settled_index": node.pending_requests.settled,
-        "incoming": len(agreement.queue),
+        "incoming": cluster.incoming,
         "waiting": len(node.pending_requests),
         "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
         "split": _split(node),
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
-        "ignored_posts": dict(agreement.ignored),
+        "ignored_posts": dict(cluster.ignored),
         "unreadable_records": dict(node.listening.unreadable),
         "workers": [
             {
@@ -81,22 +81,22 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
 
 def _split(node: Node) -> dict[str, Any]:
     """Return whether this master's view lacks a peer, and whether it is about to give way to a stronger side."""
-    agreement, fork = node.agreement, node.joining.fork
-    standing = agreement.standing
-    lacks = any(peer.node not in standing.view.members for peer in agreement.peers)
+    cluster, fork = node.cluster, node.joining.fork
+    standing = cluster.standing
+    lacks = any(peer.node not in standing.view.members for peer in cluster.peers)
     state = "joining" if standing.joining else "apart" if lacks else "none"
     return {"state": state, "strategy": None, "fork_index": None if fork is None else fork.index}
 
 
 def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
-    agreement = node.agreement
-    member, lag = agreement.members.get(name), _lag(node, name, moment)
+    cluster = node.cluster
+    member, lag = cluster.masters.get(name), _lag(node, name, moment)
     silent = is_silent(node, name, moment)
     state = "silent" if silent else "relayed" if dc in node.relay.unheard else "connected"
     return {
         "id": name,
         "dc": dc,
-        "state": state if any(peer.node == name for peer in agreement.peers) else OUTSIDE,
+        "state": state if any(peer.node == name for peer in cluster.peers) else OUTSIDE,
         "lag_ms": None if lag is None else round(lag),
         "agreed_index": member.base.index if member else None,
         "incarnation": _incarnation(node, name),
@@ -105,7 +105,8 @@ def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:
 
 def _incarnation(node: Node, name: str) -> str | None:
     """Return the newest known incarnation of a master; it may be one that only marks an older one as void."""
-    member, newest = node.agreement.members.get(name), dict(node.agreement.standing.newest).get(name)
+    cluster = node.cluster
+    member, newest = cluster.masters.get(name), dict(cluster.standing.newest).get(name)
     known = [one for one in (newest, member and member.incarnation) if one]
     return max(known).hex() if known else None
 
@@ -113,7 +114,7 @@ def _incarnation(node: Node, name: str) -> str | None:
 def is_silent(node: Node, name: str, moment: float) -> bool:
     """Return whether nothing arrived from another master for three idle rounds."""
     lag = _lag(node, name, moment)
-    return lag is None or lag > node.agreement.pace.idle * 3
+    return lag is None or lag > node.cluster.idle * 3
 
 
 def _lag(node: Node, name: str, moment: float) -> float | None:
@@ -121,5 +122,5 @@ def _lag(node: Node, name: str, moment: float) -> float | None:
 
     The time of the relay counts as well, because the agreement listens to peers only.
     """
-    heard = [at for at in (node.agreement.heard_at.get(name), node.relay.heard_at(name)) if at is not None]
+    heard = [at for at in (node.cluster.heard_at.get(name), node.relay.heard_at(name)) if at is not None]
     return moment - max(heard) if heard else None

@@ -133,6 +133,8 @@ class Node:
     def __init__(self, parts: Parts) -> None:
         """Assemble the parts; nothing runs before `start`."""
         self.agreement: Final = parts.agreement
+        self.cluster = parts.agreement.cluster()
+        """The cluster after the newest turn, for any thread; it shows an outcome before the client is answered."""
         self.store: Final = parts.store
         self.inbox: Final = parts.inbox
         self.pending_requests: Final = parts.pending_requests
@@ -211,7 +213,7 @@ class Node:
     @property
     def has_begun(self) -> bool:
         """True if the log contains anything."""
-        return self.agreement.last.index > 0 or self.has_effects
+        return self.cluster.last.index > 0 or self.has_effects
 
     @property
     def has_effects(self) -> bool:
@@ -223,7 +225,11 @@ class Node:
 
         Such a transaction may be executed.
         """
-        return self.pending_requests.is_known(transaction_id) or transaction_id in self.agreement.queue
+        return self.pending_requests.is_known(transaction_id) or self.is_queued(transaction_id)
+
+    def is_queued(self, transaction_id: bytes) -> bool:
+        """Return whether the incoming queue has a transaction with this id."""
+        return transaction_id in self.agreement.queue
 
     def put(self, event: Event) -> None:
         """Add an event to the inbox."""
@@ -277,6 +283,7 @@ class Node:
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
                 self._perform(ready)
+        self.cluster = self.agreement.cluster()
         self.watch.compare()
         self._settle_requests()
         self._tend(moment.steady)

@@ -71,7 +71,7 @@ class SeedFiles:
     def other_dcs(self) -> dict[str, list[PeerSettings]]:
         """Return the masters of each other data centre, as far as they are peers: others may not run yet."""
         found: dict[str, list[PeerSettings]] = {}
-        peers = {peer.node for peer in self._node.agreement.peers}
+        peers = {peer.node for peer in self._node.cluster.peers}
         for peer in sorted(self._settings.peer.values(), key=lambda peer: peer.id):
             if peer.dc != self._settings.dc and peer.id in peers:
                 found.setdefault(peer.dc, []).append(peer)
@@ -104,7 +104,7 @@ class SeedFiles:
 
         """
         if "here" not in request.query_params:
-            refuse_writes(self._node.agreement, self._settings)
+            refuse_writes(self._node.cluster, self._settings)
         label = ArchiveManifest.of(request.headers)
         self._refuse(label.signature, label.quads, may_begin=True)
         groups = await self._neighbours.groups(await self._lacking(label))

@@ -66,7 +66,7 @@ class Seeding:
 
     @property
     def _home(self) -> str:
-        return self._node.agreement.view.home
+        return self._node.cluster.view.home
 
     # --- status -----------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Seeding:
             OutcomeUnknown: the seed was published, and did not arrive in time.
 
         """
-        refuse_writes(self._node.agreement, self._settings)
+        refuse_writes(self._node.cluster, self._settings)
         body = await read_query(request)
         seed = _seed_of(body, by=self._settings.node_id)
         if self._settings.dc != self._home:
@@ -142,7 +142,7 @@ class Seeding:
             )
         if seed is None and (self._node.has_begun or not may_begin):
             raise NotEmpty(
-                f"the log holds {self._node.agreement.last.index} entries, and a seed comes before all of them:"
+                f"the log holds {self._node.cluster.last.index} entries, and a seed comes before all of them:"
                 " nothing was changed. Add to what is there with updates, or import into a new repository"
             )
 
@@ -153,9 +153,9 @@ class Seeding:
             Unavailable: the view has no majority.
 
         """
-        agreement = self._node.agreement
-        if not agreement.has_majority:
-            members = ", ".join(agreement.view.members) or "nobody"
+        cluster = self._node.cluster
+        if not cluster.has_majority:
+            members = ", ".join(cluster.view.members) or "nobody"
             raise Unavailable(
                 f"the view of this master ({members}) is no majority of the peers, and only one says what the log"
                 " begins with; nothing was changed. Import at a master of the majority, or again"
