@@ -1,1 +1,1 @@
-"""The demo: an ontology goes into three data centres at once, and every worker proves that it has it."""
+"""The demo: loads an ontology through three data centres at once, and verifies the copy of every worker."""

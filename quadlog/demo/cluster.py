@@ -1,4 +1,4 @@
-"""The demo's cluster: `quadlog lab up` in a process of its own, which ends with this one."""
+"""Cluster of the demo: `quadlog lab up` in a separate process, which ends with this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 POLL = 0.1
 STOP_TIMEOUT = 60.0
-"""Seconds that the lab has to end; it needs three, and kills what does not end in ten."""
+"""Seconds that the lab has to stop; it needs three, and kills processes that do not end within ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class DemoNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoDataCentre:
-    """One broker, one master, two workers."""
+    """A data centre: one broker, one master, two workers."""
 
     name: str
     kafka: str
@@ -47,7 +47,7 @@ class DemoDataCentre:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoCluster:
-    """A lab in which everything serves."""
+    """A running lab in which all masters and workers serve."""
 
     directory: Path
     dcs: tuple[DemoDataCentre, ...]
@@ -64,23 +64,23 @@ class DemoCluster:
         return tuple(worker for dc in self.dcs for worker in dc.workers)
 
     def kill(self, node: DemoNode) -> str:
-        """Kill a process with SIGKILL; return what the lab says."""
+        """Kill a process with SIGKILL; return the message of the lab."""
         return str(ask(self.directory, {"do": "kill", "id": node.id, "signal": "KILL"})["message"])
 
     def start(self, node: DemoNode) -> str:
-        """Start it again, wait until it serves; return what the lab says."""
+        """Restart a process and wait until it serves; return the message of the lab."""
         return str(ask(self.directory, {"do": "start", "id": node.id})["message"])
 
 
 @contextmanager
 def running_cluster(directory: Path | None, say: Callable[[str], None]) -> Generator[DemoCluster]:
-    """Run a lab until the end of the block; `say` gets what it tells while it starts.
+    """Run a lab until the end of the block; `say` is called with each line that the lab prints while it starts.
 
-    Without a directory it gets a temporary one.  That goes at the end, but where an error ends the
-    block the logs stay, and the error says where.
+    If `directory` is None, the lab uses a temporary directory, which is removed at the end.  If an error
+    ends the block, the logs are kept, and the error names their directory.
 
     Raises:
-        SetupError: the lab did not start; nothing of it is left running.
+        SetupError: the lab did not start; none of its processes is left running.
 
     """
     with tempfile.TemporaryDirectory(prefix="quadlog-demo-") as name:
@@ -101,7 +101,7 @@ def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Ge
     places = ("--dir", str(directory), "--ready", str(ready))
     command = [sys.executable, "-m", "quadlog", "lab", "up", *shape, *places]
     with output.open("wb") as log:
-        lab = subprocess.Popen(  # noqa: S603  our own command
+        lab = subprocess.Popen(  # noqa: S603 - our own program
             leashed(command),
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -118,7 +118,7 @@ def _running_lab(place: Path, directory: Path, say: Callable[[str], None]) -> Ge
 def _wait_until_ready(
     lab: subprocess.Popen[bytes], ready: Path, output: Path, say: Callable[[str], None]
 ) -> None:
-    """Wait without a limit of our own: the lab has one, and the first on a machine downloads Kafka."""
+    """Wait until the lab serves.  The lab has its own time limit, and its first start on a machine downloads Kafka."""
     said = 0
     while not ready.exists():
         ended = lab.poll() is not None
@@ -146,7 +146,7 @@ def _read(ready: Path) -> tuple[DemoDataCentre, ...]:
 
 
 def _stop(lab: subprocess.Popen[bytes]) -> None:
-    """End the lab, which ends all of its own; those die with it too if it has to be killed."""
+    """Stop the lab, which stops its processes; if it must be killed, its processes die with it."""
     if lab.poll() is None:
         lab.send_signal(signal.SIGTERM)
     try:

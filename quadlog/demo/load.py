@@ -1,4 +1,4 @@
-"""Send updates to all masters at once, so that none is lost and none is done twice."""
+"""Send updates to all masters concurrently, so that each update is executed exactly once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from quadlog.demo.split import DemoUpdate
 
 AT_ONCE = 8
-"""Updates under way at each master: enough to fill its rounds, and few enough for a bar that moves."""
+"""Concurrent updates at each master: enough to fill its rounds, and few enough for steady progress of the bar."""
 PATIENCE = 120.0
-"""Seconds after which an update that nobody acknowledges is given up."""
+"""Seconds after which an update that no master acknowledges is given up."""
 PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 
@@ -29,10 +29,10 @@ async def load(
     updates: Sequence[DemoUpdate],
     done: Callable[[DemoUpdate], None],
 ) -> int:
-    """Send every update until a master acknowledges it; return how many sendings failed on the way.
+    """Send every update until a master acknowledges it; return the number of failed attempts.
 
     Raises:
-        QuadlogError: one was refused, or acknowledged by nobody.
+        QuadlogError: a master refused an update, or no master acknowledged it.
 
     """
     remaining = iter(updates)
@@ -62,10 +62,10 @@ async def _send_each(
 
 
 async def _send(http: httpx.AsyncClient, masters: Sequence[DemoNode], update: DemoUpdate) -> int:
-    """Send it to the first master, then to the others in turn, always with the same key.
+    """Send an update to the first master, then to the others in turn, always with the same key.
 
-    The key makes that safe when the outcome of a sending is unknown: wherever the update
-    arrives again, it is the same transaction.
+    The key makes a retry safe if the outcome of an attempt is unknown: at every master, the update is
+    the same transaction.
     """
     began = time.monotonic()
     failed = 0
@@ -84,7 +84,7 @@ async def _send(http: httpx.AsyncClient, masters: Sequence[DemoNode], update: De
 
 
 async def _try(http: httpx.AsyncClient, master: DemoNode, update: DemoUpdate) -> str | None:
-    """Return None if it was acknowledged, else why it has to be sent again."""
+    """Return None if the master acknowledged the update, otherwise the reason why it must be sent again."""
     try:
         response = await http.post(
             f"{master.url}/update",
@@ -105,7 +105,7 @@ async def _try(http: httpx.AsyncClient, master: DemoNode, update: DemoUpdate) ->
 async def transactions(
     http: httpx.AsyncClient, master: DemoNode, updates: Sequence[DemoUpdate]
 ) -> dict[str, int | None]:
-    """Ask a master where in the log each update is; None if it has not applied it."""
+    """Return the index of each update in a master's log, by key; None if the master has not applied the update."""
     found: dict[str, int | None] = {}
     for update in updates:
         answer = (await http.get(f"{master.url}/tx/{update.key}")).raise_for_status().json()

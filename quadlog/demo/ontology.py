@@ -1,4 +1,4 @@
-"""The Brick ontology: buildings, their equipment and its sensors, with SHACL shapes in blank nodes."""
+"""The Brick ontology: buildings, equipment and sensors, with SHACL shapes in blank nodes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FILE = "brickschema/ontologies/1.5/Brick.ttl"
 
 
 def find_brick() -> Path:
-    """Return the ontology's file, without importing the package: what that needs is not installed.
+    """Return the path of the ontology file, without importing the package: its dependencies are not installed.
 
     Raises:
-        SetupError: the package is not there, or not the one that the demo knows.
+        SetupError: the package is not installed, or has another version than the demo requires.
 
     """
     try:
@@ -41,10 +41,10 @@ def find_brick() -> Path:
 
 
 def read_turtle(text: bytes) -> list[Triple]:
-    """Return the triples in the order of the text, each once.
+    """Return the distinct triples in the order of the text.
 
-    Blank nodes are named b0, b1, … as they appear, where the parser makes up new names each
-    time: the same text gives the same updates.
+    Blank nodes are named b0, b1, … in the order of their appearance, because the parser creates new names
+    each time: the same text gives the same updates.
 
     >>> [str(triple) for triple in read_turtle(b'<urn:s> <urn:p> [ <urn:q> "o" ] .')]
     ['<urn:s> <urn:p> _:b0', '_:b0 <urn:q> "o"']
@@ -53,7 +53,7 @@ def read_turtle(text: bytes) -> list[Triple]:
 
 
 def renamed(triples: Iterable[Triple]) -> list[Triple]:
-    """Return distinct triples with blank nodes numbered as they appear."""
+    """Return the distinct triples, with blank nodes numbered in the order of their appearance."""
     names: dict[BlankNode, BlankNode] = {}
     return list(dict.fromkeys(_renamed(triple, names) for triple in triples))
 

@@ -1,4 +1,4 @@
-"""Bars for a terminal: what is acknowledged, and how far every worker is."""
+"""Progress bars for a terminal: acknowledged updates, and the applied index of every worker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Bars:
-    """Open it around the load; on something that is no terminal it shows its end only."""
+    """Context manager that shows progress bars; if the output is not a terminal, only their final state."""
 
     def __init__(self, console: Console, updates: Sequence[DemoUpdate], workers: Iterable[DemoNode]) -> None:
-        """Take the updates to come and the workers to apply them."""
+        """Prepare one bar for the updates, and one for each worker."""
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(30),
@@ -40,14 +40,14 @@ class Bars:
         self._updates, self._acknowledged = len(updates), 0
 
     def __enter__(self) -> Self:
-        """Show them."""
+        """Show the bars."""
         self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave them as they are."""
+        """Stop updating the bars; their last state stays visible."""
         self._progress.stop()
 
     def acknowledged(self, update: DemoUpdate) -> None:
@@ -57,7 +57,7 @@ class Bars:
         self._progress.update(self._triples, said=f"{self._acknowledged} of {self._updates} updates")
 
     def applied(self, worker_id: str, index: int | None) -> None:
-        """Show the applied index that a worker told; None if it did not answer."""
+        """Show the applied index that a worker reported; None: it did not answer."""
         said = "[red]down[/red]" if index is None else f"index {index}"
         task = self._workers[worker_id]
         if index is None:
@@ -67,5 +67,5 @@ class Bars:
 
     async def reached(self, share: float) -> None:
         """Wait until this share of the updates is acknowledged."""
-        while self._acknowledged < share * self._updates:  # noqa: ASYNC110  a bar has no listeners
+        while self._acknowledged < share * self._updates:  # noqa: ASYNC110 - the bars provide no event
             await asyncio.sleep(0.05)

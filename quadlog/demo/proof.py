@@ -1,6 +1,6 @@
-"""What a worker holds, proved from its dump: the signature recounted, the graph compared with a file's.
+"""Verification of a worker's dump: recomputes the signature, and compares the graph with that of a file.
 
-The recount is written here a second time on purpose: it must not share code with what it checks.
+The signature is implemented here a second time on purpose: the check must not share code with its subject.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 LABEL = re.compile("_:c14n[0-9]+")
 SHOWN = 2
-"""Lines of each side in the description of a difference."""
+"""Maximum lines of each side in the description of a difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recount:
-    """What a dump says of itself."""
+    """Number of quads in a dump, and their signature in hex."""
 
     quads: int
     signature: str
@@ -34,7 +34,7 @@ class Recount:
 def recount(dump: bytes) -> Recount:
     """Count the quads of an N-Quads dump and sum the hashes of its lines.
 
-    Comments count for the signature, since they name empty graphs, but are no quads.
+    Comments name empty graphs: they are part of the signature, but are not counted as quads.
 
     >>> recount(b'<urn:s> <urn:p> "o" <urn:g> .').signature[:16]
     'a4bd004eabbf1290'
@@ -46,21 +46,21 @@ def recount(dump: bytes) -> Recount:
 
 
 def canonical_file(turtle: bytes) -> frozenset[str]:
-    """Return the canonical lines of a Turtle text, after a store has normalised its literals."""
+    """Return the canonical lines of a Turtle text, with literals as normalised by a store."""
     store = Store()
     store.bulk_load(turtle, format=RdfFormat.TURTLE)
     return canonical_lines(store)
 
 
 def canonical_dump(dump: bytes) -> frozenset[str]:
-    """Return the canonical lines of an N-Quads dump, whose literals a store wrote."""
+    """Return the canonical lines of an N-Quads dump, in which a store has already normalised the literals."""
     return canonical_lines(parse(dump, format=RdfFormat.N_QUADS))
 
 
 def canonical_lines(quads: Iterable[Quad]) -> frozenset[str]:
-    """Return the lines of the quads with the blank node labels of RDFC-1.0.
+    """Return the N-Quads lines of the quads, with the canonical blank node labels of RDFC-1.0.
 
-    Two datasets are isomorphic exactly if these are equal.
+    Two datasets are isomorphic if and only if their canonical lines are equal.
     """
     dataset = Dataset(quads)
     dataset.canonicalize(CanonicalizationAlgorithm.RDFC_1_0)
@@ -68,9 +68,9 @@ def canonical_lines(quads: Iterable[Quad]) -> frozenset[str]:
 
 
 def difference(dump: frozenset[str], file: frozenset[str]) -> str | None:
-    """Say how two sets of canonical lines differ; None if they do not.
+    """Return a description of the difference between two sets of canonical lines; None if they are equal.
 
-    One change can give many blank nodes other labels, so what is told leaves these out.
+    One change can change the labels of many blank nodes, so the description omits the labels.
 
     >>> difference(frozenset({"_:c14n0 <p> 1", "a"}), frozenset({"_:c14n0 <p> 1", "_:c14n1 <p> 1"}))
     '1 only in the worker: a; 1 only in the file: _: <p> 1'

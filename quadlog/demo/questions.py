@@ -1,4 +1,4 @@
-"""A few questions that Brick is there to answer, asked of every worker and of the file itself."""
+"""Queries about Brick, sent to every worker and evaluated on the file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PREFIX sh: <http://www.w3.org/ns/shacl#>
 """
 JSON = "application/sparql-results+json"
 SHOWN = 4
-"""Rows of an answer in the table."""
+"""Maximum rows of an answer in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoQuery:
-    """A query whose answer has an order and no blank nodes: it can be compared with the file's."""
+    """A query whose answer is ordered and has no blank nodes, so that answers can be compared."""
 
     text: str
     query: str
@@ -69,14 +69,14 @@ Rows = tuple[tuple[str, ...], ...]
 
 
 async def ask_worker(http: httpx.AsyncClient, worker: DemoNode, question: DemoQuery) -> Rows:
-    """Return a worker's answer."""
+    """Return the answer of a worker."""
     parameters = {"query": PREFIXES + question.query}
     response = await http.get(f"{worker.url}/sparql", params=parameters, headers={"Accept": JSON})
     return rows_of(response.raise_for_status().json())
 
 
 def ask_file(turtle: bytes) -> list[Rows]:
-    """Return the answers that the file itself gives."""
+    """Return the answers to all `QUESTIONS`, evaluated on the file."""
     store = Store()
     store.bulk_load(turtle, format=RdfFormat.TURTLE)
     found: list[Rows] = []
@@ -101,7 +101,7 @@ def rows_of(result: dict[str, Any]) -> Rows:
 
 
 def shown(rows: Rows) -> str:
-    """Return an answer as a person would say it.
+    """Return an answer as text for the table: IRIs by their local names, at most `SHOWN` rows.
 
     >>> shown((("https://brickschema.org/schema/Brick#Pump", "3"), ("https://w3id.org/rec#Asset", "22")))
     'Pump 3, Asset 22'

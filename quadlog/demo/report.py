@@ -1,4 +1,4 @@
-"""The demo's findings, what in them is wrong, and the tables that show them."""
+"""Findings of the demo, their errors, and the tables that show them."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ VERDICT = "all equal, and each isomorphic to the file"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFinding:
-    """What a worker said, and what its dump proves."""
+    """Status of a worker, and the results of the checks of its dump and answers."""
 
     dc: str
     id: str
     agreed: int
-    """The index that the master of its data centre has agreed."""
+    """Index of the last entry that the master of its data centre has agreed."""
     status: WorkerStatus
     counted: Recount
     deviation: str | None
-    """How its quads differ from the file; None if the two are isomorphic."""
+    """Difference between its quads and the file; None if the two are isomorphic."""
     answers: tuple[Rows, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All findings that the report judges."""
+    """All findings of one run."""
 
     workers: tuple[WorkerFinding, ...]
     file_answers: tuple[Rows, ...]
     transactions: Mapping[str, Mapping[str, int | None]]
-    """By master: each update's index in the log, None if it is not applied."""
+    """Index of each update in the log, by master and key of the update; None if the update is not applied."""
 
 
 def wrong(findings: Findings) -> list[str]:
-    """Say everything that differs from what must be; empty if nothing does."""
+    """Return a description of each error in the findings; empty if there is none."""
     return [*_wrong_transactions(findings), *_wrong_workers(findings), *_wrong_answers(findings)]
 
 
@@ -92,7 +92,7 @@ def _wrong_answers(findings: Findings) -> list[str]:
 
 
 def question_table(findings: Findings) -> Table:
-    """Show every question, the file's answer, and how many workers gave the same."""
+    """Return a table of the questions, the answers of the file, and the number of workers with the same answer."""
     table = Table("question", "answer", "given by", title="Asked of every worker and of the file itself")
     count = len(findings.workers)
     for number, (question, right) in enumerate(zip(QUESTIONS, findings.file_answers, strict=True)):
@@ -102,7 +102,7 @@ def question_table(findings: Findings) -> Table:
 
 
 def worker_table(findings: Findings) -> Table:
-    """Show every data centre and worker."""
+    """Return a table of all data centres and workers."""
     columns = ("DC", "agreed index", "worker", "applied index", "quads", "signature", "recount", "isomorphic")
     table = Table(*columns)
     last = ""

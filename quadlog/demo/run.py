@@ -1,4 +1,4 @@
-"""`quadlog demo`: start, load, break, mend, ask, prove, show."""
+"""`quadlog demo`: starts a cluster, loads data, kills and restarts a worker, and verifies all workers."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
 KILL_AT, START_AT = 0.35, 0.7
 """Shares of the updates at which a worker is killed and started again."""
 PLAIN_WIDTH = 120
-"""Columns where the output is no terminal that could say."""
+"""Columns of the output if it is not a terminal."""
 LAB_POLL = 0.5
 ANSWER_TIMEOUT = 40.0
-"""A master answers an update after 30 s at the latest (its `request-timeout`)."""
+"""Seconds until a request fails; a master answers an update within 30 s (its `request-timeout`)."""
 
 
 class Demo:
-    """One run."""
+    """One run of the demo."""
 
     def __init__(self, stop: StopSignal) -> None:
-        """`stop` ends it at any time."""
+        """`stop` ends the run at any time."""
         self._stop = stop
         self._console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
         self._began = self._lap = time.monotonic()
         self._times: dict[str, float] = {}
 
     def run(self, directory: Path | None) -> int:
-        """Run it; return the exit code.
+        """Run the demo; return the exit code.
 
         Raises:
-            QuadlogError: it could not be brought to its end; nothing is left running.
-            Stopped: it was asked to stop before its end; nothing is left running.
+            QuadlogError: the run failed; no process is left running.
+            Stopped: a stop was requested before the end; no process is left running.
 
         """
         turtle = find_brick().read_bytes()
@@ -66,10 +66,10 @@ class Demo:
             try:
                 return asyncio.run(self._with(cluster, turtle, updates))
             finally:
-                self._stop.request()  # the end has begun: a signal must not interrupt it
+                self._stop.request()  # a signal must not interrupt the clean-up
 
     async def _with(self, cluster: DemoCluster, turtle: bytes, updates: Sequence[DemoUpdate]) -> int:
-        """Do the work, unless asked to stop or the lab ends; on a terminal stay up after it."""
+        """Run `_work`, unless a stop is requested or the lab ends; on a terminal, keep the cluster up afterwards."""
         self._stop.hand_over_to_loop()
         work = asyncio.create_task(self._work(cluster, turtle, updates))
         asked = asyncio.create_task(self._stop.wait())
@@ -94,7 +94,7 @@ class Demo:
             await asyncio.gather(work, asked, lab, return_exceptions=True)
 
     async def _work(self, cluster: DemoCluster, turtle: bytes, updates: Sequence[DemoUpdate]) -> int:
-        """Load, ask, compare, show; return the exit code."""
+        """Load the updates, verify all workers and print the report; return the exit code."""
         async with httpx.AsyncClient(trust_env=False, timeout=ANSWER_TIMEOUT) as http:
             await self._load(http, cluster, updates)
             with self._console.status("asking every worker, comparing every dump with the file"):
@@ -127,7 +127,7 @@ class Demo:
         self._lap_of("catch-up")
 
     async def _kill_and_start(self, http: httpx.AsyncClient, cluster: DemoCluster, bars: Bars) -> None:
-        """Take the worker away on which most depends: the one that evaluates."""
+        """Kill the evaluating worker, on which all others depend, and restart it later."""
         await bars.reached(KILL_AT)
         victim = await evaluating_worker(http, cluster)
         self._say(f"{victim.id} evaluates for all: {await asyncio.to_thread(cluster.kill, victim)}")
@@ -169,6 +169,6 @@ def run_demo(directory: Path | None, stop: StopSignal) -> int:
 
 
 async def _lab_ended(cluster: DemoCluster) -> int:
-    while (code := cluster.lab.poll()) is None:  # noqa: ASYNC110  nobody tells
+    while (code := cluster.lab.poll()) is None:  # noqa: ASYNC110 - Popen provides no event
         await asyncio.sleep(LAB_POLL)
     return code

@@ -1,8 +1,8 @@
-"""Cut a graph into updates that hold blank nodes together.
+"""Split a graph into updates without separating triples that share blank nodes.
 
-A blank node has no name outside the update that makes it, so triples that share one, directly
-or through others, must travel together.  These groups are the connected components of the
-graph in which two blank nodes are neighbours if one triple has both.
+A blank node has no name outside the update that creates it, so triples that share one, directly or
+through other triples, must be in the same update.  These groups are the connected components of the
+graph in which two blank nodes are neighbours if one triple contains both.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
 TARGET = 300
-"""Triples in an update: some 40 kB of text, a few milliseconds of a worker's time."""
+"""Triples in an update: about 40 kB of text, which a worker evaluates in a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoUpdate:
-    """One `INSERT DATA`; its key is a function of its text, so it can be sent any number of times."""
+    """One `INSERT DATA`; its key is a hash of its text, so that it can be sent repeatedly."""
 
     key: str
     text: str
@@ -30,12 +30,12 @@ class DemoUpdate:
 
 
 def updates_of(triples: Iterable[Triple], *, target: int = TARGET) -> list[DemoUpdate]:
-    """Return updates that together say all of `triples`, each of them once."""
+    """Return updates that together insert all `triples`, each triple once."""
     return [_update(batch) for batch in batches(triples, target=target)]
 
 
 def batches(triples: Iterable[Triple], *, target: int) -> Iterator[list[Triple]]:
-    """Fill batches of at most `target` triples with whole components; a larger one goes alone."""
+    """Yield batches of whole components, at most `target` triples each; a larger component is a batch of its own."""
     batch: list[Triple] = []
     for component in components(triples):
         if batch and len(batch) + len(component) > target:
@@ -65,7 +65,7 @@ def components(triples: Iterable[Triple]) -> list[list[Triple]]:
 
 
 def blank_nodes(triple: Triple) -> list[BlankNode]:
-    """Return the blank nodes of a triple, also those of a triple inside it."""
+    """Return the blank nodes of a triple, including those of nested triples."""
     found: list[BlankNode] = []
     for term in (triple.subject, triple.object):
         if isinstance(term, BlankNode):
@@ -79,7 +79,7 @@ class _Leaders:
     """Union-find: every node of a component has the same leader."""
 
     def __init__(self) -> None:
-        """Every node leads itself."""
+        """Start with every node as its own leader."""
         self._towards: dict[Hashable, Hashable] = {}
 
     def of(self, node: Hashable) -> Hashable:
@@ -89,7 +89,7 @@ class _Leaders:
         return node
 
     def join(self, one: Hashable, other: Hashable) -> None:
-        """Make two components one."""
+        """Merge the components of two nodes."""
         self._towards[self.of(one)] = self.of(other)
 
 

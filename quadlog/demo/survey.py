@@ -1,4 +1,4 @@
-"""Gather the findings: ask masters and workers, fetch every dump, compare each with the file."""
+"""Collection of the findings: queries masters and workers, and compares every dump with the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def survey(
     http: httpx.AsyncClient, cluster: DemoCluster, turtle: bytes, updates: Sequence[DemoUpdate]
 ) -> Findings:
-    """Ask everybody; compare everything.  To be called when the cluster is at rest."""
+    """Query all masters and workers, and compare all dumps.  The cluster must be idle."""
     comparison = _Comparison(await asyncio.to_thread(canonical_file, turtle))
     return Findings(
         workers=tuple(
@@ -61,15 +61,15 @@ async def _survey_worker(
 
 
 class _Comparison:
-    """Compares dumps with the file; dumps with the same lines only once."""
+    """Comparison of dumps with the file; dumps with the same lines are compared once."""
 
     def __init__(self, file: frozenset[str]) -> None:
-        """`file` has the canonical lines."""
+        """`file`: canonical lines of the file."""
         self._file = file
         self._known: dict[bytes, str | None] = {}
 
     def deviation(self, dump: bytes) -> str | None:
-        """Return how the dump differs from the file; None if the two are isomorphic."""
+        """Return the difference between a dump and the file; None if the two are isomorphic."""
         content = sha256(b"\n".join(sorted(dump.splitlines()))).digest()
         if content not in self._known:
             self._known[content] = difference(canonical_dump(dump), self._file)

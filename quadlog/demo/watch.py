@@ -1,4 +1,4 @@
-"""What masters and workers say of themselves, and waiting until they say the same."""
+"""Status of masters and workers, and waiting until all report the same index."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.25
 SETTLE_TIMEOUT = 120.0
-"""Seconds that a worker which was away has to catch up."""
+"""Seconds that a restarted worker has to catch up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """Of a worker's `/status`."""
+    """Fields of the `/status` of a worker."""
 
     evaluating: bool
     applied: int
@@ -32,7 +32,7 @@ class WorkerStatus:
 
 
 async def worker_status(http: httpx.AsyncClient, worker: DemoNode) -> WorkerStatus | None:
-    """Return what a worker says; None if it does not answer."""
+    """Return the status of a worker; None if it does not answer."""
     try:
         response = await http.get(f"{worker.url}/status")
         said = response.raise_for_status().json()
@@ -47,7 +47,7 @@ async def worker_status(http: httpx.AsyncClient, worker: DemoNode) -> WorkerStat
 
 
 async def agreed_index(http: httpx.AsyncClient, master: DemoNode) -> int | None:
-    """Return how far a master's agreed log goes; None if it does not answer."""
+    """Return the index of the last entry in a master's agreed log; None if the master does not answer."""
     try:
         response = await http.get(f"{master.url}/cluster/status")
         return int(response.raise_for_status().json()["agreed_index"])
@@ -58,7 +58,7 @@ async def agreed_index(http: httpx.AsyncClient, master: DemoNode) -> int | None:
 async def watch_workers(
     http: httpx.AsyncClient, cluster: DemoCluster, show: Callable[[str, int | None], None]
 ) -> None:
-    """Show every worker's applied index for ever, None for one that is down."""
+    """Show the applied index of every worker until cancelled; None for a worker that does not answer."""
     while True:
         for worker in cluster.workers:
             show(worker.id, await applied_index(http, worker))
@@ -66,16 +66,16 @@ async def watch_workers(
 
 
 async def applied_index(http: httpx.AsyncClient, worker: DemoNode) -> int | None:
-    """Return how far a worker is; None if it does not answer."""
+    """Return the applied index of a worker; None if it does not answer."""
     status = await worker_status(http, worker)
     return status.applied if status else None
 
 
 async def evaluating_worker(http: httpx.AsyncClient, cluster: DemoCluster) -> DemoNode:
-    """Return the worker that says it evaluates.
+    """Return the worker that reports that it evaluates.
 
     Raises:
-        StateError: none does.
+        StateError: no worker reports it.
 
     """
     for worker in cluster.workers:
@@ -89,10 +89,10 @@ async def evaluating_worker(http: httpx.AsyncClient, cluster: DemoCluster) -> De
 async def settle(
     http: httpx.AsyncClient, cluster: DemoCluster, show: Callable[[str, int | None], None]
 ) -> None:
-    """Wait until all masters agree on the index and all workers have applied it.
+    """Wait until all masters have agreed the same index and all workers have applied it.
 
     Raises:
-        StateError: they do not; names the index of each worker.
+        StateError: the indexes differ after `SETTLE_TIMEOUT`; the message has the index of each master and worker.
 
     """
     deadline = time.monotonic() + SETTLE_TIMEOUT
