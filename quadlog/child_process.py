@@ -9,19 +9,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from quadlog.errors import StateError
+from quadlog.leash import leashed
 
 if TYPE_CHECKING:
     from typing import Self
 
 
 class ChildTask:
-    """A running process of one quadlog module.  The process is killed if the context ends before it does."""
+    """A running process of one quadlog module.
+
+    It is killed if the context ends before it does, or if the thread that started it ends.
+    """
 
     def __init__(self, module: str, *arguments: str, said: str = "") -> None:
         """Start the process; `said` is its complete standard input."""
         self._module = module
         self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", module, *arguments],
+            leashed([sys.executable, "-m", module, *arguments]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -48,9 +52,13 @@ class ChildTask:
         """
         said, errors = self._process.communicate()
         if self._process.returncode:
-            why = "".join(errors.strip().splitlines()[-1:])
+            why = "".join(errors.strip().splitlines()[-1:]) or "it wrote no reason"
             raise StateError(f"a process of {self._module} ended with {self._process.returncode}: {why}")
         return json.loads(said)
+
+    def kill(self) -> None:
+        """Kill the process, from any thread; `result` then fails."""
+        self._process.kill()
 
     def __enter__(self) -> Self:
         """Return self."""
@@ -59,5 +67,5 @@ class ChildTask:
     def __exit__(self, *_: object) -> None:
         """Kill the process if it still runs."""
         if not self.is_done:
-            self._process.kill()
+            self.kill()
         self._process.communicate()

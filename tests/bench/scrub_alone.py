@@ -78,9 +78,9 @@ def beside(store: QuadStore, place: Path, numbers: Iterator[int], share: float) 
     for turn in range(PAIRS * 2):
         while (process := scrubber._process) is None and thread.is_alive():
             time.sleep(0.01)
-        if process is None or process.poll() is not None:
+        if process is None or process.is_done:
             break
-        process.send_signal(signal.SIGSTOP if turn % 2 else signal.SIGCONT)
+        process._process.send_signal(signal.SIGSTOP if turn % 2 else signal.SIGCONT)
         rates[turn % 2 == 0].append(apply_for(store, numbers, SECONDS))
     scrubber.stop()
     thread.join()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from quadlog.errors import Forbidden, StoreDamaged, Unavailable
+from quadlog.errors import Forbidden, StateError, StoreDamaged, Unavailable
 from quadlog.quadstore.quadstore import QuadStore
 from quadlog.settings import WorkerSettings
 from quadlog.worker.repair import mender
@@ -193,7 +193,7 @@ def test_a_counting_process_that_dies(store: QuadStore, tmp_path: Path) -> None:
         return applied
 
     store.copy = broken  # type: ignore[method-assign, assignment]
-    with pytest.raises(ValueError, match="the counting process ended with 1"):
+    with pytest.raises(StateError, match="recount ended with 1"):
         one.scrub()
     assert not (tmp_path / "scrub").exists()
 

@@ -7,22 +7,19 @@ with the signature that was applied when the copy was made.
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from quadlog.child_process import ChildTask
 from quadlog.clock import wall
 from quadlog.core.effects.signature import as_bytes
 from quadlog.core.records import Scrub
 from quadlog.errors import QuadlogError, StoreDamaged
-from quadlog.leash import leashed
 from quadlog.quadstore.quaddir import FILES
 
 if TYPE_CHECKING:
@@ -64,7 +61,7 @@ class Scrubber:
         self._period, self._share = period, share
         self._stopping, self._woken = threading.Event(), threading.Event()
         self._ended = float("-inf")
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ChildTask | None = None
         self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
 
     def start(self) -> None:
@@ -119,7 +116,8 @@ class Scrubber:
             OSError: no copy could be made; is the disk full?
             RuntimeError: the store cannot be copied.
             Unavailable: there was no moment at which nothing was anticipated in the store.
-            ValueError: the counting process failed.
+            StateError: the counting process failed.
+            ValueError: the copy could not be read to its end.
             StoreDamaged: files of the store are damaged.
 
         """
@@ -163,23 +161,9 @@ class Scrubber:
             raise ValueError(message)
 
     def _count(self) -> dict[str, Any]:
-        command = [
-            sys.executable,
-            "-m",
-            "quadlog.worker.repair.recount",
-            str(self._directory),
-            str(self._share),
-        ]
-        # The leash ends a process with the thread that started it: this thread outlives the counting process.
-        with subprocess.Popen(  # noqa: S603 - our own module
-            leashed(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            self._process = process
-            said, complaint = process.communicate()
-            self._process = None
-        if process.returncode:
-            why = "".join(complaint.strip().splitlines()[-1:]) or "it said nothing"
-            message = f"the counting process ended with {process.returncode}: {why}"
-            raise ValueError(message)
-        counted: dict[str, Any] = json.loads(said)
+        with ChildTask(
+            "quadlog.worker.repair.recount", str(self._directory), str(self._share)
+        ) as self._process:
+            counted: dict[str, Any] = self._process.result()
+        self._process = None
         return counted
