@@ -134,7 +134,6 @@ class ChunkJoiner:
     """
 
     def __init__(self) -> None:
-        """Start without incomplete sets."""
         self._sets: dict[Any, dict[int, tuple[Said, int]]] = {}
         self._abandoned: dict[Any, None] = {}
         """Names of the sets that are not expected to be completed, oldest first."""
@@ -200,7 +199,6 @@ class EffectHeads(ChunkJoiner):
     """Assembler of effects without their lines, which may be large, and of the positions of their chunks."""
 
     def __init__(self) -> None:
-        """Start without incomplete sets."""
         super().__init__()
         self.pieces: Sequence[ChunkPlace] = ()
         """The chunks of the last complete value, in order."""

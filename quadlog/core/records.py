@@ -99,7 +99,7 @@ class Handover:
     """Chain hash of that entry, or the view's id."""
     dc: str
     start: int = 0
-    """Offset in the effects topic of `dc` after which the term begins; 0: not determined yet, or `dc` is the home."""
+    """Offset in the effects topic of `dc` at which the term begins; 0: not determined yet, or `dc` is the home."""
     epoch: int = 1
     """Epoch of the view."""
     terms: tuple[Term, ...] = ()

@@ -12,7 +12,6 @@ class Events:
     """Writer of lines with the seconds since the start of the lab."""
 
     def __init__(self) -> None:
-        """Start the clock."""
         self._console = Console(stderr=True, highlight=False)
         self._began = time.monotonic()
 

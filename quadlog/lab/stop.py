@@ -22,7 +22,6 @@ class StopSignal:
     """
 
     def __init__(self) -> None:
-        """Start without a request."""
         self.requested = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()

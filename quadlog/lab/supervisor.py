@@ -42,7 +42,6 @@ class Supervisor:
     def __init__(
         self, directory: LabDirectory, children: dict[str, Child], events: Events, ready: Path | None
     ) -> None:
-        """Start without running any process."""
         self._directory = directory
         self._children = children
         self._events = events

@@ -38,7 +38,6 @@ class XmlOutput:
     """Output for XML documents that refuses or escapes characters, and passes the rest on."""
 
     def __init__(self, output: QueryOutput) -> None:
-        """Pass the document on to `output`."""
         self._output = output
         self._last = b""
         """First bytes of a character that the next piece may complete."""

@@ -82,7 +82,6 @@ class Surveyor:
     """Reads topics with one session of Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
-        """Start without reading anything."""
         self._spark = spark
         self.tasks: Final = 2 * spark.sparkContext.defaultParallelism
         """Minimum number of tasks: two for each core."""

@@ -150,7 +150,6 @@ class StreamDigest:
     """Digest and size of the part of a stream that has passed."""
 
     def __init__(self) -> None:
-        """Start with an empty stream."""
         self._digest, self.size = blake3(), 0
 
     def update(self, piece: bytes) -> None:

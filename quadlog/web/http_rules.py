@@ -25,7 +25,6 @@ class HttpRules:
     """ASGI application that checks the requests to another one."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """`app` receives the requests that pass the checks."""
         self._app = app
         self._gathering = Http10Buffering()
 

@@ -22,7 +22,6 @@ class ProgressTracker:
     """The masters that have posted, each in its newest incarnation."""
 
     def __init__(self, node: str, views: Views) -> None:
-        """Start before any post was received."""
         self._node: Final = node
         self._views: Final = views
         self.members: Final[dict[str, Progress]] = {}

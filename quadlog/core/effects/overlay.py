@@ -24,7 +24,6 @@ class Overlay:
     """
 
     def __init__(self, base: State) -> None:
-        """Start with no change on top of ``base``."""
         self._base = base
         self._changes: dict[int, Change] = {}
         # Index of the last change that names a quad or a graph, and whether it exists after that change.

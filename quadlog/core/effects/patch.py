@@ -226,7 +226,6 @@ class _Parser:
         )
 
     def _stored(self, quad: Quad, number: int) -> Quad:
-        """Return a quad as a store holds it."""
         graph, value = quad.graph_name, quad.object
         if isinstance(graph, BlankNode):
             _refuse(number, f"the graph {graph} is a blank node: graphs are named by IRIs")

@@ -65,7 +65,6 @@ class _Plan:
     """Templates with numbered places: for variables, new blank nodes, constants and triple terms."""
 
     def __init__(self, modify: Modify) -> None:
-        """Number all places."""
         variables = modify.where.variables
         self._places: dict[Slot | DefaultGraph, int] = {Variable(name): n for n, name in enumerate(variables)}
         self._variables = len(variables)

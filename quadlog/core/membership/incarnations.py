@@ -59,7 +59,6 @@ class Incarnations:
     """The masters that lost their disks, as far as one master knows."""
 
     def __init__(self, newest: Iterable[tuple[str, bytes]]) -> None:
-        """Continue with the saved incarnations."""
         self._newest = dict(newest)
 
     @property

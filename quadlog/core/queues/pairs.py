@@ -28,7 +28,6 @@ class Pairs:
     __slots__ = ("_late", "_run")
 
     def __init__(self, ascending: Iterable[Pair] = ()) -> None:
-        """Start with pairs that are in order."""
         self._run = deque(ascending)
         self._late: list[Pair] = []
 

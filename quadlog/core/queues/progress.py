@@ -23,7 +23,6 @@ class Progress:
     """
 
     def __init__(self, incarnation: bytes) -> None:
-        """Start before any post was received."""
         self.incarnation = incarnation
         self.heard = -1
         """Sequence of its newest post, whether understood or not."""

@@ -26,7 +26,6 @@ class IncomingQueue:
     """
 
     def __init__(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:
-        """Continue with the saved pairs and payloads."""
         self.replace(pairs, acquired)
 
     def replace(self, pairs: Iterable[Pair], acquired: Iterable[Transaction]) -> None:

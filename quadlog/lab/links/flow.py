@@ -48,7 +48,6 @@ class Flow:
     def __init__(
         self, loop: SocketLoop, lane: Lane, connection: LinkConnection, source: SocketEnd, sink: SocketEnd
     ) -> None:
-        """Start without reading anything."""
         self._loop, self._lane, self._connection = loop, lane, connection
         self._source, self.sink = source, sink
         self._held: deque[tuple[float, bytes]] = deque()

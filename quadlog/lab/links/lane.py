@@ -69,7 +69,6 @@ class Lane:
     __slots__ = ("_loop", "_queue", "_timer", "bucket", "latency", "passed")
 
     def __init__(self, loop: SocketLoop) -> None:
-        """Start without delay or limit."""
         self.latency = 0.0
         self.bucket: Bucket | None = None
         self.passed = 0

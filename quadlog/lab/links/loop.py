@@ -63,7 +63,6 @@ class SocketLoop:
     """Runs handlers; none of them may block."""
 
     def __init__(self) -> None:
-        """Start without sockets and timers."""
         self._selector = selectors.DefaultSelector()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()

@@ -27,7 +27,6 @@ class SkippedCopies:
     """
 
     def __init__(self) -> None:
-        """Start without passed-over copies."""
         self._marks: deque[tuple[int, int]] = deque()
         """Pairs of the offset of a copy and that of its original; each represents all copies up to the next pair."""
         self._last = -1

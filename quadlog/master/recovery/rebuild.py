@@ -359,6 +359,5 @@ def _epoch_of_ours(record: Record) -> int:
 
 
 def _incarnations_of(name: str, post: Post) -> list[bytes]:
-    """Return a master's incarnations that a post contains."""
     views = [view for view in (post.view, post.ballot) if view is not None]
     return [post.incarnation if post.node == name else b"", *(view.incarnation(name) for view in views)]

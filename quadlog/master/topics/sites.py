@@ -35,7 +35,6 @@ class Sites:
     """Data centres as seen from one of the masters."""
 
     def __init__(self, settings: MasterSettings) -> None:
-        """Collect the data centres from the settings of that master."""
         peers = [peer for peer in settings.peer.values() if peer.role is not Role.MUTED]
         # No master waits for a muted one or reads its topics.
         self.node: Final = settings.node_id

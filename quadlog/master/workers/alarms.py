@@ -148,7 +148,6 @@ class Alarms:
     """Raised alarms.  One thread changes them, any may read `all`."""
 
     def __init__(self) -> None:
-        """Start without alarms."""
         self._raised: dict[tuple[AlarmName, str | None, str | None, str | None], Alarm] = {}
 
     def all(self) -> list[Alarm]:

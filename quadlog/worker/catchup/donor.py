@@ -251,7 +251,6 @@ class Donor:
         return copy
 
     def _paced(self, chunks: Iterator[bytes], turn: object) -> Generator[bytes]:
-        """Yield the chunks, not faster than allowed."""
         began, sent = time.monotonic(), 0
         for chunk in prefetch(chunks):
             if not self._goes_on(turn):
@@ -267,7 +266,6 @@ class _Given(StreamingResponse):
     def __init__(
         self, chunks: Generator[bytes], headers: Mapping[str, str], over: Callable[[], None]
     ) -> None:
-        """Prepare; nothing is sent yet."""
         super().__init__(iterate_in_threadpool(chunks), headers=headers)
         self._chunks, self._over = chunks, over
 

@@ -40,7 +40,6 @@ class Restoring:
     """Restoring at a worker's start, on its main thread."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics) -> None:
-        """Prepare; nothing is read yet."""
         self._settings, self._topics = settings, topics
         self._directory: Final = settings.data_dir / COMING
         self._damaged: dict[Path, str] = {}

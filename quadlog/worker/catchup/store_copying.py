@@ -63,7 +63,6 @@ class StoreCopying:
     """Copying at a worker's start, on its main thread."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics) -> None:
-        """Prepare; no request is sent yet."""
         self._settings, self._topics = settings, topics
         self._directory: Final = settings.data_dir / COMING
         self._stream: Final = CopyStream(

@@ -28,7 +28,6 @@ class StoreTransfer:
     """Source of whole stores at a worker's start, on its main thread; any thread may read `progress`."""
 
     def __init__(self, settings: WorkerSettings, topics: Topics, rates: RatesFile) -> None:
-        """Prepare; nothing is read yet."""
         self._copying, self._restoring = StoreCopying(settings, topics), Restoring(settings, topics)
         self._rates = rates
         self._source: StoreCopying | Restoring = self._copying

@@ -144,7 +144,6 @@ class Evaluator:
         return len(self._ahead) >= AHEAD or self._ahead.weight > LARGE
 
     def _has_loaded(self, entry: LoggedEntry, operations: Sequence[Operation] | str) -> bool:
-        """Return True if everything is loaded that an entry needs from other servers."""
         wanted = [one for operation in operations for one in _wanted_by(operation)]
         if not wanted:
             return True

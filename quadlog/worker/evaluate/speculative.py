@@ -68,7 +68,6 @@ class SpeculativeState:
     """The state after all decided changes."""
 
     def __init__(self, store: QuadStore) -> None:
-        """Start with nothing decided."""
         self.store: Final = store
         self._overlay: Final = Overlay(store)
         self._decided: dict[int, SpeculativeEffect] = {}
@@ -143,7 +142,6 @@ class EvaluationSteps:
     """Changes of the operations of one entry, each on top of the one before."""
 
     def __init__(self, ahead: SpeculativeState) -> None:
-        """Start without steps."""
         self._ahead = ahead
         self._changes: list[Change] = []
         self._in_memory: list[Change] = []

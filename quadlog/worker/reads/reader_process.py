@@ -187,7 +187,6 @@ def _error(error: QuadlogError) -> dict[str, object]:
 
 
 def _index_header(applied: Applied) -> dict[str, str]:
-    """Return the header with the state of the log that an answer shows."""
     return {"Quadlog-Index": f"{applied.index}:{applied.chain.hex()[:16]}"}
 
 

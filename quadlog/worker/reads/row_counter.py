@@ -41,7 +41,6 @@ class RowCounter:
     """Counts the rows of one answer."""
 
     def __init__(self, media_type: str) -> None:
-        """Create a counter for an answer in this format."""
         self._format = FORMATS[media_type]
         self._marks = -self._format.before
         self._carry = self._open = b""

@@ -61,7 +61,6 @@ class Backlog:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         self._entries: deque[tuple[LoggedEntry, InAgreed]] = deque()
         self._effects: deque[tuple[Effect, InEffects]] = deque()
         self._bytes = self._lines = 0
@@ -130,7 +129,6 @@ class Backlog:
         return islice(self._entries, point.index + 1 - self._entries[0][0].index, None)
 
     def _at(self, index: int) -> LoggedEntry | None:
-        """Return the waiting entry with an index."""
         at = index - self._entries[0][0].index if self._entries else -1
         return self._entries[at][0] if 0 <= at < len(self._entries) else None
 

@@ -40,7 +40,6 @@ class KnownHoles:
     """Holes that this worker has met, stored in its data-dir."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Use the file in this data-dir; nothing is read yet."""
         self._path: Final = data_dir / _FILE
 
     def note(self, hole: Hole) -> None:

@@ -52,7 +52,6 @@ class AppliedHistory:
     """History that led to a state, newest first, read from the worker's own topics."""
 
     def __init__(self, topics: Topics, backwards: Backwards) -> None:
-        """Read the topics with `backwards`."""
         self._topics, self._backwards = topics, backwards
 
     def _read(self, topic: str, end: int) -> Iterator[Record]:

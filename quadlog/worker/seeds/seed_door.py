@@ -27,7 +27,6 @@ class SeedDoor:
     """Handlers of `PUT /seed`, `PUT /seed?near=…`, `GET /seed?signature=…` and `GET /seed/near?…`."""
 
     def __init__(self, bed: Seedbed) -> None:
-        """Serve the seeds in `bed`."""
         self._bed = bed
 
     def status(self) -> dict[str, Any]:

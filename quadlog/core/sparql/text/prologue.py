@@ -14,7 +14,6 @@ class Prologue:
     """The declarations so far; those before one operation also apply to all later operations."""
 
     def __init__(self) -> None:
-        """Start without any declaration."""
         self.names = Names()
         self._texts: list[str] = []
 

@@ -12,7 +12,6 @@ class TextReader:
     """The current token of a text, with methods to advance."""
 
     def __init__(self, text: str) -> None:
-        """Start at the first token."""
         self.text = text
         self._tokens = tokens(text)
         self.kind = self.value = ""

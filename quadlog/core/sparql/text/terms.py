@@ -60,7 +60,6 @@ class Names:
     """Resolver of IRIs and prefixed names, with the prefixes and the base declared so far."""
 
     def __init__(self) -> None:
-        """Start without any prefix and without a base."""
         self._prefixes: dict[str, str] = {}
         self._base: str | None = None
         self._known: dict[str, NamedNode] = {}
@@ -124,7 +123,6 @@ class Literals:
     """Literals as oxigraph stores them: ``01`` becomes ``1``, an xsd:int becomes an xsd:integer."""
 
     def __init__(self) -> None:
-        """Start with an empty cache."""
         self._known: dict[tuple[str, str], Literal] = {}
         self._store: Store | None = None
 

@@ -60,7 +60,6 @@ def settled(text: str, *, seed: bytes, created: int) -> tuple[str, Mapping[Named
 
 
 def _replaced(name: str, created: int) -> str:
-    """Return the replacement of a call."""
     if name != "NOW":
         return f"{NamedNode(_PREFIX + name.lower())}()"
     moment = datetime.fromtimestamp(created / 1000, UTC).isoformat(timespec="milliseconds")
