@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
     from quadlog.master.node.node import Node
     from quadlog.master.seeds.seeding import Seeding
@@ -79,29 +80,36 @@ def make_app(
     return Starlette(
         routes=[
             Route("/update", updates.answer, methods=["POST"]),
-            Route("/sparql", reads.answer, methods=["GET", "POST"]),
-            Route(STATEMENTS, reads.statements, methods=["GET"]),
+            *reading_routes(reads, queries, dismissal),
             Route(STATEMENTS, statements.change, methods=["POST", "PUT", "DELETE"]),
-            Route("/controls", reads.controls, methods=["GET"]),
-            Route("/controls/{name}", reads.controls, methods=["GET"]),
             Route("/controls/{name}", controls.change, methods=["PUT", "DELETE"]),
-            Route("/queries", queries.listed, methods=["GET"]),
-            Route("/queries/{id}", queries.stop, methods=["DELETE"]),
             Route("/tx/{name:path}", transaction, methods=["GET"]),
             Route("/cluster/status", status, methods=["GET"]),
             Route("/cluster/log", LogDoor(node.store).answer, methods=["GET"]),
             Route("/cluster/peers", doors.listed, methods=["GET"]),
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
-            Route("/cluster/workers/{id}", dismissal.dismiss, methods=["DELETE"]),
-            Route("/healthz/started", _fine, methods=["GET"]),
-            Route("/healthz/alive", _fine, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),
             *(seeding.routes() if seeding else ()),
-            Mount("/registry", routes=registry.ROUTES),
         ],
         exception_handlers={QuadlogError: handle_error},
     )
+
+
+def reading_routes(reads: ReadRouter, queries: Queries, dismissal: Dismissal) -> list[BaseRoute]:
+    """Return the routes that a muted master has, too: reads, workers, liveness and schemas."""
+    return [
+        Route("/sparql", reads.answer, methods=["GET", "POST"]),
+        Route(STATEMENTS, reads.statements, methods=["GET"]),
+        Route("/controls", reads.controls, methods=["GET"]),
+        Route("/controls/{name}", reads.controls, methods=["GET"]),
+        Route("/queries", queries.listed, methods=["GET"]),
+        Route("/queries/{id}", queries.stop, methods=["DELETE"]),
+        Route("/cluster/workers/{id}", dismissal.dismiss, methods=["DELETE"]),
+        Route("/healthz/started", _fine, methods=["GET"]),
+        Route("/healthz/alive", _fine, methods=["GET"]),
+        Mount("/registry", routes=registry.ROUTES),
+    ]
 
 
 async def _fine(request: Request) -> Response:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from quadlog.master.node.node import Node
+    from quadlog.master.workers.worker_registry import WorkerRegistry
     from quadlog.settings import MasterSettings
 
 
@@ -54,22 +55,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(cluster.ignored),
         "unreadable_records": dict(node.listening.unreadable),
-        "workers": [
-            {
-                "id": worker.beat.worker,
-                "url": worker.beat.url,
-                "state": node.worker_registry.state(worker, moment),
-                "evaluating": worker.beat.evaluating,
-                "applied_index": worker.beat.applied.index,
-                "applied_chain": worker.beat.applied.chain.hex(),
-                "signature": worker.beat.signature.hex(),
-                "quads": worker.beat.quads,
-                "catching_up": worker.beat.catching_up and asdict(worker.beat.catching_up),
-                "reads": worker.reading,
-                "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
-            }
-            for worker in node.worker_registry.all()
-        ],
+        "workers": workers_status(node.worker_registry, moment),
         "alarms": [alarm.as_json() for alarm in node.watch.alarms.all()],
         "peers": [
             {**_peer(node, name, dc, moment), "role": roles_of(settings).get(name)}
@@ -77,6 +63,26 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
             if name != settings.node_id
         ],
     }
+
+
+def workers_status(worker_registry: WorkerRegistry, moment: float) -> list[dict[str, Any]]:
+    """Return the status of each worker of this data centre; `moment`: steady milliseconds."""
+    return [
+        {
+            "id": worker.beat.worker,
+            "url": worker.beat.url,
+            "state": worker_registry.state(worker, moment),
+            "evaluating": worker.beat.evaluating,
+            "applied_index": worker.beat.applied.index,
+            "applied_chain": worker.beat.applied.chain.hex(),
+            "signature": worker.beat.signature.hex(),
+            "quads": worker.beat.quads,
+            "catching_up": worker.beat.catching_up and asdict(worker.beat.catching_up),
+            "reads": worker.reading,
+            "heard_ms_ago": round(moment - worker.heard_at) if worker.heard_at > 0 else None,
+        }
+        for worker in worker_registry.all()
+    ]
 
 
 def _split(node: Node) -> dict[str, Any]:

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 from quadlog.clock import now
 from quadlog.errors import QuadlogError
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.write_guards import muted
-from quadlog.master.http import registry
-from quadlog.master.http.app import STATEMENTS
+from quadlog.master.http.app import STATEMENTS, reading_routes
 from quadlog.master.http.dismissal import Dismissal
 from quadlog.master.http.queries import Queries
 from quadlog.master.http.read_proxy import ReadProxy
 from quadlog.master.http.reads import ReadRouter
+from quadlog.master.http.status import workers_status
 from quadlog.web.answers import handle_error
 
 if TYPE_CHECKING:
@@ -54,14 +54,11 @@ def make_app(keeper: MutedState, settings: MasterSettings) -> Starlette:
 
     reads = ReadRouter(keeper, settings, room, read_proxy=read_proxy, barrier=Barrier(no_barrier))
     queries = Queries(keeper.worker_registry, read_proxy)
+    dismissal = Dismissal(keeper.worker_registry, keeper.dismiss)
 
     async def status(request: Request) -> Response:
         del request
         return JSONResponse(muted_status(keeper, settings))
-
-    async def fine(request: Request) -> Response:
-        del request
-        return PlainTextResponse("ok\n")
 
     async def ready(request: Request) -> Response:
         del request
@@ -71,23 +68,10 @@ def make_app(keeper: MutedState, settings: MasterSettings) -> Starlette:
 
     return Starlette(
         routes=[
-            Route("/sparql", reads.answer, methods=["GET", "POST"]),
-            Route(STATEMENTS, reads.statements, methods=["GET"]),
-            Route("/controls", reads.controls, methods=["GET"]),
-            Route("/controls/{name}", reads.controls, methods=["GET"]),
-            Route("/queries", queries.listed, methods=["GET"]),
-            Route("/queries/{id}", queries.stop, methods=["DELETE"]),
+            *reading_routes(reads, queries, dismissal),
             Route("/cluster/status", status, methods=["GET"]),
-            Route(
-                "/cluster/workers/{id}",
-                Dismissal(keeper.worker_registry, keeper.dismiss).dismiss,
-                methods=["DELETE"],
-            ),
-            Route("/healthz/started", fine, methods=["GET"]),
-            Route("/healthz/alive", fine, methods=["GET"]),
             Route("/healthz/ready", ready, methods=["GET"]),
             *(Route(path, refuse, methods=methods) for path, methods in CHANGES),
-            Mount("/registry", routes=registry.ROUTES),
         ],
         exception_handlers={QuadlogError: handle_error},
     )
@@ -111,20 +95,6 @@ def muted_status(keeper: MutedState, settings: MasterSettings) -> dict[str, Any]
         "agreed_index": keeper.agreed,
         "decided_index": keeper.ledger.index,
         "seed": seed and {"signature": seed.signature.hex(), "quads": seed.quads},
-        "workers": [
-            {
-                "id": worker.beat.worker,
-                "url": worker.beat.url,
-                "state": keeper.worker_registry.state(worker, moment),
-                "evaluating": worker.beat.evaluating,
-                "applied_index": worker.beat.applied.index,
-                "applied_chain": worker.beat.applied.chain.hex(),
-                "signature": worker.beat.signature.hex(),
-                "quads": worker.beat.quads,
-                "reads": worker.reading,
-                "heard_ms_ago": round(moment - worker.heard_at),
-            }
-            for worker in keeper.worker_registry.all()
-        ],
+        "workers": workers_status(keeper.worker_registry, moment),
         "alarms": [alarm.as_json() for alarm in keeper.alarms()],
     }
