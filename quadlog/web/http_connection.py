@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from quadlog.web.http_response import HttpResponse
 
@@ -11,12 +11,19 @@ if TYPE_CHECKING:
     from quadlog.web.http_pool import Message
 
 
+class KeepConnection(Protocol):
+    """Function that notes whether a connection is idle, so that another request may use it."""
+
+    def __call__(self, connection: HttpConnection, *, is_idle: bool) -> None:
+        """Note it."""
+
+
 class HttpConnection(asyncio.Protocol):
     """Connection that sends requests and feeds the received bytes to their responses."""
 
-    def __init__(self, idle: dict[HttpConnection, None]) -> None:
-        """Create a connection that adds itself to `idle`, those to the same server that have no request."""
-        self._idle = idle
+    def __init__(self, keep: KeepConnection) -> None:
+        """Create a connection; `keep` is called when it becomes idle, and when an idle one is lost."""
+        self._keep = keep
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._response: HttpResponse | None = None
@@ -89,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
         self._response = None
         if is_reusable and not self._is_sending and self._transport and not self._transport.is_closing():
             self._idle_since = self._loop.time()
-            self._idle[self] = None
+            self._keep(self, is_idle=True)
         else:
             self.close()
 
@@ -113,7 +120,7 @@ class HttpConnection(asyncio.Protocol):
         """Report the end to the response, and remove the connection from the idle ones."""
         self._transport, self._error = None, exc
         self.resume_writing()
-        self._idle.pop(self, None)
+        self._keep(self, is_idle=False)
         response, self._response = self._response, None
         if response is not None:
             response.lose(exc)

@@ -114,6 +114,7 @@ class ConnectionPool:
         """Create a pool that connects on the first request."""
         self._idle: dict[Origin, dict[HttpConnection, None]] = {}
         """Idle connections by server; the one that became idle last is reused first."""
+        self._is_closed = False
 
     async def request(self, origin: Origin, message: Message, seconds: Seconds) -> HttpResponse:
         """Send a request; return once the head of its response has arrived.  `HttpResponse.piece` reads the body.
@@ -156,7 +157,7 @@ class ConnectionPool:
         return None
 
     async def _connected(self, origin: Origin, seconds: float | None) -> HttpConnection:
-        made = partial(HttpConnection, self._idle.setdefault(origin, {}))
+        made = partial(HttpConnection, partial(self._keep, origin))
         is_secure = origin.scheme == "https"
         loop = asyncio.get_running_loop()
         try:
@@ -174,8 +175,18 @@ class ConnectionPool:
             raise httpx.ConnectError(str(error)) from error
         return connection
 
+    def _keep(self, origin: Origin, connection: HttpConnection, *, is_idle: bool) -> None:
+        """Add a connection to the idle ones, or remove it; a closed pool closes it."""
+        if not is_idle:
+            self._idle.get(origin, {}).pop(connection, None)
+        elif self._is_closed:
+            connection.close()
+        else:
+            self._idle.setdefault(origin, {})[connection] = None
+
     def close(self) -> None:
-        """Close the idle connections, but not those in use."""
+        """Close the idle connections at once, and those in use at the end of their responses."""
+        self._is_closed = True
         for idle in self._idle.values():
             while idle:
                 idle.popitem()[0].close()

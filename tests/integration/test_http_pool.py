@@ -180,7 +180,7 @@ async def test_a_connection_that_ended_while_it_was_idle_is_not_used_again() -> 
 
 
 async def test_a_connection_that_ended_before_it_was_used_is_an_error() -> None:
-    connection = HttpConnection({})
+    connection = HttpConnection(lambda *_, **__: None)
     connection.connection_lost(ConnectionResetError("reset"))
     response = connection.ask(message(), b"GET / HTTP/1.1\r\n\r\n")
     with pytest.raises(httpx.ReadError, match="reset"):
@@ -225,6 +225,15 @@ async def test_a_response_that_is_closed_early_ends_its_connection() -> None:
         assert len(heard) == 2
         with pytest.raises(httpx.ReadError):
             await response.piece()
+
+
+async def test_a_closed_pool_keeps_no_connection() -> None:
+    async with asking((None, CHUNKED + b"1\r\na\r\n", 0.1, b"0\r\n\r\n", None, OK), OK) as (one, heard):
+        response = await one.begin()
+        one.pool.close()
+        assert [piece async for piece in response.pieces()] == [b"a"], "what is under way comes to its end"
+        assert await one.ask() == (200, b"ok")
+        assert len(heard) == 2, "the connection was not kept"
 
 
 async def test_a_request_that_is_cancelled_ends_its_connection() -> None:
