@@ -31,7 +31,7 @@ def verify(worker: str, master: str | None, say: Callable[[str], None]) -> bool:
             continue
         if (other["applied_index"], other["applied_chain"][:16]) != (claim.index, claim.chain):
             say(f"{other['id']} is {other['state']} at index {other['applied_index']}: not compared")
-        elif other["signature"] == counted.signature:
+        elif other["signature"] == signature:
             say(f"{other['id']} says the same")
         else:
             say(f"{other['id']} DIFFERENT: it says {other['quads']} quads, {other['signature']}")

@@ -50,7 +50,9 @@ def test_a_worker_is_not_asked_to_evaluate_with_nonsense(cluster: Cluster) -> No
         for body in (b"", b"x", b"[]", b"{}", b'{"term": 1}', b'{"term": "00"}', b'{"term": "zz"}', b"\xff"):
             answer = HTTP.post(f"{url}/evaluate", content=body)
             assert (answer.status_code, answer.json()["error"]) == (400, "UserError"), body
-        elsewhere = HTTP.post(f"{url}/evaluate", json={"dc": "dc9", "term": "00" * 32})
+        elsewhere = HTTP.post(
+            f"{url}/evaluate", json={"dc": "dc9", "term": "00" * 32, "handover": 0, "epoch": 1}
+        )
         assert (elsewhere.status_code, elsewhere.json()["error"]) == (403, "Forbidden")
         assert HTTP.get(f"{url}/status").json()["state"] == "serving"
 

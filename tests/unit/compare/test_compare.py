@@ -169,6 +169,26 @@ def test_a_worker_that_says_what_it_holds() -> None:
         assert "DIFFERENT" in said[-1]
 
 
+def test_what_a_master_says_of_other_workers_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = {"state": "serving", "applied_index": 7, "applied_chain": "c" * 64, "quads": 1}
+    others: list[dict[str, object]] = [
+        {**state, "id": "w2", "url": "http://w2", "signature": signature.render(signature.add(0, [A]))},
+        {**state, "id": "w3", "url": "http://w3", "signature": "0" * 64},
+        {**state, "id": "w4", "url": "http://w4", "applied_index": 8},
+    ]
+    monkeypatch.setattr("quadlog.compare.verify.status_of", lambda _: {"workers": others})
+    said: list[str] = []
+    with worker(dump(A)) as url:
+        assert not verify(url, "http://m1", said.append)
+        assert said[2:] == [
+            "w2 says the same",
+            f"w3 DIFFERENT: it says 1 quads, {'0' * 64}",
+            "w4 is serving at index 8: not compared",
+        ]
+        del others[1]
+        assert verify(url, "http://m1", said.append)
+
+
 def test_names_need_a_master() -> None:
     with pytest.raises(UserError, match="give --master"):
         compared("w1", "w2")
