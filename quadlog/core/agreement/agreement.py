@@ -175,6 +175,8 @@ class Agreement:
             has_majority=self.has_majority,
             last=self.last,
             incoming=len(self.queue),
+            beside=self.beside,
+            is_branch=self._post_builder.status.effects == OF_A_BRANCH,
             masters={name: KnownMaster(one.base, one.incarnation) for name, one in members.items()},
             heard_at=dict(self.heard_at),
             ignored=dict(self.ignored),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,6 +20,21 @@ class KnownMaster(NamedTuple):
     incarnation: bytes
 
 
+class JoinPhase(StrEnum):
+    """Phase of a master that gives way to a stronger side, in their order; `docs/agreement.md` explains them."""
+
+    NONE = "none"
+    """It gives way to no other side."""
+    JOINING = "joining"
+    """It asks to be let in, and searches for the entry at which the logs part."""
+    READING = "beside-begun"
+    """It reads the other side's log next to its own."""
+    VOTED = "vote-saved"
+    """It has voted for a view that lets it in."""
+    INSTALLED = "installed"
+    """Its log is that of the view; effects of its branch are not revoked in its data centre's topic yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """State of the agreement after a turn; `Agreement.cluster` makes it, and explains each field."""
@@ -32,6 +48,10 @@ class ClusterView:
     last: LogPosition
     incoming: int
     """Length of the incoming queue."""
+    beside: LogPosition | None
+    """Position up to which the log of the side to join was read."""
+    is_branch: bool
+    """True if effects of a branch are in this data centre's topic, and not revoked."""
     masters: Mapping[str, KnownMaster]
     """The masters that have posted, including this one."""
     heard_at: Mapping[str, float]
@@ -45,3 +65,12 @@ class ClusterView:
     def view(self) -> View:
         """The installed view."""
         return self.standing.view
+
+    @property
+    def join_phase(self) -> JoinPhase:
+        """How far this master has given way to a stronger side."""
+        if self.standing.joining is None:
+            return JoinPhase.INSTALLED if self.is_branch else JoinPhase.NONE
+        if self.standing.pending is not None:
+            return JoinPhase.VOTED
+        return JoinPhase.JOINING if self.beside is None else JoinPhase.READING

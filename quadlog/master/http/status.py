@@ -91,7 +91,12 @@ def _split(node: Node) -> dict[str, Any]:
     standing = cluster.standing
     lacks = any(peer.node not in standing.view.members for peer in cluster.peers)
     state = "joining" if standing.joining else "apart" if lacks else "none"
-    return {"state": state, "strategy": None, "fork_index": None if fork is None else fork.index}
+    return {
+        "state": state,
+        "phase": cluster.join_phase,
+        "strategy": None,
+        "fork_index": None if fork is None else fork.index,
+    }
 
 
 def _peer(node: Node, name: str, dc: str, moment: float) -> dict[str, Any]:

@@ -283,7 +283,7 @@ class Node:
             self.agreement.step(Tick(), moment)
             if ready := self.agreement.ready():
                 self._perform(ready)
-        self.cluster = self.agreement.cluster()
+        self._publish_cluster()
         self.watch.compare()
         self._settle_requests()
         self._tend(moment.steady)
@@ -295,6 +295,11 @@ class Node:
             more=(*self.topic_health.troubles(), *self._topic_identity.troubles(), *self._monitor.troubles),
         )
         return True
+
+    def _publish_cluster(self) -> None:
+        before, self.cluster = self.cluster, self.agreement.cluster()
+        if (phase := self.cluster.join_phase) is not before.join_phase:
+            log.info("join_phase_changed", phase=phase.value, epoch=self.cluster.view.epoch)
 
     def _report(self, moment: Now) -> None:
         """Report the status of this data centre to the agreement."""

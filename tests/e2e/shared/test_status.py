@@ -21,7 +21,7 @@ STATUS: dict[str, Any] = {
     "agreed_chain": str,
     "incoming": int,
     "limbo": {"length": int, "oldest_s": (int, float), "quorum": (int, type(None))},
-    "split": {"state": str, "strategy": (str, type(None)), "fork_index": (int, type(None))},
+    "split": {"state": str, "phase": str, "strategy": (str, type(None)), "fork_index": (int, type(None))},
     "workers": [{"id": str, "state": str, "applied_index": int, "signature": str, "quads": int}],
     "alarms": list,
     "peers": [{"id": str, "dc": str, "state": str, "lag_ms": (int, float), "agreed_index": int}],
