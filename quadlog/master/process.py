@@ -73,7 +73,7 @@ class MasterProcess:
             server=self.server,
             sources=CopyStartFinder(settings.repository, dc=settings.dc, kafka_of=self.sites.kafka_of),
             monitor=self._monitor,
-            doors=WorkerClient(),
+            worker_client=WorkerClient(),
             payloads_end=self._payloads_end,
         )
         self.node: Final = make_node(world, sow=self._sow)

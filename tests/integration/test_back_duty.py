@@ -161,7 +161,7 @@ def test_behind_a_rewind_nothing_is_evaluated_before_the_cut(tmp_path: Path) -> 
     lags.hear(TOPICS.agreed)
     lags.catch_up()
     assert lags.store.applied.index == split.fork
-    assert list(lags.replica._hearing.backlog.behind(lags.store.applied.point))
+    assert list(lags.replica._counted_records.backlog.behind(lags.store.applied.point))
     lags.replica.evaluator_term.take_over(EvaluateRequest(b"%032d" % EPOCH_2, epoch=EPOCH_2))
     lags.catch_up()
     assert lags.replica.evaluator_term.has_duty
@@ -194,7 +194,7 @@ def test_what_was_on_trial_when_the_log_was_cut_is_not_what_is_decided(tmp_path:
     evaluator._operations(branch)
     write_cut(split.ours, split.theirs)
     worker.hear(TOPICS.agreed)
-    [entry] = worker.replica._hearing.backlog.behind(worker.store.applied.point)
+    [entry] = worker.replica._counted_records.backlog.behind(worker.store.applied.point)
     assert evaluator._operations(branch) != evaluator._operations(entry)
     asked = write_handover(split.ours)  # the entry is of the new view
     worker.hear(TOPICS.effects)

@@ -141,11 +141,11 @@ def test_only_entries_of_the_log_that_there_is_now_wait_again(split: Split) -> N
     a.turn()
     rewind = [record.key for record in split.ours.records[TOPICS.effects]].index(b"rewind")
     assert (a.store.applied.index, a.store.applied.effects_offset) == (1, rewind + 1)
-    assert a.replica._hearing.backlog.has_effects
-    assert a.replica._hearing.backlog.first_entry is None
+    assert a.replica._counted_records.backlog.has_effects
+    assert a.replica._counted_records.backlog.first_entry is None
     a.hear(TOPICS.agreed)
     a.replica._returning.take_up()
-    assert list(a.replica._hearing.backlog.behind(a.store.applied.point)) == [
+    assert list(a.replica._counted_records.backlog.behind(a.store.applied.point)) == [
         replace(entry, epoch=1 if entry.index <= split.fork else EPOCH_2)
         for entry in agreed(split.theirs)[1:]
     ]

@@ -152,7 +152,7 @@ def test_tails_wait_for_the_node(store: MasterStore) -> None:
     assert not room.node.inbox._batches.acquire(blocking=False)
     room.node._take(RecordsRead([]))
     assert not room.node.inbox._batches.acquire(blocking=False), "not heard yet"
-    room.node.listening.hear_the_rest(until=now().steady)
+    room.node.dispatcher.hear_the_rest(until=now().steady)
     assert room.node.inbox._batches.acquire(blocking=False)
     room.node.inbox.end()
     started = time.monotonic()
@@ -291,7 +291,7 @@ def test_posts_do_not_wait_for_what_came_before_them(
     heard: list[tuple[int, int]] = []
     for _ in range(4):
         node._turn()
-        heard.append((node.listening.unreadable["m2.rounds"], node.listening.unreadable["effects"]))
+        heard.append((node.dispatcher.unreadable["m2.rounds"], node.dispatcher.unreadable["effects"]))
     assert heard == [(1, SLICE), (1, 2 * SLICE), (1, 2 * SLICE + 1), (1, 2 * SLICE + 1)]
     assert node.inbox._batches.acquire(blocking=False)
 
@@ -306,7 +306,7 @@ def test_what_was_read_of_a_topic_is_heard_before_another_one_takes_its_place(
     recognise = node._topic_identity.recognise
 
     def recognised(seen: TopicIdentified) -> None:
-        heard.append(node.listening.unreadable["effects"])
+        heard.append(node.dispatcher.unreadable["effects"])
         recognise(seen)
 
     monkeypatch.setattr(node._topic_identity, "recognise", recognised)
@@ -327,7 +327,7 @@ def test_only_what_is_none_of_ours_is_passed_over(
     strange = Record("m2.rounds", 7, b"k", b"of another program", [])
     node.inbox.on_records("tail", [strange])
     node._turn()
-    assert dict(node.listening.unreadable) == {"m2.rounds": 1}
+    assert dict(node.dispatcher.unreadable) == {"m2.rounds": 1}
 
     def refuse(*_: object) -> None:
         raise StateError("entry 3 is to give way, and its payload is not kept here any more")
@@ -339,4 +339,4 @@ def test_only_what_is_none_of_ours_is_passed_over(
     node.inbox.on_records("tail", [Record("m2.rounds", 8, b"m2", codec.encode_post(said), [])])
     node._run()
     assert failures == ["entry 3 is to give way, and its payload is not kept here any more"]
-    assert node.listening.unreadable.total() == 1
+    assert node.dispatcher.unreadable.total() == 1

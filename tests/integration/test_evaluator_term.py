@@ -108,7 +108,7 @@ def test_what_it_says_is_of_the_view_that_it_was_asked_in(tmp_path: Path) -> Non
     worker = Worker(tmp_path, log, "w1")
     hand_over(log, index=9)
     worker.catch_up()
-    assert worker.replica._hearing.effects.order == (2, 7), "an entry of the view before"
+    assert worker.replica._counted_records.effects.order == (2, 7), "an entry of the view before"
     worker.close()
 
 

@@ -23,7 +23,7 @@ RETRY_AFTER: Final = 2
 class BodyLease:
     """Bytes that one request occupies."""
 
-    room: BodyBudget
+    body_budget: BodyBudget
     size: int = 0
 
     def grow(self, size: int) -> None:
@@ -33,7 +33,7 @@ class BodyLease:
             Unavailable: there is no room; nothing of this request was logged.
 
         """
-        self.room.acquire(size)
+        self.body_budget.acquire(size)
         self.size += size
 
 

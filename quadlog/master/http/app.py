@@ -51,20 +51,23 @@ def make_app(
     node: Node, settings: MasterSettings, *, peers: Mapping[str, str], seeding: Seeding | None = None
 ) -> Starlette:
     """Return the ASGI application; `peers` maps the id of every master, this one included, to its data centre."""
-    room = BodyBudget(settings.max_open_requests_size)
+    body_budget = BodyBudget(settings.max_open_requests_size)
     read_proxy, proposals = ReadProxy(node.worker_registry), Proposals(node, settings)
     reads = ReadRouter(
         NodeReadView(node, urls_of(settings)),
         settings,
-        room,
+        body_budget,
         read_proxy=read_proxy,
         barrier=Barrier(proposals.barrier),
     )
-    queries, controls = Queries(node.worker_registry, read_proxy), ControlsHandler(proposals, settings, room)
+    queries, controls = (
+        Queries(node.worker_registry, read_proxy),
+        ControlsHandler(proposals, settings, body_budget),
+    )
     dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
-    updates = UpdateHandler(proposals, settings, room, reads.dry_run)
-    statements = Statements(updates, settings, room)
+    updates = UpdateHandler(proposals, settings, body_budget, reads.dry_run)
+    statements = Statements(updates, settings, body_budget)
 
     async def status(request: Request) -> Response:
         del request

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class ControlsHandler:
     """Changes controls."""
 
-    def __init__(self, proposals: Proposals, settings: MasterSettings, room: BodyBudget) -> None:
-        """`proposals` submits the changes; `room` limits the bodies of open requests."""
+    def __init__(self, proposals: Proposals, settings: MasterSettings, body_budget: BodyBudget) -> None:
+        """`proposals` submits the changes; `body_budget` limits the bodies of open requests."""
         self._proposals: Final = proposals
-        self._settings, self._room = settings, room
+        self._settings, self._body_budget = settings, body_budget
 
     async def change(self, request: Request) -> Response:
         """Set or delete a control; answer 204 when the change is agreed and applied by a worker here.
@@ -38,7 +38,7 @@ class ControlsHandler:
         if request.query_params:
             message = f"controls take no parameters: {', '.join(request.query_params)}"
             raise UserError(message)
-        with self._room.lease() as lease:
+        with self._body_budget.lease() as lease:
             return await self._change(request, lease)
 
     async def _change(self, request: Request, lease: BodyLease) -> Response:

@@ -59,21 +59,21 @@ class ReadRouter:
 
     def __init__(
         self,
-        known: ReadView,
+        read_view: ReadView,
         settings: MasterSettings,
-        room: BodyBudget,
+        body_budget: BodyBudget,
         *,
         read_proxy: ReadProxy,
         barrier: Barrier,
     ) -> None:
-        """`known` has the workers, `read_proxy` connects to them; `room` limits the bodies of open requests."""
-        self._known, self._settings, self._room = known, settings, room
+        """`read_view` has the workers, `read_proxy` connects to them; `body_budget` limits open bodies."""
+        self._read_view, self._settings, self._body_budget = read_view, settings, body_budget
         self._read_proxy, self._barrier = read_proxy, barrier
         self._numbers = count(1)
 
     async def answer(self, request: Request) -> Response:
         """Answer a SPARQL query of any form that the protocol knows.  Its body is held until its answer begins."""
-        with self._room.lease() as lease:
+        with self._body_budget.lease() as lease:
             return await self._pass_on(request, "/sparql", await read_query(request, lease.grow))
 
     async def statements(self, request: Request) -> Response:
@@ -125,7 +125,7 @@ class ReadRouter:
         asked = _wanted_by(request, self._settings.read_consistency)
         self._refuse_other_history(asked)
         at_least = await self._needed(asked)
-        elsewhere = self._known.elsewhere
+        elsewhere = self._read_view.elsewhere
         if elsewhere and VIA in request.headers:
             elsewhere = ()
         worker = self._best(failures, at_least)
@@ -199,9 +199,9 @@ class ReadRouter:
             case Consistency.EVENTUAL:
                 index = 0
             case Consistency.SESSION:
-                index = self._known.shown
+                index = self._read_view.shown
             case Consistency.LOCAL:
-                index = self._known.agreed
+                index = self._read_view.agreed
             case Consistency.STRICT:
                 index = await self._barrier.index()
         return max(index, asked.index)
@@ -213,7 +213,7 @@ class ReadRouter:
             OtherHistory: the chains differ.
 
         """
-        chain = self._known.chain_at(asked.index) if asked.chain else None
+        chain = self._read_view.chain_at(asked.index) if asked.chain else None
         if chain is not None and not chain.hex().startswith(asked.chain):
             message = (
                 f"index {asked.index} has the chain {chain.hex()[:16]} here, not {asked.chain}: what was read or"
@@ -222,7 +222,7 @@ class ReadRouter:
             raise OtherHistory(message)
 
     def _best(self, failures: Container[str], at_least: int) -> Worker | None:
-        found = self._known.worker_registry.for_read(now().steady, at_least)
+        found = self._read_view.worker_registry.for_read(now().steady, at_least)
         return next((worker for worker in found if worker.beat.worker not in failures), None)
 
     async def _awaited(self, at_least: int) -> Worker | None:
@@ -235,8 +235,8 @@ class ReadRouter:
 
     def _why(self, failures: Mapping[str, str], at_least: int) -> str:
         """Return the reasons why no worker answered, one line for each."""
-        worker_registry, moment = self._known.worker_registry, now().steady
-        others = [f"{url} {failures[url]}" for url in self._known.elsewhere if url in failures]
+        worker_registry, moment = self._read_view.worker_registry, now().steady
+        others = [f"{url} {failures[url]}" for url in self._read_view.elsewhere if url in failures]
         lines = [
             f"{(name := worker.beat.worker)} {failures.get(name) or worker_registry.why_not(worker, moment, at_least)}"
             for worker in worker_registry.all()

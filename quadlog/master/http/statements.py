@@ -54,9 +54,9 @@ READERS: Final = 2
 class Statements:
     """Turns requests into patches."""
 
-    def __init__(self, updates: UpdateHandler, settings: MasterSettings, room: BodyBudget) -> None:
-        """`updates` accepts the patches; `settings` has the limits; `room` limits the bodies of open requests."""
-        self._updates, self._settings, self._room = updates, settings, room
+    def __init__(self, updates: UpdateHandler, settings: MasterSettings, body_budget: BodyBudget) -> None:
+        """`updates` accepts the patches; `settings` has the limits; `body_budget` limits open bodies."""
+        self._updates, self._settings, self._body_budget = updates, settings, body_budget
         self._readers = asyncio.Semaphore(READERS)
 
     async def change(self, request: Request) -> Response:
@@ -69,7 +69,7 @@ class Statements:
             if CONTEXT in request.query_params:
                 raise UserError(f"{CONTEXT} is for data: an update names its graphs itself")
             return await self._updates.answer(request)
-        with self._room.lease() as lease:
+        with self._body_budget.lease() as lease:
             patch = (
                 self._removal(request) if request.method == "DELETE" else await self._addition(request, lease)
             )

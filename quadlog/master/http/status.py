@@ -54,7 +54,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(cluster.ignored),
-        "unreadable_records": dict(node.listening.unreadable),
+        "unreadable_records": dict(node.dispatcher.unreadable),
         "workers": workers_status(node.worker_registry, moment),
         "alarms": [alarm.as_json() for alarm in node.watch.alarms.all()],
         "peers": [

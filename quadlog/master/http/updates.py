@@ -56,19 +56,19 @@ class UpdateHandler:
     """Accepts updates."""
 
     def __init__(
-        self, proposals: Proposals, settings: MasterSettings, room: BodyBudget, dry_run: DryRun
+        self, proposals: Proposals, settings: MasterSettings, body_budget: BodyBudget, dry_run: DryRun
     ) -> None:
         """Submit updates as proposals.
 
         Args:
             proposals: submits the updates.
             settings: limits.
-            room: limits the bodies of open requests.
+            body_budget: limits the bodies of open requests.
             dry_run: answers a dry run with what the update would do.
 
         """
         self._proposals, self._settings = proposals, settings
-        self._room: Final = room
+        self._body_budget: Final = body_budget
         self._dry_run: Final = dry_run
 
     async def answer(self, request: Request) -> Response:
@@ -81,7 +81,7 @@ class UpdateHandler:
             Rejected: agreed, and rejected by its evaluation.
 
         """
-        with self._room.lease() as lease:
+        with self._body_budget.lease() as lease:
             return await self.submit(request, await self._update_of(request, lease))
 
     async def submit(self, request: Request, asked: UpdateRequest) -> Response:

@@ -40,10 +40,10 @@ CHANGES = (
 """Paths that only masters that vote can serve."""
 
 
-def make_app(keeper: MutedState, settings: MasterSettings) -> Starlette:
+def make_app(muted_state: MutedState, settings: MasterSettings) -> Starlette:
     """Create the ASGI application."""
-    read_proxy = ReadProxy(keeper.worker_registry)
-    room = BodyBudget(settings.max_open_requests_size)
+    read_proxy = ReadProxy(muted_state.worker_registry)
+    body_budget = BodyBudget(settings.max_open_requests_size)
 
     async def refuse(request: Request) -> NoReturn:
         del request
@@ -52,17 +52,17 @@ def make_app(keeper: MutedState, settings: MasterSettings) -> Starlette:
     async def no_barrier() -> int:
         raise muted(settings)
 
-    reads = ReadRouter(keeper, settings, room, read_proxy=read_proxy, barrier=Barrier(no_barrier))
-    queries = Queries(keeper.worker_registry, read_proxy)
-    dismissal = Dismissal(keeper.worker_registry, keeper.dismiss)
+    reads = ReadRouter(muted_state, settings, body_budget, read_proxy=read_proxy, barrier=Barrier(no_barrier))
+    queries = Queries(muted_state.worker_registry, read_proxy)
+    dismissal = Dismissal(muted_state.worker_registry, muted_state.dismiss)
 
     async def status(request: Request) -> Response:
         del request
-        return JSONResponse(muted_status(keeper, settings))
+        return JSONResponse(muted_status(muted_state, settings))
 
     async def ready(request: Request) -> Response:
         del request
-        if keeper.worker_registry.for_read(now().steady, keeper.shown):
+        if muted_state.worker_registry.for_read(now().steady, muted_state.shown):
             return PlainTextResponse("ok\n")
         return PlainTextResponse("no worker in service\n", 503, {"Retry-After": "1"})
 
@@ -77,9 +77,9 @@ def make_app(keeper: MutedState, settings: MasterSettings) -> Starlette:
     )
 
 
-def muted_status(keeper: MutedState, settings: MasterSettings) -> dict[str, Any]:
+def muted_status(muted_state: MutedState, settings: MasterSettings) -> dict[str, Any]:
     """Return the status; a key that `/cluster/status` of other masters also has means the same."""
-    moment, since, seed = now().steady, keeper.unheard_since, keeper.ledger.seed
+    moment, since, seed = now().steady, muted_state.unheard_since, muted_state.ledger.seed
     return {
         "node": settings.node_id,
         "dc": settings.dc,
@@ -90,11 +90,11 @@ def muted_status(keeper: MutedState, settings: MasterSettings) -> dict[str, Any]
             "dc": settings.source,
             "reached": since is None,
             "silent_s": None if since is None else round((moment - since) / 1000, 1),
-            "records_behind": dict(keeper.behind),
+            "records_behind": dict(muted_state.behind),
         },
-        "agreed_index": keeper.agreed,
-        "decided_index": keeper.ledger.index,
+        "agreed_index": muted_state.agreed,
+        "decided_index": muted_state.ledger.index,
         "seed": seed and {"signature": seed.signature.hex(), "quads": seed.quads},
-        "workers": workers_status(keeper.worker_registry, moment),
-        "alarms": [alarm.as_json() for alarm in keeper.alarms()],
+        "workers": workers_status(muted_state.worker_registry, moment),
+        "alarms": [alarm.as_json() for alarm in muted_state.alarms()],
     }

@@ -65,14 +65,14 @@ class MutedProcess:
                 (self._theirs.effects, self._own.effects),
             )
         }
-        doors = WorkerClient()
+        worker_client = WorkerClient()
         soon = self._server.call_soon
         worker_actions = WorkerActions(
-            knock=lambda worker: soon(lambda: doors.knock(worker)),
-            mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
+            knock=lambda worker: soon(lambda: worker_client.knock(worker)),
+            mend=lambda worker, wrong: soon(lambda: worker_client.ask_to_mend(worker, wrong)),
             sow=lambda worker: soon(lambda: self._bring(worker)),
         )
-        self._keeper: Final = MutedState(
+        self._muted_state: Final = MutedState(
             self._own,
             WorkerRegistry(timeout_ms=settings.worker_timeout * 1000),
             worker_actions,
@@ -81,7 +81,7 @@ class MutedProcess:
         )
         donors = [files_of(peer.url) for peer in settings.peer.values() if peer.role is Role.READ_WRITE]
         self._bringing: Final = SeedTransfer(
-            self._keeper.worker_registry, new_client(TIMEOUT), lambda: donors
+            self._muted_state.worker_registry, new_client(TIMEOUT), lambda: donors
         )
         self._monitor: Final = TopicMonitor(settings.kafka, self._own)
         self._ended: Final = threading.Event()
@@ -106,7 +106,7 @@ class MutedProcess:
             self._settings.kafka,
             client=name,
             name=name,
-            hear=self._keeper.on_records,
+            hear=self._muted_state.on_records,
             failed=self._server.fail,
         )
         tails.append(
@@ -117,7 +117,7 @@ class MutedProcess:
             threading.Thread(target=self._keep, args=(beside,), name=beside.__name__, daemon=True).start()
         log.info("muted_master_started", id=self._settings.node_id, follows=self._settings.source)
         try:
-            return self._server.run(make_app(self._keeper, self._settings))
+            return self._server.run(make_app(self._muted_state, self._settings))
         finally:
             self._ended.set()
             self._monitor.close()
@@ -127,7 +127,7 @@ class MutedProcess:
 
     async def _bring(self, worker: Worker) -> None:
         """Have the seed brought to a worker that lacks it."""
-        if (seed := self._keeper.ledger.seed) is not None:
+        if (seed := self._muted_state.ledger.seed) is not None:
             await self._bringing.bring(worker, seed.signature.hex())
 
     def _tail(self, topic: str, mirror: Mirror) -> KafkaTail:
@@ -158,7 +158,7 @@ class MutedProcess:
         """Stop copying: the local topics are no longer the beginning of the followed ones; they remain in use."""
         for mirror in self._mirrors.values():
             mirror.stop()
-        self._keeper.source_lost(str(lost))
+        self._muted_state.source_lost(str(lost))
 
     def _keep(self, what: object) -> None:
         assert callable(what)
@@ -170,7 +170,7 @@ class MutedProcess:
 
     def _look(self) -> None:
         while not self._ended.wait(LOOK_MS / 1000):
-            self._keeper.check(now(), self._monitor.troubles)
+            self._muted_state.check(now(), self._monitor.troubles)
 
     def _ask(self) -> None:
         """Request how far the source's topics are ahead of the copies."""
@@ -189,7 +189,7 @@ class MutedProcess:
                         )
                     )
                 behind[topic] = max(0, end - mirror.at)
-            self._keeper.source_says(behind if len(behind) == len(self._mirrors) else None)
+            self._muted_state.source_says(behind if len(behind) == len(self._mirrors) else None)
 
 
 def run(settings: MasterSettings) -> int:

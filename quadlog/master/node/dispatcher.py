@@ -72,8 +72,8 @@ class RecordDispatcher:
         dc: str,
         agreement: Agreement,
         acquiring: Acquiring,
-        decided: EffectsFollower,
-        saving: StateWriter,
+        effects_follower: EffectsFollower,
+        state_writer: StateWriter,
         joining: Joining,
         relay: PayloadRelay,
         duplicate_detector: DuplicateNodeDetector,
@@ -88,8 +88,8 @@ class RecordDispatcher:
             dc: the own data centre.
             agreement: receives posts.
             acquiring: receives payloads.
-            decided: receives the own effects.
-            saving: receives what the masters of the own data centre publish.
+            effects_follower: receives the own effects.
+            state_writer: receives what the masters of the own data centre publish.
             joining: receives the logs of stronger sides.
             relay: receives every post.
             duplicate_detector: receives every post.
@@ -101,7 +101,12 @@ class RecordDispatcher:
         self.unreadable: Final[Counter[str]] = Counter()
         """Number of records of other programs, by topic."""
         self._topic_roles, self._dc = topic_roles, dc
-        self._agreement, self._acquiring, self._decided, self._saving = agreement, acquiring, decided, saving
+        self._agreement, self._acquiring, self._effects_follower, self._state_writer = (
+            agreement,
+            acquiring,
+            effects_follower,
+            state_writer,
+        )
         self._joining, self._relay, self._worker_registry, self._leader_tasks = (
             joining,
             relay,
@@ -178,15 +183,15 @@ class RecordDispatcher:
             self._joining.on_record(self._dc, record)
             if place := agreed.place_of(record):
                 mine = record.header(SOURCE) == self._agreement.node.encode()
-                self._saving.published(place, record.offset, mine=mine)
+                self._state_writer.published(place, record.offset, mine=mine)
         elif source := topic_roles.sources.get(topic):
             self._leader_tasks.copying.on_record(source, record)
         elif side := topic_roles.sides.get(topic):
             self._joining.on_record(side, record)
-        elif topic == self._decided.topic:
+        elif topic == self._effects_follower.topic:
             self._hear_own_effects(record)
 
     def _hear_own_effects(self, record: Record) -> None:
         self._leader_tasks.topic_health.heard()
-        if self._decided.on_record(record, agreed=self._agreement.last.index):
+        if self._effects_follower.on_record(record, agreed=self._agreement.last.index):
             self._leader_tasks.look_soon()

@@ -99,7 +99,7 @@ class Parts:
     """Sends what is produced within a turn at its end."""
     acquiring: Acquiring
     """Acquires payloads."""
-    decided: EffectsFollower
+    effects_follower: EffectsFollower
     """Follows the effects in the own topic."""
     bodies: Bodies
     """Bodies of payloads."""
@@ -154,25 +154,25 @@ class Node:
             parts.duplicate_detector,
             parts.together,
         )
-        self._acquiring, self._decided = parts.acquiring, parts.decided
-        self._saving = StateWriter(
+        self._acquiring, self._effects_follower = parts.acquiring, parts.effects_follower
+        self._state_writer = StateWriter(
             parts.agreement,
             store=parts.store,
             bodies=parts.bodies,
             acquiring=parts.acquiring,
-            decided=parts.decided,
+            effects_follower=parts.effects_follower,
             pending_requests=parts.pending_requests,
             log_publisher=parts.leader_tasks.log_publisher,
             duty=parts.leader_tasks.duty,
             anchors=self._anchors,
         )
-        self.listening: Final = RecordDispatcher(
+        self.dispatcher: Final = RecordDispatcher(
             parts.topic_roles,
             dc=parts.dc_of[parts.agreement.node],
             agreement=parts.agreement,
             acquiring=parts.acquiring,
-            decided=parts.decided,
-            saving=self._saving,
+            effects_follower=parts.effects_follower,
+            state_writer=self._state_writer,
             joining=parts.joining,
             relay=parts.relay,
             duplicate_detector=parts.duplicate_detector,
@@ -182,7 +182,7 @@ class Node:
         )
         self._topic_identity = TopicIdentity(
             parts.topic_roles,
-            self._saving,
+            self._state_writer,
             parts.acquiring,
             parts.leader_tasks,
             parts.joining,
@@ -202,13 +202,13 @@ class Node:
             said: the records after that, in order, each with its offset.
 
         """
-        self._saving.start(reached, said)
+        self._state_writer.start(reached, said)
         self._thread.start()
 
     @property
     def seed(self) -> Seed | None:
         """Seed that the log begins with; None if it is not known to begin with one."""
-        return self._decided.seed
+        return self._effects_follower.seed
 
     @property
     def has_begun(self) -> bool:
@@ -218,7 +218,7 @@ class Node:
     @property
     def has_effects(self) -> bool:
         """True if any entry was decided."""
-        return self._decided.ledger.index > 0
+        return self._effects_follower.ledger.index > 0
 
     def knows(self, transaction_id: bytes) -> bool:
         """Return whether a master accepted a transaction with this id, as far as is known here.
@@ -268,14 +268,14 @@ class Node:
     def _turn(self) -> bool:
         """Process all events and records, decide once, and perform the decision; return False to stop."""
         self._turns.gather(len(self.pending_requests) + len(self.agreement.queue))
-        pause = 0.0 if self.listening.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
+        pause = 0.0 if self.dispatcher.has_more else min(self.agreement.wake_at - now().steady, LOOK_MS)
         events = self.inbox.drain(pause / 1000)
         with self._together():
             for event in events:
                 if isinstance(event, StopNode):
                     return False
                 self._take(event)
-            self.listening.hear_the_rest(until=now().steady + LATER_MS)
+            self.dispatcher.hear_the_rest(until=now().steady + LATER_MS)
             self.joining.note()
             moment = now()
             self.topic_health.check(moment.steady)
@@ -304,13 +304,15 @@ class Node:
     def _report(self, moment: Now) -> None:
         """Report the status of this data centre to the agreement."""
         # This master must have heard what a worker has applied, else its vote would revoke it.
-        full = self.topic_health.is_full and self._decided.index >= self.worker_registry.applied()
-        status = LocalStatus(effects=self._decided.held, full=full, unheard=self.relay.unheard)
+        full = self.topic_health.is_full and self._effects_follower.index >= self.worker_registry.applied()
+        status = LocalStatus(effects=self._effects_follower.held, full=full, unheard=self.relay.unheard)
         self.agreement.step(status, moment)
 
     def _settle_requests(self) -> None:
         """Answer clients whose transactions a worker here shows or, if none can, another data centre's worker."""
-        self.pending_requests.complete(decided=self._decided.index, applied=self.worker_registry.applied())
+        self.pending_requests.complete(
+            decided=self._effects_follower.index, applied=self.worker_registry.applied()
+        )
         self.pending_effects.tick(is_full=self.topic_health.is_full, applied=self.worker_registry.applied())
         if (index := self.pending_effects.index) is not None:
             self.pending_requests.complete(decided=index, applied=index)
@@ -326,7 +328,10 @@ class Node:
 
     def _stock(self) -> Stock | None:
         return stock_of(
-            self.agreement, self._decided, self.worker_registry, held=self.leader_tasks.log_publisher.held
+            self.agreement,
+            self._effects_follower,
+            self.worker_registry,
+            held=self.leader_tasks.log_publisher.held,
         )
 
     def _checkpoint(self) -> Checkpoint | None:
@@ -335,7 +340,7 @@ class Node:
     def _anchors(self) -> dict[str, Anchor]:
         """Return the last record read of each topic and, for the own rounds, the last post known to be in the topic."""
         written = self._duplicate_detector.anchor
-        return self.listening.anchors() | ({} if written is None else {self._topics.rounds: written})
+        return self.dispatcher.anchors() | ({} if written is None else {self._topics.rounds: written})
 
     def _snapshot(self) -> ClusterSnapshot:
         agreement = self.agreement
@@ -352,11 +357,11 @@ class Node:
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,
             last_index=agreement.last.index,
-            effects_heard=self._decided.heard,
-            fork=self._decided.left if view.home == self.dc else self._decided.fork,
-            is_held=self._decided.is_held,
+            effects_heard=self._effects_follower.heard,
+            fork=self._effects_follower.left if view.home == self.dc else self._effects_follower.fork,
+            is_held=self._effects_follower.is_held,
             full=frozenset(full),
-            floored=self._decided.floored,
+            floored=self._effects_follower.floored,
             effects_of=effects_of,
             ways=self.relay.ways,
         )
@@ -376,9 +381,9 @@ class Node:
             case PayloadMirrored():
                 self._acquiring.mirrored(event)
             case EntryPublished(place=place, offset=offset):
-                self._saving.published(place, offset)
+                self._state_writer.published(place, offset)
             case RecordsRead(records=records):
-                self.listening.on_records(records)
+                self.dispatcher.on_records(records)
             case (
                 TopicIdentified()
                 | TopicShortened()
@@ -407,13 +412,13 @@ class Node:
         """Process results of requests, decisions of operators, and changes of topics."""
         match event:
             case TopicIdentified():
-                self.listening.hear_the_rest(until=math.inf)  # read from the topic that existed before
+                self.dispatcher.hear_the_rest(until=math.inf)  # read from the topic that existed before
                 if event.is_other:
-                    self.listening.forget(event.topic)
+                    self.dispatcher.forget(event.topic)
                 self._topic_identity.recognise(event)
             case TopicShortened():
-                self.listening.hear_the_rest(until=math.inf)
-                self.listening.forget(event.topic)
+                self.dispatcher.hear_the_rest(until=math.inf)
+                self.dispatcher.forget(event.topic)
                 self._topic_identity.lacks(event)
             case EffectsEndLocated(handover=handover):
                 self.leader_tasks.duty.located(handover)
@@ -437,13 +442,13 @@ class Node:
         self.leader_tasks.duty.note(ready.entries)
         perform(
             ready,
-            save=self._saving.save,
-            cut=lambda adopted: self._saving.truncate(ready.save, adopted),
-            publish=self._saving.publish,
+            save=self._state_writer.save,
+            cut=lambda adopted: self._state_writer.truncate(ready.save, adopted),
+            publish=self._state_writer.publish,
             post=self._post,
             settle=self._settle,
         )
-        self._saving.release(ready)
+        self._state_writer.release(ready)
 
     def _post(self, post: Post) -> None:
         self._duplicate_detector.check_may_post(post)

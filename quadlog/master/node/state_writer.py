@@ -43,7 +43,7 @@ class StateWriter:
         store: MasterStore,
         bodies: Bodies,
         acquiring: Acquiring,
-        decided: EffectsFollower,
+        effects_follower: EffectsFollower,
         pending_requests: PendingRequests,
         log_publisher: LogPublisher,
         duty: Duty,
@@ -56,7 +56,7 @@ class StateWriter:
             store: the durable state of this master, which is written only here.
             bodies: payloads that wait.
             acquiring: knows how far payloads were processed.
-            decided: knows how far effects were heard.
+            effects_follower: knows how far effects were heard.
             pending_requests: knows what was rejected.
             log_publisher: knows how far the agreed topic goes.
             duty: the agreed duty.
@@ -65,7 +65,11 @@ class StateWriter:
 
         """
         self._agreement, self._store, self._bodies = agreement, store, bodies
-        self._acquiring, self._decided, self._pending_requests = acquiring, decided, pending_requests
+        self._acquiring, self._effects_follower, self._pending_requests = (
+            acquiring,
+            effects_follower,
+            pending_requests,
+        )
         self._log_publisher, self._duty = log_publisher, duty
         self._retained = RetainedPayloads(())
         self._stood = agreement.standing
@@ -102,7 +106,7 @@ class StateWriter:
 
     def save(self, save: Save) -> None:
         """Make a round durable, with everything that was heard so far."""
-        decided, reached = self._decided, self._log_publisher.reached
+        decided, reached = self._effects_follower, self._log_publisher.reached
         if save.standing is not None:
             decided.apply_standing(save.standing)
         ledger = decided.ledger
@@ -165,7 +169,7 @@ class StateWriter:
         cut = self._store.last_cut()
         assert cut is not None, "it is saved with what was adopted"
         log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
-        self._decided.truncate(adopted.kept)
+        self._effects_follower.truncate(adopted.kept)
         self._pending_requests.truncate(
             adopted.kept,
             waits=self._agreement.queue.__contains__,

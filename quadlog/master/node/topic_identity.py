@@ -74,7 +74,7 @@ class TopicIdentity:
     def __init__(
         self,
         topic_roles: TopicRoles,
-        saving: StateWriter,
+        state_writer: StateWriter,
         acquiring: Acquiring,
         leader_tasks: LeaderTasks,
         joining: Joining,
@@ -86,7 +86,7 @@ class TopicIdentity:
         `masters`: the masters of other data centres.
         """
         self._topic_roles: Final = topic_roles
-        self._saving, self._acquiring = saving, acquiring
+        self._state_writer, self._acquiring = state_writer, acquiring
         self._leader_tasks, self._joining = leader_tasks, joining
         self._masters = masters
         self._lacking: dict[str, _ShortenedTopics] = {}
@@ -104,11 +104,11 @@ class TopicIdentity:
             raise TopicLost(f"{topic} is {'gone' if seen.identity is None else 'another topic now'}")
         if seen.identity is None:
             return  # until it is created again
-        self._saving.recognise(topic, seen.identity)
+        self._state_writer.recognise(topic, seen.identity)
         if not seen.is_other:
             return
         log.warning("peer_topic_recreated", topic=topic)
-        self._saving.forget(topic)
+        self._state_writer.forget(topic)
         self._begin_again(topic)
 
     def lacks(self, seen: TopicShortened) -> None:
@@ -131,7 +131,7 @@ class TopicIdentity:
         )
         if is_own:
             return
-        self._saving.forget(topic)
+        self._state_writer.forget(topic)
         self._begin_again(topic)
         if gap.is_front:
             return

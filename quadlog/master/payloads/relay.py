@@ -35,7 +35,7 @@ class PayloadRelay:
 
     def __init__(
         self,
-        hearing: Reachability,
+        reachability: Reachability,
         *,
         intakes: Mapping[str, Intake],
         pass_on: Callable[[Record, str], None],
@@ -44,13 +44,13 @@ class PayloadRelay:
         """Start with all data centres in reach.
 
         Args:
-            hearing: tracker of which data centres are heard.
+            reachability: tracker of which data centres are heard.
             intakes: of the payloads topic of each other data centre.
             pass_on: publishes a post of another data centre in the local topic.
             read: rewinds the reading of a data centre's payloads to an offset.
 
         """
-        self._hearing, self._intakes, self._pass_on, self._read = hearing, intakes, pass_on, read
+        self._reachability, self._intakes, self._pass_on, self._read = reachability, intakes, pass_on, read
         self._newest: dict[str, Record] = {}
         """For each master of another data centre, the last post that arrived from its own topic."""
         self._passed: frozenset[str] = frozenset()
@@ -60,21 +60,21 @@ class PayloadRelay:
     @property
     def unheard(self) -> tuple[str, ...]:
         """Data centres from whose topics nothing arrives."""
-        return self._hearing.unheard
+        return self._reachability.unheard
 
     @property
     def ways(self) -> Mapping[str, tuple[str, ...]]:
         """For each unheard data centre, the data centres by way of which its records arrive."""
-        return self._hearing.ways
+        return self._reachability.ways
 
     def heard_at(self, node: str) -> float | None:
         """Return when the last new post of a master arrived, whether or not it is a peer."""
-        return self._hearing.heard_at(node)
+        return self._reachability.heard_at(node)
 
     def on_post(self, post: Post, record: Record, dc: str, moment: float) -> None:
         """Process a post that arrived from the topic of data centre `dc`."""
-        directly = self._hearing.dc_of.get(post.node) == dc
-        self._hearing.on_post(post, moment, directly=directly)
+        directly = self._reachability.dc_of.get(post.node) == dc
+        self._reachability.on_post(post, moment, directly=directly)
         if directly and dc in self._intakes:
             self._newest[post.node] = record
             if dc in self._passed:
@@ -86,10 +86,10 @@ class PayloadRelay:
             return
         self._looked_at = moment
         before = self.unheard
-        self._hearing.update(moment)
+        self._reachability.update(moment)
         if self.unheard != before:
             log.warning("reachability_changed", unreachable=self.unheard, ways=self.ways)
-        missed = self._hearing.missed if leads else frozenset[str]()
+        missed = self._reachability.missed if leads else frozenset[str]()
         self._begin_to_pass_on(missed - self._passed)
         self._passed = missed
         self._take_payloads()
@@ -97,7 +97,7 @@ class PayloadRelay:
     def _begin_to_pass_on(self, dcs: frozenset[str]) -> None:
         """Pass on the last posts first: a master that finds gaps before them requests the others at once."""
         for node, record in self._newest.items():
-            dc = self._hearing.dc_of[node]
+            dc = self._reachability.dc_of[node]
             if dc in dcs:
                 self._pass_on(record, dc)
 

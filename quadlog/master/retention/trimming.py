@@ -222,7 +222,7 @@ def checkpoint_in(store: MasterStore, topics: Topics) -> Checkpoint | None:
 
 
 def stock_of(
-    agreement: Agreement, decided: EffectsFollower, worker_registry: WorkerRegistry, *, held: int
+    agreement: Agreement, effects_follower: EffectsFollower, worker_registry: WorkerRegistry, *, held: int
 ) -> Stock | None:
     """Return the log at this time; None if a master or worker may need more than the known needs cover.
 
@@ -235,10 +235,10 @@ def stock_of(
     is_voting = standing.ballot is not None and standing.ballot.epoch > view.epoch
     if (
         is_voting
-        or decided.fork is not None
+        or effects_follower.fork is not None
         or {peer.node for peer in agreement.peers} != set(view.members)
         or len(posts) < len(view.members)
-        or any(post.effects.term != decided.held.term for post in posts)
+        or any(post.effects.term != effects_follower.held.term for post in posts)
         or any(worker_registry.goes_back(worker.beat) for worker in workers)
     ):
         return None

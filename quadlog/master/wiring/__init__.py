@@ -50,7 +50,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         world.effects, ledger, pending_requests, last=lambda: agreement.last.index, chain_at=chain_in(store)
     )
     worker_registry = WorkerRegistry(timeout_ms=settings.worker_timeout * 1000)
-    decided = EffectsFollower(
+    effects_follower = EffectsFollower(
         ledger,
         store=store,
         topic=sites.own.effects,
@@ -90,7 +90,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
             superseded=superseded_of(world),
             together=lambda: _together(world),
             acquiring=acquiring,
-            decided=decided,
+            effects_follower=effects_follower,
             bodies=bodies,
             pending_requests=pending_requests,
             worker_registry=worker_registry,

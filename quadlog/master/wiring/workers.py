@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def worker_actions_of(world: World, sow: Callable[[Worker], None]) -> WorkerActions:
     """Build the actions on a worker that is silent, wrong or without a seed."""
-    soon, doors = world.server.call_soon, world.doors
+    soon, doors = world.server.call_soon, world.worker_client
     return WorkerActions(
         knock=lambda worker: soon(lambda: doors.knock(worker)),
         mend=lambda worker, wrong: soon(lambda: doors.ask_to_mend(worker, wrong)),
@@ -27,7 +27,7 @@ def worker_actions_of(world: World, sow: Callable[[Worker], None]) -> WorkerActi
 def tell_floor(world: World, url: str, floor: tuple[int, int]) -> None:
     """Have a worker void the effects of earlier views after that index."""
     epoch, index = floor
-    world.server.call_soon(lambda: world.doors.tell_floor(url, {"epoch": epoch, "index": index}))
+    world.server.call_soon(lambda: world.worker_client.tell_floor(url, {"epoch": epoch, "index": index}))
 
 
 def appoint(world: World, url: str, duty: Handover) -> None:
@@ -38,4 +38,4 @@ def appoint(world: World, url: str, duty: Handover) -> None:
         "handover": duty.index,
         "epoch": duty.epoch,
     }
-    world.server.call_soon(lambda: world.doors.ask_to_evaluate(url, body))
+    world.server.call_soon(lambda: world.worker_client.ask_to_evaluate(url, body))

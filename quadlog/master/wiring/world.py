@@ -37,7 +37,7 @@ class World:
     sources: CopyStartFinder
     monitor: TopicMonitor
     """Monitor of the local topics."""
-    doors: WorkerClient
+    worker_client: WorkerClient
     payloads_end: int
     """End offset of the local payloads topic at this start."""
 

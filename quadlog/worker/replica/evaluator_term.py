@@ -70,7 +70,7 @@ class EvaluatorTerm:
         *,
         settings: WorkerSettings,
         store: QuadStore,
-        hearing: CountedRecords,
+        counted_records: CountedRecords,
         publishers: Publishers,
         host: Host,
         fetched: Callable[[], None],
@@ -80,14 +80,18 @@ class EvaluatorTerm:
         Args:
             settings: settings of this worker.
             store: store of its quads.
-            hearing: which effects, fences and handovers count, and which agreed entries are not applied.
+            counted_records: which effects, fences and handovers count, and which agreed entries are not applied.
             publishers: producers of the effects that it evaluates.
             host: returns the end of the agreed topic.
             fetched: callback, on any thread, for when all that an entry needs from other servers was fetched.
 
         """
         self._settings, self._store = settings, store
-        self._hearing, self._heard, self._backlog = hearing, hearing.effects, hearing.backlog
+        self._counted_records, self._heard, self._backlog = (
+            counted_records,
+            counted_records.effects,
+            counted_records.backlog,
+        )
         self._publishers, self._host = publishers, host
         self.evaluator: Evaluator | None = None
         self.suspects: Suspects | None = None
@@ -208,7 +212,7 @@ class EvaluatorTerm:
 
         These entries are suspects.  A full backlog is enough: the worker before had not received more either.
         """
-        if self._backlog.has_effects or not self._hearing.is_cut:
+        if self._backlog.has_effects or not self._counted_records.is_cut:
             return False
         if self._agreed_end is None:
             try:
@@ -216,7 +220,7 @@ class EvaluatorTerm:
             except Unavailable as error:
                 log.warning("evaluation_delayed", reason=str(error))
                 return False
-        return self._hearing.agreed_offset >= self._agreed_end or self._backlog.is_full
+        return self._counted_records.agreed_offset >= self._agreed_end or self._backlog.is_full
 
     def _begin(self, duty: Fence) -> None:
         """Start the evaluator; entries in the log that have no effect may be what ended the worker before."""

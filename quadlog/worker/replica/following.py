@@ -45,7 +45,7 @@ class Following:
         topics: Topics,
         store: QuadStore,
         feed: Feed,
-        hearing: CountedRecords,
+        counted_records: CountedRecords,
         evaluator_term: EvaluatorTerm,
         returning: RewindHandler,
         host: Host,
@@ -56,20 +56,20 @@ class Following:
             topics: topics of the worker's data centre.
             store: the store to which effects are applied.
             feed: receives the applied effects.
-            hearing: records that were received and are not applied.
+            counted_records: records that were received and are not applied.
             evaluator_term: receives what begins and ends it, and knows which part of an own effect is in the store.
             returning: handler of rewinds.
             host: receives the seed.
 
         """
-        self._topics, self._store, self._feed, self._hearing = topics, store, feed, hearing
+        self._topics, self._store, self._feed, self._counted_records = topics, store, feed, counted_records
         self.commits: Final = Commits(store)
         self._evaluator_term, self._returning, self._host = evaluator_term, returning, host
         self._lacking: Seed | None = None
         """The seed that the log begins with and the store lacks: nothing is applied, evaluated or served."""
         self._stranger = 0
         """Index of the effect that waits for a cut or a rewind; 0: none."""
-        self._gaps: Final = Gaps(hearing, topics, store.applied, host.lacks_records)
+        self._gaps: Final = Gaps(counted_records, topics, store.applied, host.lacks_records)
         self._is_fed, self._fed_at = False, float("-inf")
         """True if an entry was received since the last check, and the time of the last check that found one, in
         steady milliseconds."""
@@ -103,10 +103,10 @@ class Following:
         if self.is_idle:
             self.full = frozenset({self._topics.agreed, self._topics.effects})
             return
-        backlog, full = self._hearing.backlog, set[str]()
+        backlog, full = self._counted_records.backlog, set[str]()
         if self._is_fed:
             self._is_fed, self._fed_at = False, now().steady
-        if self._hearing.is_cut and backlog.is_full:
+        if self._counted_records.is_cut and backlog.is_full:
             full.add(self._topics.agreed)
         is_fed = self.has_more or now().steady < self._fed_at + FED_MS
         if backlog.is_rich and is_fed and self.goes_on and not backlog.stranger:
@@ -138,8 +138,8 @@ class Following:
             self._hear_effects(record, part)
 
     def _hear_agreed(self, record: Record, part: codec.Part | None) -> None:
-        agreed, backlog = self._hearing.agreed, self._hearing.backlog
-        self._hearing.agreed_offset = record.offset + 1
+        agreed, backlog = self._counted_records.agreed, self._counted_records.backlog
+        self._counted_records.agreed_offset = record.offset + 1
         said = _understood(record, part, agreed.on_record)
         self._gaps.heard(record, counts=said is not None)
         match said:
@@ -155,7 +155,7 @@ class Following:
                 pass
 
     def _hear_effects(self, record: Record, part: codec.Part | None) -> None:
-        effects = self._hearing.effects
+        effects = self._counted_records.effects
         try:
             said = _understood(record, part, effects.on_record)
         except StateError:
@@ -167,7 +167,7 @@ class Following:
             return
         if isinstance(said, Effect):
             behind = InEffects(record.offset + 1, effects.order, effects.rewound, effects.cut)
-            self._hearing.backlog.add_effect(said, behind)
+            self._counted_records.backlog.add_effect(said, behind)
             return
         self.commits.wait()
         match said:
@@ -196,7 +196,7 @@ class Following:
         self._look_whether_full()
 
     def _apply(self) -> None:
-        commits, backlog = self.commits, self._hearing.backlog
+        commits, backlog = self.commits, self._counted_records.backlog
         self._returning.take_up()
         pairs = backlog.batch(commits.last.point)
         self.has_more = False

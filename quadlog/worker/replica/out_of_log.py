@@ -97,21 +97,21 @@ class Gaps:
     """
 
     def __init__(
-        self, hearing: CountedRecords, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
+        self, counted_records: CountedRecords, topics: Topics, applied: Applied, lacks: Callable[[Hole], None]
     ) -> None:
         """Continue after the applied state.
 
         Args:
-            hearing: state of reading the topics.
+            counted_records: state of reading the topics.
             topics: topics of the data centre.
             applied: the applied state, with the offsets at which the topics are read on.
             lacks: callback with the offsets of missing records that are needed.
 
         """
-        self._hearing, self._agreed, self._lacks = hearing, topics.agreed, lacks
+        self._counted_records, self._agreed, self._lacks = counted_records, topics.agreed, lacks
         self._next: Final = {topics.agreed: applied.agreed_offset, topics.effects: applied.effects_offset}
         self._voids = 0
-        self._terms: Final = {hearing.effects.term}
+        self._terms: Final = {counted_records.effects.term}
         """Terms of the effects received so far."""
         self._open: Final[dict[str, Hole]] = {}
         self.is_hole = False
@@ -127,14 +127,14 @@ class Gaps:
             self._open[topic] = hole = Hole(topic=topic, first=first, end=record.offset)
             log.warning("records_missing", topic=topic, first=hole.first, next=hole.end)
         if self._open:
-            self._voids = self._hearing.agreed.void.total()
+            self._voids = self._counted_records.agreed.void.total()
 
     def heard(self, record: Record, *, counts: bool) -> None:
         """Close the topic's gap if a record counts, or report it if the record depends on missing ones.
 
         Called after the record itself was processed.
         """
-        self._terms.add(self._hearing.effects.term)
+        self._terms.add(self._counted_records.effects.term)
         if record.topic not in self._open:
             return
         if counts:
@@ -151,7 +151,7 @@ class Gaps:
         return hole is not None
 
     def _stands_on_missing(self, record: Record) -> bool:
-        agreed, effects = self._hearing.agreed, self._hearing.effects
+        agreed, effects = self._counted_records.agreed, self._counted_records.effects
         if record.topic == self._agreed:
             is_void = agreed.void.total() > self._voids
             return is_void and record.key.isdigit() and int(record.key) > agreed.last.index + 1

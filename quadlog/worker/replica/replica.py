@@ -100,11 +100,11 @@ class Replica:
         self._turns, self._heard = Turns(most_ms=15, each_ms=0.5), 0
         self._more = False
         """True if the evaluator has more to do soon, even if no record arrives."""
-        self._hearing: Final = CountedRecords.behind(store.applied)
+        self._counted_records: Final = CountedRecords.behind(store.applied)
         self.evaluator_term: Final = EvaluatorTerm(
             settings=settings,
             store=store,
-            hearing=self._hearing,
+            counted_records=self._counted_records,
             publishers=publishers,
             host=host,
             fetched=lambda: self._inbox.put(DocumentsLoaded()),
@@ -113,7 +113,7 @@ class Replica:
             topics=topics,
             store=store,
             feed=feed,
-            hearing=self._hearing,
+            counted_records=self._counted_records,
             evaluator_term=self.evaluator_term,
             host=host,
         )
@@ -121,7 +121,7 @@ class Replica:
             topics=topics,
             store=store,
             feed=feed,
-            hearing=self._hearing,
+            counted_records=self._counted_records,
             evaluator_term=self.evaluator_term,
             returning=self._returning,
             host=host,
@@ -184,7 +184,7 @@ class Replica:
 
     def void_effects(self) -> dict[str, int]:
         """Return the number of effects that did not count, by reason."""
-        return dict(self._hearing.effects.void)
+        return dict(self._counted_records.effects.void)
 
     def stop(self) -> None:
         """Stop the threads."""
@@ -215,7 +215,7 @@ class Replica:
             url=self._settings.worker_url,
             state=state,
             evaluating=self.evaluator_term.evaluator is not None,
-            attempt=self._hearing.effects.attempt,
+            attempt=self._counted_records.effects.attempt,
             applied=LogPosition(applied.index, applied.chain),
             signature=as_bytes(applied.signature),
             quads=applied.quads,
@@ -258,7 +258,7 @@ class Replica:
                     if not self._following.is_idle:
                         self.evaluator_term.take_over(event)
                 case EpochFloor():
-                    self._hearing.effects.floor = event.epoch, event.index
+                    self._counted_records.effects.floor = event.epoch, event.index
                 case DocumentsLoaded():
                     pass  # the evaluator continues, below
                 case RecordsFetched(records=records, parts=parts):

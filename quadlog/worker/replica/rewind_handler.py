@@ -36,7 +36,7 @@ class RewindHandler:
         topics: Topics,
         store: QuadStore,
         feed: Feed,
-        hearing: CountedRecords,
+        counted_records: CountedRecords,
         evaluator_term: EvaluatorTerm,
         host: Host,
     ) -> None:
@@ -46,12 +46,17 @@ class RewindHandler:
             topics: topics of the worker's data centre.
             store: the store that goes back.
             feed: feed of the reading processes, which must show what the store goes back to.
-            hearing: records that were received and are not applied.
+            counted_records: records that were received and are not applied.
             evaluator_term: ends with a rewind.
             host: reads the topics backwards, and replaces the store.
 
         """
-        self._store, self._feed, self._hearing, self._evaluator_term = store, feed, hearing, evaluator_term
+        self._store, self._feed, self._counted_records, self._evaluator_term = (
+            store,
+            feed,
+            counted_records,
+            evaluator_term,
+        )
         self._past, self._host = AppliedHistory(topics, host.backwards), host
         self.owes = store.applied.heard is not None
         """True if undone entries may have to wait again, after what the store has then."""
@@ -60,7 +65,7 @@ class RewindHandler:
 
     def go_back(self, rewind: Rewind, behind: int) -> None:
         """End the term, drop or undo the effects after the rewind's index, and continue to read."""
-        store, backlog = self._store, self._hearing.backlog
+        store, backlog = self._store, self._counted_records.backlog
         applied, half_made = store.applied, store.half_made
         log.info("rewind_started", to=rewind.index, applied=applied.index, epoch=rewind.epoch)
         self._evaluator_term.retire()
@@ -75,7 +80,7 @@ class RewindHandler:
                 return
             self.owes = True
             self._feed.end_back(store.applied.index)
-        self._hearing.effects.set_signature(backlog.signature or as_bytes(store.applied.signature))
+        self._counted_records.effects.set_signature(backlog.signature or as_bytes(store.applied.signature))
 
     def take_up(self) -> None:
         """Put undone entries back into the backlog, if they are of the current log.
@@ -83,7 +88,7 @@ class RewindHandler:
         They are read from the topic when effects or a duty need them, and not before the cut, which drops
         nearly all of them.
         """
-        hearing = self._hearing
+        hearing = self._counted_records
         if not (
             self.owes and hearing.is_cut and (hearing.backlog.has_effects or self._evaluator_term.has_duty)
         ):

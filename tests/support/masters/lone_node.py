@@ -143,7 +143,7 @@ def lone_node(
             ),
             together=apart,
             acquiring=acquiring,
-            decided=decided,
+            effects_follower=decided,
             bodies=bodies,
             pending_requests=pending_requests,
             worker_registry=worker_registry,

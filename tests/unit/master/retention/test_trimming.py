@@ -33,7 +33,7 @@ def scene() -> dict[str, Any]:
             last=LogPosition(1000, b""),
             settled=900,
         ),
-        "decided": SimpleNamespace(fork=None, held=EffectsPosition(b"term", 950)),
+        "effects_follower": SimpleNamespace(fork=None, held=EffectsPosition(b"term", 950)),
         "worker_registry": SimpleNamespace(
             all=lambda: [SimpleNamespace(beat=SimpleNamespace(worker="w", applied=LogPosition(940, b"")))],
             goes_back=lambda _: False,
@@ -59,8 +59,8 @@ def test_what_there_is(held: int, settled: int) -> None:
         ("agreement", "peers", (SimpleNamespace(node="m1"), SimpleNamespace(node="m3"))),
         ("agreement", "members", {"m1": scene()["agreement"].members["m1"]}),
         ("agreement", "members", scene()["agreement"].members | {"m2": SimpleNamespace(said=None)}),
-        ("decided", "fork", 0),
-        ("decided", "held", EffectsPosition(b"of another view", 950)),
+        ("effects_follower", "fork", 0),
+        ("effects_follower", "held", EffectsPosition(b"of another view", 950)),
         ("worker_registry", "goes_back", lambda _: True),
     ],
 )
