@@ -86,8 +86,8 @@ class AgreedConsumer:
             case _:
                 return None
 
-    def hear_run(self, run: AgreedRun) -> bool | None:
-        """Return True if all entries of a run count, False if none does, None if each must be passed to `hear`.
+    def on_run(self, run: AgreedRun) -> bool | None:
+        """Return True if all entries of a run count, False if none does, None if each must be passed to `on_record`.
 
         Each entry follows the one before it: if the first one counts, all do; if it is the next one and does not count,
         none can.

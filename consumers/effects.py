@@ -96,7 +96,7 @@ class EffectsConsumer:
         """
         self.index = index
         self.signature: bytes | None = signature
-        """Signature after that effect; None after a rewind until `stand` is called: no effect counts meanwhile."""
+        """Signature after that effect; None after a rewind until `set_signature` is called: none counts meanwhile."""
         self.term: bytes = term
         self.attempt: int = attempt
         self.highest: int = attempt
@@ -147,7 +147,7 @@ class EffectsConsumer:
         return said if counts else None
 
     def on_run(self, run: Run) -> bool | None:
-        """Return True if all effects of a run count, False if none does, None if each must be passed to `hear`.
+        """Return True if all effects of a run count, False if none does, None if each must be passed to `on_record`.
 
         Each effect continues the one before it: if the first one counts, all do; if it is the next one and does not
         count, none can.

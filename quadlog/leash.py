@@ -7,7 +7,7 @@ This file is also a script, which a bare Python runs as the prefix of every chil
 On Linux, the script makes the kernel send SIGKILL to it when its parent dies (``PR_SET_PDEATHSIG``
 persists across `exec`), checks that the parent has not died before, and replaces itself with the
 program, under the same pid.  For the kernel, the "parent" is the *thread* that forked, so leashed
-programs must be started from the main thread.
+programs must be started from a thread that outlives them.
 
 On other systems (macOS), a small guard process checks twice a second that the parent is alive.
 

@@ -66,7 +66,7 @@ class AgreedLineage:
         self._wanted = tuple(points)
         for run in runs:
             self._one_by_one(run.offset)
-            self._hear_run(run)
+            self._on_run(run)
         self._one_by_one(end)
         if missing := next((point for point in points if point not in self._places), None):
             raise StateError(
@@ -82,10 +82,10 @@ class AgreedLineage:
     def _is_over(self) -> bool:
         return self._wanted[-1] in self._places
 
-    def _hear_run(self, run: AgreedRun) -> None:
+    def _on_run(self, run: AgreedRun) -> None:
         if self._is_over():
             return
-        counts = self._consumer.hear_run(run)
+        counts = self._consumer.on_run(run)
         if counts is None:
             self._one_by_one(run.end)
         elif counts:

@@ -171,7 +171,7 @@ class Counter:
             return  # the loader reports it, with its line
 
     def flush(self) -> None:
-        """Count the lines put aside, as a store writes them; raises the errors of `take`."""
+        """Count the lines put aside, as a store writes them; raises the errors of `count`."""
         store = Store()
         try:
             store.load(b"".join(self._held), self._kind)

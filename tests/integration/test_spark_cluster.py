@@ -47,7 +47,7 @@ from quadlog.replay.spark import SparkSettings, session
 
 def where(_):
     import quadlog, schemas
-    assert "quadlog.Effect" in schemas.record_name(7)
+    assert "quadlog.Effect" in schemas.record_name(29)
     return quadlog.__file__
 
 with session(SparkSettings(master=sys.argv[1], py_files=(sys.argv[2],)), print) as spark:

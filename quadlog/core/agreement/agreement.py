@@ -339,6 +339,10 @@ class Agreement:
     # --- views ------------------------------------------------------------------------------------
 
     def _report(self, status: LocalStatus) -> None:
+        adopted = self._local_state.changes.adopted
+        if adopted is not None and status.effects.index > adopted.kept:
+            # The first post in the new view reports this, before the shell has truncated what it follows.
+            status = replace(status, effects=OF_A_BRANCH)
         self._post_builder.report(status)
         self._views.report(status)
 
@@ -358,10 +362,6 @@ class Agreement:
 
     def _install(self) -> None:
         if self._view_change.install(self._clock.now.steady):
-            adopted = self._local_state.changes.adopted
-            status = self._post_builder.status
-            if adopted is not None and status.effects.index > adopted.kept:
-                # The first post in the new view reports this, before the shell has cut them.
-                self._report(replace(status, effects=OF_A_BRANCH))
+            self._report(self._post_builder.status)
             self._post_builder.begin_view()
             self._rounds.begin_view()

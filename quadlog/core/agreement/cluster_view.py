@@ -69,8 +69,9 @@ class ClusterView:
     @property
     def join_phase(self) -> JoinPhase:
         """How far this master has given way to a stronger side."""
-        if self.standing.joining is None:
+        joining, ballot = self.standing.joining, self.standing.pending
+        if joining is None:
             return JoinPhase.INSTALLED if self.is_branch else JoinPhase.NONE
-        if self.standing.pending is not None:
+        if ballot is not None and joining.id in {ballot.parent, ballot.id}:  # else it is its own side's
             return JoinPhase.VOTED
         return JoinPhase.JOINING if self.beside is None else JoinPhase.READING

@@ -193,10 +193,10 @@ class PeersHandler:
             )
 
     def _check_gone(self, name: str) -> None:
-        if not self._is_peer(name):
-            raise NoSuchPeer(f"{name} is not a peer: see GET /cluster/peers; nothing was logged")
         peers = self._node.cluster.peers
-        dc = next(peer.dc for peer in peers if peer.node == name)
+        dc = next((peer.dc for peer in peers if peer.node == name), None)
+        if dc is None:
+            raise NoSuchPeer(f"{name} is not a peer: see GET /cluster/peers; nothing was logged")
         if not any(peer.node != name and self._roles.get(peer.node) is not Role.READ_ONLY for peer in peers):
             raise PeersStay(
                 f"{name} is the only peer that takes writes: nobody would any more; nothing was logged"

@@ -125,7 +125,7 @@ class Proposals:
             message = f"strict reads need a majority of masters, which did not answer: see /cluster/status ({error})"
             raise Unavailable(message, retry_after=5) from error
         if not answer.by_majority:
-            raise without_majority(cluster)
+            raise without_majority(self._node.cluster)
         return answer.index
 
     def id_of(self, request: Request) -> bytes:

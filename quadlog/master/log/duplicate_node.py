@@ -43,7 +43,8 @@ the same sequences at about the same time; an older post counts as a repetition.
 class DuplicateNodeDetector:
     """Detects duplicates of this node.
 
-    `say`, `hear` and `learn` must be called on the node's thread, `acked` on the outlet's, `look` on any.
+    `check_may_post`, `on_post` and `learn` must be called on the node's thread, `acked` on the outlet's,
+    `check_own_records` on any.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class DuplicateNodeDetector:
             node: this master.
             incarnation: incarnation of this master.
             sequence: sequence of the last post that this master may have written before this start.
-            read: function that reads the own rounds from one offset to before another one, and calls `look`.
+            read: function that reads the own rounds between two offsets, and calls `check_own_records`.
             topic: the own rounds topic, for the error.
 
         """

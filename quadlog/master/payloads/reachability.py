@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quadlog.core.model import Post
 
 STILL_MS: Final = 1000.0
-"""Milliseconds between two calls of `look` above which this master itself stood still.
+"""Milliseconds between two calls of `update` above which this master itself stood still.
 
 That time does not count as silence of others.
 """

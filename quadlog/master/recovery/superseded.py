@@ -46,7 +46,7 @@ def unmark(data_dir: Path) -> None:
 
 
 class Superseded:
-    """Check whether peers still count this master.  `tend` runs in the node's thread, the rest in the server's loop."""
+    """Check whether peers still count this master.  `tick` runs in the node's thread, the rest in the server's loop."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ class Stock:
 
 
 class Trimming:
-    """Trimming by the master that leads.  `tend` is called by the node's thread; the rest runs in other threads."""
+    """Trimming by the master that leads.  `tick` is called by the node's thread; the rest runs in other threads."""
 
     def __init__(
         self,

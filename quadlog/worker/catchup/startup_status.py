@@ -37,7 +37,7 @@ _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 class StartupStatus:
     """Heartbeats and HTTP interface of a worker that catches up.
 
-    Nothing is reported before the first `tell`: a worker that continues where it was serves at once.  Each
+    Nothing is reported before the first `report`: a worker that continues where it was serves at once.  Each
     request is answered 503, `GET /status` with what is known: a client that waits for this worker continues to
     wait.
     """

@@ -40,7 +40,7 @@ WHAT_TO_DO: Final = (
 
 
 class PublishHealth:
-    """Monitor of the effects topic.  Any thread may call `look`; times are steady milliseconds."""
+    """Monitor of the effects topic.  Any thread may call `check`; times are steady milliseconds."""
 
     def __init__(self, outlet: Renewable, *, topic: str, why: Callable[[], str]) -> None:
         """Assume that the topic accepts records.
@@ -91,7 +91,7 @@ class PublishHealth:
 
     @property
     def waits(self) -> bool:
-        """True if `look` must be called soon."""
+        """True if `check` must be called soon."""
         return self._outlet.waits_since is not None
 
     def is_lost(self) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Commits:
-    """Commits of one store.  Used only by the replica's thread; before any other use of the store, call `settle`."""
+    """Commits of one store.  Used only by the replica's thread; before any other use of the store, call `wait`."""
 
     def __init__(self, store: QuadStore) -> None:
         """Commit on the calling thread only, until `begin`."""

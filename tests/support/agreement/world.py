@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.membership.electorate import FORCED
-from quadlog.core.messages import AgreementLimits, LocalStatus, PostingPace
+from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.core.model import Peer
 from tests.support.agreement.cluster import CrashError, Member
 from tests.support.agreement.safety import Safety
@@ -263,7 +264,8 @@ class World:
         member.follow(self.members[event.other], event.number, event.at)
 
     def _full(self, member: Member, event: Event) -> None:
-        member.core.step(LocalStatus(full=bool(event.number)), member.now(event.at))
+        status = replace(member.core._post_builder.status, full=bool(event.number))
+        member.core.step(status, member.now(event.at))
 
     def _clock(self, member: Member, event: Event) -> None:
         member.skew = event.number

@@ -59,11 +59,12 @@ def test_a_damaged_store_is_named(value: bytes) -> None:
     [
         b"",
         b"\0",
-        b"\0\0\0\0\1",
+        b"\0\0\0\0\x1a",
         b"hello, world",
         b'{"json": true}',
         b"\0\0\0\0\0rest",
         b"\0\0\0\0\x63rest",
+        b"\0\0\0\0\7" + bytes(200),  # an effect of a build before the first release
         b"\1\0\0\0\1rest",
     ],
 )

@@ -32,7 +32,7 @@ def test_chunks_may_be_decoded_ahead_one_by_one() -> None:
 
 
 def test_who_asks_is_told_what_is_wrong() -> None:
-    value = b"\0\0\0\0\3" + b"not an entry"
+    value = b"\0\0\0\0\x1c" + b"not an entry"
     assert codec.decode_ahead(value) is None
     with pytest.raises(ForeignRecord, match=r"quadlog\.Entry that cannot be read"):
         codec.ChunkJoiner().join(value, part=codec.decode_ahead(value))
