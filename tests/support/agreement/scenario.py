@@ -53,6 +53,26 @@ if TYPE_CHECKING:
 
 SECOND = 1000.0
 
+SPLIT = """
+lag 20
+masters m1 m2 m3
+submit m1 A
+acquire all
+round
+round
+submit m3 B
+submit m1 C
+acquire m2 C
+rounds 20 m1<->m2
+post m3
+rounds 2 m1<->m2
+post m3
+submit m3 D
+round
+follow m3 m1
+"""
+"""m3 was apart, is heard again, and has read the log of the others beside its own."""
+
 
 class Scenario:
     """Runs one scenario's commands."""

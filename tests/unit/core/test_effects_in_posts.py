@@ -8,29 +8,10 @@ import pytest
 
 from quadlog.core.messages import LocalStatus, Now
 from quadlog.core.model import GENESIS, OF_A_BRANCH, EffectsPosition
-from tests.support.agreement.scenario import Scenario
+from tests.support.agreement.scenario import SPLIT, Scenario
 
 if TYPE_CHECKING:
     from quadlog.core.messages import Input
-
-SPLIT = """
-lag 20
-masters m1 m2 m3
-submit m1 A
-acquire all
-round
-round
-submit m3 B
-submit m1 C
-acquire m2 C
-rounds 20 m1<->m2
-post m3
-rounds 2 m1<->m2
-post m3
-submit m3 D
-round
-follow m3 m1
-"""
 
 
 @pytest.mark.parametrize(

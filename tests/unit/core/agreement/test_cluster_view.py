@@ -8,8 +8,7 @@ import pytest
 
 from quadlog.core.messages import LocalStatus
 from quadlog.core.model import OF_A_BRANCH, EffectsPosition
-from tests.support.agreement.scenario import Scenario
-from tests.unit.core.test_effects_in_posts import SPLIT
+from tests.support.agreement.scenario import SPLIT, Scenario
 
 
 def test_a_joiner_passes_its_phases_in_order() -> None:
