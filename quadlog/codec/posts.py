@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, Final
 
 from quadlog.codec.wire import (
     CHECKPOINT,
@@ -226,17 +226,23 @@ def rewind_of(record: dict[str, Any]) -> Rewind:
 
 def encode_heartbeat(beat: Heartbeat) -> bytes:
     """Encode a heartbeat."""
-    record = asdict(beat)
-    applied = record.pop("applied")
-    return write(
-        HEARTBEAT,
-        record
-        | {
-            "state": beat.state.value,
-            "applied_index": applied["index"],
-            "applied_chain": applied["chain"],
-        },
-    )
+    record = {name: getattr(beat, name) for name in _AS_THEY_ARE}  # a quarter of the time of `asdict`
+    record |= {
+        "state": beat.state.value,
+        "applied_index": beat.applied.index,
+        "applied_chain": beat.applied.chain,
+        "scrub": beat.scrub and asdict(beat.scrub),
+        "catching_up": beat.catching_up and asdict(beat.catching_up),
+    }
+    return write(HEARTBEAT, record)
+
+
+_AS_THEY_ARE: Final = tuple(
+    field.name
+    for field in fields(Heartbeat)
+    if field.name not in {"state", "applied", "scrub", "catching_up"}
+)
+"""Fields of a heartbeat that its record has, too."""
 
 
 def heartbeat_of(record: dict[str, Any]) -> Heartbeat:
