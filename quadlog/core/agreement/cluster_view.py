@@ -37,7 +37,7 @@ class JoinPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """State of the agreement after a turn; `Agreement.cluster` makes it, and explains each field."""
+    """State of the agreement after a turn, made by `Agreement.cluster`; its properties explain the fields."""
 
     node: str
     standing: HardState
