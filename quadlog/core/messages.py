@@ -244,8 +244,6 @@ class PostingPace:
     """How long a new merge base alone may wait for other news.  It delays no other master."""
     idle: float = 1000.0
     """Interval between the posts of a master that has no news."""
-    lag: float = float("inf")
-    """Silence after which a member of the view is given up."""
     put_off: int = 4
-    """Longest delay before a master that was given up repeatedly is admitted, as a multiple of `lag`, or of 10 s if
-    `lag` is longer."""
+    """Longest delay before a master that was given up repeatedly is admitted, as a multiple of `max-peer-lag`, or of
+    10 s if that is longer."""

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum  # noqa: TC003 - pydantic reads the annotation
 from math import inf
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
-from typing import Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.consistency import Consistency
 from quadlog.settings.membership import MembershipSettings, Role
 from quadlog.settings.units import MIB
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def _unless_off(value: object) -> object:
     return None if value == "off" else value
+
+
+def _unless_off_ever(value: object) -> object:
+    return inf if value == "off" else value
+
+
+def _of(kinds: type[StrEnum]) -> Callable[[object], object]:
+    """Return a validator that finds a value of an enumeration whatever its case, and names all if there is none."""
+
+    def found(value: object) -> object:
+        for kind in kinds:
+            if str(value).strip().lower() == kind.value.lower():
+                return kind
+        raise ValueError(f"{value!r} is none of {', '.join(kinds)}")
+
+    return found
 
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -51,10 +72,16 @@ class MasterSettings(MembershipSettings):
     """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
-    max_peer_lag: Annotated[float, Field(gt=0)] = inf
-    """Seconds without a post from a peer after which it is given up: each side then continues on its own.
+    split_recovery: Annotated[SplitRecovery, BeforeValidator(_of(SplitRecovery))] = SplitRecovery.QUORUM
+    """What the sides of a split do; the same at every master.
 
-    Unset: no peer is given up.  At least `LEAST_LAG` idle rounds.
+    `Quorum`: a side without a majority of the voting data centres accepts no writes, and nothing is undone
+    afterwards.  `Smart`: each side continues on its own; then the weaker side gives way.
+    """
+    max_peer_lag: Annotated[float, BeforeValidator(_unless_off_ever), Field(gt=0)] = 20.0
+    """Seconds without a post from a peer after which it is given up; `off`: no peer is given up, all wait for it.
+
+    The same at every master.  At least `LEAST_LAG` idle rounds.
     """
     idle_round: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
@@ -76,6 +103,11 @@ class MasterSettings(MembershipSettings):
     """Archive directory for entries that will be deleted; the same for all masters of a data centre."""
     kafka_replication: Annotated[int, Field(ge=1)] = 1
     """Replication factor of topics that this master creates."""
+
+    @property
+    def cluster(self) -> ClusterSettings:
+        """The settings that all masters share."""
+        return ClusterSettings(split_recovery=self.split_recovery, max_peer_lag=self.max_peer_lag)
 
     @model_validator(mode="after")
     def _limits_mean_something(self) -> Self:
@@ -101,7 +133,7 @@ class MasterSettings(MembershipSettings):
             message = (
                 f"max-peer-lag ({self.max_peer_lag:g} s) has to be at least {LEAST_LAG} times idle-round"
                 f" ({self.idle_round:g} s): a master that is heard by way of another data centre would be given up"
-                f" before that starts. Set it to {ADVISED_LAG * self.idle_round:g} or more, or leave it out:"
+                f" before that starts. Set it to {ADVISED_LAG * self.idle_round:g} or more, or to off:"
                 " then no master is given up"
             )
             raise ValueError(message)

@@ -6,11 +6,13 @@ All in one thread, so that the CPU of an update is the sum of three masters' wor
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.messages import Acquired, AgreementLimits, PostingPace, PostReceived, Submitted, Tick
 from quadlog.core.model import Payload, Post
 from quadlog.master.log.log_publisher import logged_entry
@@ -42,6 +44,7 @@ class Member:
             masters={name: name for name in MASTERS},
             durable=self._store.durable(),
             logged=self._store,
+            settings=ClusterSettings(max_peer_lag=inf),
             pace=PostingPace(window=0.0),  # nothing is waited for: what is measured is work
             limits=AgreementLimits(),
         )

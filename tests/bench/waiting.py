@@ -16,12 +16,14 @@ import tempfile
 import time
 import tracemalloc
 from collections import deque
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from consumers import rounds
 from quadlog import codec
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.messages import (
     Acquired,
     AgreementLimits,
@@ -89,6 +91,7 @@ class Peer:
             masters={name: name for name in MASTERS},
             durable=durable,
             logged=(),
+            settings=ClusterSettings(max_peer_lag=inf),
             pace=PACE,
             limits=AgreementLimits(),
         )
@@ -174,6 +177,7 @@ class Town:
             masters={name: name for name in MASTERS},
             durable=durable,
             logged=self.store,
+            settings=ClusterSettings(max_peer_lag=inf),
             pace=PACE,
             limits=AgreementLimits(),
         )

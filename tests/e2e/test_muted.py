@@ -30,7 +30,7 @@ SHAPE: Shape = {
     "dcs": 3,
     "workers": 1,
     "muted": 1,
-    "environment": {"QUADLOG_MAX_PEER_LAG": str(LAG_S)},
+    "environment": {"QUADLOG_MAX_PEER_LAG": str(LAG_S), "QUADLOG_SPLIT_RECOVERY": "Smart"},
 }
 """dc1 and dc2 agree, and dc3 follows dc1."""
 

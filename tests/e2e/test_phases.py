@@ -53,7 +53,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
         tmp_path_factory.mktemp("phases") / "lab",
         dcs=3,
         workers=1,
-        environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)},
+        environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S), "QUADLOG_SPLIT_RECOVERY": "Smart"},
     ) as lab:
         yield lab
 

@@ -20,7 +20,12 @@ WAITING = 5200
 """More than one post holds."""
 CLIENTS = 300
 MIB = 1024 * 1024
-ENVIRONMENT = {"QUADLOG_MAX_WAITING": str(WAITING), "QUADLOG_REQUEST_TIMEOUT": "1"}
+ENVIRONMENT = {
+    "QUADLOG_MAX_WAITING": str(WAITING),
+    "QUADLOG_REQUEST_TIMEOUT": "1",
+    "QUADLOG_IDLE_ROUND": "20",  # writes wait for a silent master for five of them
+    "QUADLOG_MAX_PEER_LAG": "off",
+}
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LAG_S = 1.5
 """`max-peer-lag` here."""
+ON_BOTH_SIDES = {"QUADLOG_MAX_PEER_LAG": str(LAG_S), "QUADLOG_SPLIT_RECOVERY": "Smart"}
+"""Each side of a split goes on."""
 FLAP_S = LAG_S * 2 / 3
 """That a link is there, and then is not: too short for anybody to be given up."""
 DCS = ("dc1", "dc2", "dc3")
@@ -48,7 +50,7 @@ def twos(tmp_path: Path) -> Iterator[Cluster]:
         dcs=2,
         masters=2,
         workers=1,
-        environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)},
+        environment=ON_BOTH_SIDES,
     ) as lab:
         yield Cluster(lab)
 
@@ -84,7 +86,7 @@ def no_side_says_what_the_log_begins_with(cluster: Cluster) -> None:
 
 def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
     """The stronger one dies when both are in one view again, before its effects are: the other goes on by itself."""
-    environment = {"QUADLOG_MAX_PEER_LAG": str(LAG_S)}
+    environment = ON_BOTH_SIDES
     with BROKERS.lab(tmp_path / "lab", dcs=2, workers=1, environment=environment) as lab:
         cluster = Cluster(lab)
         until(lambda: one_view(cluster, members=2))
@@ -117,7 +119,7 @@ def test_who_gave_way_loses_whom_it_followed(tmp_path: Path) -> None:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """Three data centres that give each other up soon."""
     directory = tmp_path_factory.mktemp("splits") / "lab"
-    with BROKERS.lab(directory, dcs=3, workers=1, environment={"QUADLOG_MAX_PEER_LAG": str(LAG_S)}) as lab:
+    with BROKERS.lab(directory, dcs=3, workers=1, environment=ON_BOTH_SIDES) as lab:
         yield lab
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from quadlog import codec
 from quadlog.clock import now
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.messages import AgreementLimits, PostingPace, Save
 from quadlog.core.model import START
 from quadlog.core.records import Heartbeat, WorkerState
@@ -74,6 +76,7 @@ def make_node(
         masters={"m1": "dc1", "m2": "dc2"},
         durable=store.durable(),
         logged=store,
+        settings=ClusterSettings(max_peer_lag=inf),
         pace=PostingPace(window=0),
         limits=AgreementLimits(),
     )

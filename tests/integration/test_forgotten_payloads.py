@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
 
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.messages import (
     AgreementLimits,
     ForgottenPayloadError,
@@ -37,6 +39,7 @@ def make(name: str) -> Agreement:
         masters={one: one for one in NAMES},
         durable=RecoveredState(),
         logged=(),
+        settings=ClusterSettings(max_peer_lag=inf),
         pace=PostingPace(window=0),
         limits=AgreementLimits(),
     )

@@ -48,6 +48,7 @@ from quadlog.core.model import OF_A_BRANCH
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.messages import Input
     from quadlog.core.model import (
         Ask,
@@ -73,6 +74,7 @@ class Agreement:
         masters: Mapping[str, str],
         durable: RecoveredState,
         logged: Container[bytes],
+        settings: ClusterSettings,
         pace: PostingPace,
         limits: AgreementLimits,
         witnesses: frozenset[str] = frozenset(),
@@ -86,7 +88,8 @@ class Agreement:
             durable: the state saved last.
             logged: ids of all synchronised transactions up to `durable.last`; may lack
                 what this object appends.
-            pace: intervals of posts and timeouts.
+            settings: the settings that all masters share.
+            pace: intervals of posts.
             limits: sizes of posts and turns.
             witnesses: data centres that evaluate nothing, by the settings; the same at all masters.
 
@@ -98,13 +101,13 @@ class Agreement:
             node,
             masters,
             durable.standing or first_standing(node, incarnation, masters, witnesses, blank=durable.blank),
-            lag=pace.lag,
+            settings=settings,
             near=limits.near,
             put_off=pace.put_off,
             witnesses=witnesses,
         )
         self._clock: Final = Clock(durable.counter)
-        self._pacing: Final = Pacing(pace)
+        self._pacing: Final = Pacing(pace, settings.lag_ms)
         self._local_state: Final = LocalState(durable, logged=logged, length=limits.post)
         self.queue: Final = self._local_state.queue
         self._progress: Final = ProgressTracker(node, self._views)
@@ -163,6 +166,11 @@ class Agreement:
         """True if the members of the view that are not blank are more than half of all data centres."""
         return self._views.is_majority(self.view)
 
+    @property
+    def may_agree(self) -> bool:
+        """False if this side adds nothing to the log, because it waits for a majority."""
+        return self._views.may_agree
+
     def cluster(self) -> ClusterView:
         """Return the cluster as this master knows it now, for other threads."""
         members = self._progress.members
@@ -173,12 +181,15 @@ class Agreement:
             undecided=self.undecided,
             is_peer=self.is_peer,
             has_majority=self.has_majority,
+            may_agree=self.may_agree,
+            settings=self._views.settings,
             last=self.last,
             incoming=len(self.queue),
             beside=self.beside,
             is_branch=self._post_builder.status.effects == OF_A_BRANCH,
             masters={name: KnownMaster(one.base, one.incarnation) for name, one in members.items()},
             heard_at=dict(self.heard_at),
+            last_heard=self._views.last_heard,
             ignored=dict(self.ignored),
             idle=self.pace.idle,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.model import HardState, LogPosition, Peer, View
 
 
@@ -45,6 +46,10 @@ class ClusterView:
     undecided: frozenset[str]
     is_peer: bool
     has_majority: bool
+    may_agree: bool
+    """False if this side waits for others: by `split-recovery` it adds nothing to the log without a majority."""
+    settings: ClusterSettings
+    """The settings that all masters share."""
     last: LogPosition
     incoming: int
     """Length of the incoming queue."""
@@ -56,6 +61,8 @@ class ClusterView:
     """The masters that have posted, including this one."""
     heard_at: Mapping[str, float]
     """Steady milliseconds."""
+    last_heard: Mapping[str, float]
+    """Steady milliseconds at which each other member of the view was heard last, or at which the view began."""
     ignored: Mapping[str, int]
     """Number of posts that were ignored, by their master."""
     idle: float

@@ -33,9 +33,10 @@ class Clock:
 class Pacing:
     """Pace of posts: soon after news, later for a new merge base alone, else rarely.  Times are steady milliseconds."""
 
-    def __init__(self, pace: PostingPace) -> None:
-        """Start with a post due."""
+    def __init__(self, pace: PostingPace, lag: float) -> None:
+        """Start with a post due; `lag`: silence after which a member of the view is given up."""
         self._pace: Final = pace
+        self._lag: Final = lag
         self._posted_at = float("-inf")
         self._tended_at = float("-inf")
         self._has_news, self._has_moved = True, False
@@ -72,7 +73,7 @@ class Pacing:
     @property
     def tend_at(self) -> float:
         """Time at which the next update of the membership is due."""
-        return self._tended_at + min(self._pace.lag / 20, self._pace.idle)
+        return self._tended_at + min(self._lag / 20, self._pace.idle)
 
     @property
     def wake_at(self) -> float:

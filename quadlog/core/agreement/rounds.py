@@ -85,6 +85,8 @@ class Rounds:
         members = self._progress.in_view()
         if members is None or self._views.is_frozen(members):
             return  # every member has to post in this view first
+        if not self._views.may_agree and not any(map(self._views.forces, local_state.queue.special())):
+            return  # this side waits for others
         stable = min(member.counter for member in members)
         end = self._progress.furthest_behind(local_state.log.last.index) + self._limits.post
         while (pair := common_head(members, local_state.queue)) is not None and pair.timestamp <= stable:

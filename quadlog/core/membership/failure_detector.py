@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.core.model import Pair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.membership.electorate import Electorate
     from quadlog.core.model import HardState, Post, View
     from quadlog.core.queues.progress import Progress
@@ -40,21 +42,23 @@ ELSEWHERE_MS: Final = 10_000.0
 class FailureDetector:
     """Times at which masters were heard, and the decisions based on them.  Times are steady milliseconds."""
 
-    def __init__(self, node: str, electorate: Electorate, *, lag: float, put_off: int) -> None:
+    def __init__(self, node: str, electorate: Electorate, *, settings: ClusterSettings, put_off: int) -> None:
         """Start before any master was heard.
 
         Args:
             node: id of this master.
             electorate: the data centres of the other masters.
-            lag: how long a member may be silent.
-            put_off: longest delay of a flapping master, as a multiple of `lag`, or of `PUT_OFF_MS` if that is less.
+            settings: how long a member may be silent, and whether a side without a majority waits.
+            put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of `PUT_OFF_MS` if that
+                is less.
 
         """
         self._node: Final = node
         self._electorate: Final = electorate
-        self._lag: Final = lag
+        self._lag: Final = settings.lag_ms
+        self._waits: Final = settings.split_recovery is SplitRecovery.QUORUM
         self._put_off: Final = put_off
-        self._shortest: Final = min(lag, PUT_OFF_MS)
+        self._shortest: Final = min(self._lag, PUT_OFF_MS)
         self.heard_at: dict[str, float] = {}
         """Time at which each other master was last heard, in this view or outside it."""
         self._since: float | None = None
@@ -99,6 +103,15 @@ class FailureDetector:
         """Return whether a master was heard within `lag`."""
         heard = self.heard_at.get(name)
         return heard is not None and now - heard <= self._lag
+
+    def last_heard(self, view: View) -> dict[str, float]:
+        """Return since when each other member is silent: its last post, or the beginning of the view."""
+        since = self._since if self._since is not None else self._awake_at
+        if since is None:
+            return {}
+        return {
+            name: max(self.heard_at.get(name, since), since) for name in view.members if name != self._node
+        }
 
     def give_up(self, names: set[str], now: float) -> None:
         """Note that these members are given up."""
@@ -190,6 +203,8 @@ class FailureDetector:
     def stronger(self, standing: HardState, members: Mapping[str, Progress], now: float) -> View | None:
         """Return the view of the strongest side that is heard, if it is stronger than the own side.
 
+        Where a side without a majority waits, a later majority shows that nothing is agreed in this view any more.
+
         The members of a side that does not name this master may not be heard.  Then other masters that this
         side left behind report it: their posts name the view to which they request admission.
         """
@@ -204,7 +219,8 @@ class FailureDetector:
                 continue
             if theirs == view or self._node in theirs.members:
                 continue
-            if name in view.members and not self._stood_still:
+            is_left_behind = self._waits and said.rank.epoch > standing.promise
+            if name in view.members and not self._stood_still and not is_left_behind:
                 continue  # it is given up first, so that waiting pairs are agreed in this view
             if self._leaves(said):
                 continue

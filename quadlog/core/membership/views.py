@@ -13,15 +13,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.core.membership.electorate import Electorate, changed, is_forced_in
 from quadlog.core.membership.failure_detector import FailureDetector
 from quadlog.core.membership.incarnations import Incarnations
 from quadlog.core.membership.view_election import ViewElection, elected_from
-from quadlog.core.model import HardState
+from quadlog.core.model import HardState, TransactionKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.membership.failure_detector import HoldingUp
     from quadlog.core.messages import LocalStatus
     from quadlog.core.model import Peer, Post, Rank, Transaction, View
@@ -37,7 +39,7 @@ class Views:
         masters: Mapping[str, str],
         standing: HardState,
         *,
-        lag: float,
+        settings: ClusterSettings,
         near: int,
         put_off: int,
         witnesses: frozenset[str] = frozenset(),
@@ -48,17 +50,20 @@ class Views:
             node: id of this master.
             masters: data centre of each peer of the settings.
             standing: the saved state.
-            lag: how long a member may be silent.
+            settings: the settings that all masters share.
             near: maximum number of entries that a joiner may lack.
-            put_off: longest delay of a flapping master, as a multiple of `lag`, or of 10 s if that is less.
+            put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of 10 s if that is less.
             witnesses: data centres that evaluate nothing.
 
         """
         self.node: Final = node
+        self.settings: Final = settings
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters, witnesses)
-        self._failure_detector: Final = FailureDetector(node, self._electorate, lag=lag, put_off=put_off)
+        self._failure_detector: Final = FailureDetector(
+            node, self._electorate, settings=settings, put_off=put_off
+        )
         self._view_election: Final = ViewElection(
             node,
             failure_detector=self._failure_detector,
@@ -90,6 +95,11 @@ class Views:
     def heard_at(self) -> Mapping[str, float]:
         """Time at which each other master was last heard, in this view or outside it."""
         return self._failure_detector.heard_at
+
+    @property
+    def last_heard(self) -> Mapping[str, float]:
+        """Since when each other member of the view is silent."""
+        return self._failure_detector.last_heard(self.view)
 
     @property
     def is_settled(self) -> bool:
@@ -137,6 +147,18 @@ class Views:
     def is_majority(self, view: View) -> bool:
         """Return whether the members of a view that are not blank are more than half of all data centres."""
         return self._electorate.is_majority(view)
+
+    @property
+    def may_agree(self) -> bool:
+        """False if nothing may be added in this view: it has no majority, and `split-recovery` requires one."""
+        return self.settings.split_recovery is not SplitRecovery.QUORUM or self.is_majority(self.view)
+
+    def forces(self, transaction: Transaction) -> bool:
+        """Return whether an operator declares by a transaction that the members of this view are all that is left.
+
+        It may be added without a majority.
+        """
+        return transaction.kind is TransactionKind.CONFIG and is_forced_in(self.view, transaction)
 
     # --- listening --------------------------------------------------------------------------------
 

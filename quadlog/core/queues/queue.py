@@ -92,6 +92,10 @@ class IncomingQueue:
         keys.update(dict.fromkeys((i, digest) for i, digests in self._early.items() for digest in digests))
         return [self._special.get(key) or Transaction(id=key[0], digest=key[1]) for key in keys]
 
+    def special(self) -> Iterable[Transaction]:
+        """Return the acquired transactions with another kind than TX, or with options."""
+        return self._special.values()
+
     def add(self, pair: Pair) -> bool:
         """Add a pair that is not there yet; return whether it may be posted now."""
         has_payload = self.has_payload(pair.key)

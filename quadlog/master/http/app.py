@@ -14,6 +14,7 @@ from quadlog.core.model import id_of_key
 from quadlog.errors import QuadlogError
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
+from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import urls_of
 from quadlog.master.events import WorkerDismissed
 from quadlog.master.http import registry
@@ -122,10 +123,15 @@ async def _fine(request: Request) -> Response:
 
 
 def _ready(node: Node, settings: MasterSettings) -> Response:
-    """Return 200 if a worker here shows what was acknowledged here, else 503.
+    """Return 200 if a worker here shows what was acknowledged here, and writes can be agreed; else 503.
 
-    A witness is therefore never ready: no client must be sent there.
+    A witness is therefore never ready: no client must be sent there.  Reads that need no freshness are answered
+    all the same.
     """
+    takes_writes = node.cluster.is_peer and settings.role is not Role.READ_ONLY
+    if takes_writes and (why := obstacle(node.cluster, now().steady)) is not None:
+        message = f"takes no writes, and serves reads: {why}\n"
+        return PlainTextResponse(message, 503, {"Retry-After": str(why.retry_after)})
     if node.worker_registry.for_read(now().steady, node.pending_requests.shown):
         return PlainTextResponse("ok\n")
     if settings.role is Role.READ_ONLY:

@@ -14,9 +14,11 @@ from starlette.responses import Response
 
 from quadlog.clock import now, wall
 from quadlog.codec.envelope import text_id
+from quadlog.core.membership.electorate import FORCED
 from quadlog.core.model import Payload, Transaction, TransactionKind, id_of_key, payload_digest
 from quadlog.errors import OutcomeUnknown, QuadlogError, Unavailable, UserError
 from quadlog.master.clients.pending_requests import TxAnswer, Waiter
+from quadlog.master.clients.split_state import refuse_apart
 from quadlog.master.clients.write_guards import (
     refuse_protected,
     refuse_strict,
@@ -67,12 +69,13 @@ class Proposals:
         open; never one that says that nothing was logged.
 
         Raises:
-            Unavailable: definite; nothing was logged: there is no worker, or this master accepts no writes.
+            Unavailable: definite; nothing was logged: there is no worker, this master accepts no writes, or
+                none can be agreed now.
             WriteProtected: definite; nothing was logged: one of two workers is out of sync.
 
         """
         if not self._node.knows(transaction_id):
-            self._refuse_new(kind)
+            self._refuse_new(kind, is_forced=FORCED in options)
         elif self._settings.role is Role.READ_ONLY:
             name = text_id(transaction_id)
             return _failure(taken_before(name, self._node.cluster, self._settings), transaction_id)
@@ -96,10 +99,15 @@ class Proposals:
             },
         )
 
-    def _refuse_new(self, kind: TransactionKind) -> None:
-        """Refuse a transaction that is not known here if none can be accepted; raises as `answer` does."""
-        refuse_writes(self._node.cluster, self._settings)
+    def _refuse_new(self, kind: TransactionKind, *, is_forced: bool) -> None:
+        """Refuse a transaction that is not known here if none can be accepted; raises as `answer` does.
+
+        `is_forced`: an operator declares that the silent masters are lost, so nobody waits for them.
+        """
         worker_registry, moment = self._node.worker_registry, now().steady
+        refuse_writes(self._node.cluster, self._settings)
+        if not is_forced:
+            refuse_apart(self._node.cluster, moment)
         if not worker_registry.live(moment):
             reasons = "; ".join(worker_registry.obstacles(moment))
             message = "no worker of this data centre is in service; nothing was logged, try again"

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
+from quadlog.master.clients.split_state import MISSED_ROUNDS, waits_for
 from quadlog.master.clients.write_guards import OUTSIDE, role_of, roles_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def cluster_status(node: Node, settings: MasterSettings, dc_of: Mapping[str, str
         "incoming": cluster.incoming,
         "waiting": len(node.pending_requests),
         "limbo": {"length": 0, "oldest_s": 0, "quorum": None},
-        "split": _split(node),
+        "split": _split(node, moment),
         "rounds": node.store.rounds,
         "synced_writes": node.store.synced_writes,
         "ignored_posts": dict(cluster.ignored),
@@ -85,16 +86,19 @@ def workers_status(worker_registry: WorkerRegistry, moment: float) -> list[dict[
     ]
 
 
-def _split(node: Node) -> dict[str, Any]:
+def _split(node: Node, moment: float) -> dict[str, Any]:
     """Return whether this master's view lacks a peer, and whether it is about to give way to a stronger side."""
     cluster, fork = node.cluster, node.joining.fork
     standing = cluster.standing
     lacks = any(peer.node not in standing.view.members for peer in cluster.peers)
     state = "joining" if standing.joining else "apart" if lacks else "none"
+    side = None if state == "none" else "majority" if cluster.has_majority else "minority"
     return {
         "state": state,
         "phase": cluster.join_phase,
-        "strategy": None,
+        "strategy": cluster.settings.split_recovery,
+        "side": side,
+        "waits_for": waits_for(cluster, moment, node.dc_of),
         "fork_index": None if fork is None else fork.index,
     }
 
@@ -123,9 +127,9 @@ def _incarnation(node: Node, name: str) -> str | None:
 
 
 def is_silent(node: Node, name: str, moment: float) -> bool:
-    """Return whether nothing arrived from another master for three idle rounds."""
+    """Return whether nothing arrived from another master for some idle rounds."""
     lag = _lag(node, name, moment)
-    return lag is None or lag > node.cluster.idle * 3
+    return lag is None or lag > node.cluster.idle * MISSED_ROUNDS
 
 
 def _lag(node: Node, name: str, moment: float) -> float | None:

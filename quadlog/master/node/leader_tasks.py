@@ -33,6 +33,8 @@ class ClusterSnapshot:
 
     view: View
     """The installed view."""
+    may_agree: bool
+    """False if this side waits for others, and decides nothing."""
     is_voting: bool
     """True if a vote was cast for another view that is not installed yet."""
     heard_at: Mapping[str, float]
@@ -124,6 +126,9 @@ class LeaderTasks:
             for one in self._worker_registry.all():
                 self._tell_floor(one.beat.url, there.floored)
         self._tend_own_topic(moment)
+        if not there.may_agree:
+            self.copying.stop()  # what is decided meanwhile is decided by others
+            return
         is_whole = self.copying.tick(
             there.view,
             moment,

@@ -354,6 +354,7 @@ class Node:
                 full |= {self.dc_of[name]} if member.said.full else set()
         return ClusterSnapshot(
             view=view,
+            may_agree=agreement.may_agree,
             is_voting=standing.ballot is not None and standing.ballot.epoch > view.epoch,
             heard_at=agreement.heard_at,
             last_index=agreement.last.index,

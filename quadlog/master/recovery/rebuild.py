@@ -27,6 +27,7 @@ from quadlog import codec
 from quadlog.broker import Admin, KafkaOutlet, beginning_of, end_of, first_hole, records_between
 from quadlog.clock import now, wall
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.membership.incarnations import CHANCE_BYTES, new_incarnation
 from quadlog.core.messages import AgreementLimits, PostingPace, RecoveredState, Tick
 from quadlog.core.model import START
@@ -333,6 +334,7 @@ class TopicsRebuild:
             masters=self._sites.dc_of,
             durable=RecoveredState(counter=0, sequence=0, last=START, queue=(), acquired=(), blank=True),
             logged=frozenset[bytes](),
+            settings=ClusterSettings(),
             pace=PostingPace(),
             limits=AgreementLimits(),
         )

@@ -44,8 +44,8 @@ def agreement_of(world: World) -> Agreement:
         pace=PostingPace(
             window=settings.round_window_ms,
             idle=settings.idle_round * 1000,
-            lag=settings.max_peer_lag * 1000,
         ),
+        settings=settings.cluster,
         limits=AgreementLimits(),
         witnesses=world.sites.witnesses,
     )

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.membership.incarnations import new_incarnation
 from quadlog.core.messages import (
     Acquired,
@@ -156,6 +158,7 @@ class Member:
         masters: Mapping[str, str],
         *,
         limits: AgreementLimits | None = None,
+        settings: ClusterSettings | None = None,
         pace: PostingPace | None = None,
         skew: int = 0,
         kafka: dict[tuple[bytes, bytes], Transaction] | None = None,
@@ -168,6 +171,7 @@ class Member:
             name: its id.
             masters: the peers of its settings, and itself.
             limits: how much at once.
+            settings: what all masters share; nobody is given up for silence by default.
             pace: when to post.
             skew: milliseconds by which its wall clock is off.
             kafka: shared in a data centre.
@@ -178,6 +182,7 @@ class Member:
         self.witnesses = witnesses
         self.name, self.dc, self.masters, self.skew = name, masters[name], dict(masters), skew
         self.limits, self.pace = limits or AgreementLimits(), pace or PostingPace()
+        self.settings = settings or ClusterSettings(max_peer_lag=inf)
         self.incarnation = new_incarnation(None, 0, bytes(10))
         self.joins = joins
         self.losses = 0
@@ -207,6 +212,7 @@ class Member:
             masters={name: dc for name, dc in self.masters.items() if name != self.name or not self.joins},
             durable=replace(self.disk.durable(), blank=self.joins or self.losses > 0),
             logged=self.disk.logged,
+            settings=self.settings,
             pace=self.pace,
             limits=self.limits,
             witnesses=self.witnesses,

@@ -18,8 +18,26 @@ if TYPE_CHECKING:
 class Safety:
     """One order in a view; what a majority agreed stays where it is; nothing said that is not kept."""
 
-    def __init__(self, limits: AgreementLimits, is_majority: Callable[[View], bool], homes: Homes) -> None:
-        """Nothing has happened."""
+    def __init__(
+        self,
+        limits: AgreementLimits,
+        is_majority: Callable[[View], bool],
+        homes: Homes,
+        *,
+        is_only: Callable[[View], bool | None] = lambda _: None,
+    ) -> None:
+        """Nothing has happened.
+
+        Args:
+            limits: how much at once.
+            is_majority: whether a view holds one.
+            homes: which data centres may be homes.
+            is_only: whether a view may make history, where there is only one; None where there may be several.
+
+        """
+        self._is_only = is_only
+        self._history: dict[int, LogPosition] = {}
+        """By index, what was agreed, where a side without a majority waits."""
         self._homes = homes
         self._limits = limits
         self._is_majority = is_majority
@@ -59,6 +77,7 @@ class Safety:
                 known = self.settled.setdefault(entry.index, (entry.point, entry.pair.id))
                 assert known == (entry.point, entry.pair.id), f"{entry.index} was agreed twice by majorities"
         for entry in save.entries:
+            self._check_only(entry)
             self._check_strict(member, entry)
         if save.standing is not None:
             self._homes.installed(save.standing.view)
@@ -67,6 +86,20 @@ class Safety:
         if ballot is not None:
             vote = self._votes.setdefault((member.incarnation, member.name, ballot.epoch), ballot.id)
             assert vote == ballot.id, f"{member.name} voted twice in epoch {ballot.epoch}"
+
+    def _check_only(self, entry: Entry) -> None:
+        """Where a side without a majority waits, there is one history: nothing is agreed twice, and nothing is undone.
+
+        Who waits may still learn from another one what both had promised before.
+        """
+        is_only = self._is_only(entry.view)
+        if is_only is None:
+            return
+        known = self._history.get(entry.index)
+        assert known is not None or is_only, f"{entry.index} was agreed without a majority, in {entry.view}"
+        assert self._history.setdefault(entry.index, entry.point) == entry.point, (
+            f"{entry.index} was agreed twice"
+        )
 
     def asked(self, member: Member, transaction: Transaction) -> None:
         """A client is about to give a transaction, which may be the barrier of a strict read."""

@@ -4,6 +4,7 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
 
     limit 2                     a post holds two pairs of the queue, a turn adds no more than two entries
     lag 20                      a member is given up after twenty seconds
+    recovery Quorum             what the sides of a split do; without it, Smart
     masters m1 m2 m3            these are the configured masters, each in a data centre of its own
     masters m1:uk m2:uk m3:us   or in these
     synchronised U1..U10        all of them agreed on these before the story begins
@@ -39,10 +40,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING
 
+from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.membership.electorate import FORCED, FORCED_IN, options_of
-from quadlog.core.messages import AgreementLimits, PostingPace
+from quadlog.core.messages import AgreementLimits
 from quadlog.core.model import Transaction, TransactionKind
 from tests.support.agreement.cluster import Member
 
@@ -86,7 +89,7 @@ class Scenario:
         self.at = 0.0
         self.asleep: set[str] = set()
         self.limits = AgreementLimits()
-        self.lag = float("inf")
+        self.settings = ClusterSettings(split_recovery=SplitRecovery.SMART, max_peer_lag=inf)
         self.collected: dict[tuple[str, str], int] = {}
         """Of each master (first) how many posts of each other (second) are behind it."""
 
@@ -121,13 +124,17 @@ class Scenario:
             self.limits = replace(self.limits, snapshot_every=int(posts))
 
     def do_lag(self, seconds: str) -> None:
-        self.lag = float(seconds) * SECOND
+        self.settings = replace(self.settings, max_peer_lag=float(seconds))
+
+    def do_recovery(self, name: str) -> None:
+        self.settings = replace(self.settings, split_recovery=SplitRecovery(name))
 
     def do_masters(self, *names: str) -> None:
         pairs = (name.partition(":") for name in names)
         masters = {name: centre or name for name, _, centre in pairs}
-        pace = PostingPace(lag=self.lag)
-        self.members = {name: Member(name, masters, limits=self.limits, pace=pace) for name in masters}
+        self.members = {
+            name: Member(name, masters, limits=self.limits, settings=self.settings) for name in masters
+        }
         self.collected = {}
 
     def do_synchronised(self, names: str) -> None:
@@ -217,8 +224,7 @@ class Scenario:
     def do_newcomer(self, name: str) -> None:
         node, _, centre = name.partition(":")
         masters = next(iter(self.members.values())).masters | {node: centre or node}
-        pace = PostingPace(lag=self.lag)
-        self.members[node] = Member(node, masters, limits=self.limits, pace=pace, joins=True)
+        self.members[node] = Member(node, masters, limits=self.limits, settings=self.settings, joins=True)
 
     def do_add(self, master: str, peer: str) -> None:
         self._ask(master, f"+{peer}", options_of(peer, self.members[peer].dc))

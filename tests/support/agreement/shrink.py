@@ -38,7 +38,8 @@ def shrunk(world: World, error: AssertionError) -> str:
     masters = " ".join(f"{name}:{centre}" for name, centre in world.masters.items())
     return "\n".join(
         [
-            f"masters {masters}, lag {world.lag:.0f} ms, put off {world.put_off}, {world.limits}",
+            f"masters {masters}, lag {world.lag:.0f} ms, put off {world.put_off}, {world.recovery}",
+            f"{world.limits}",
             *map(str, story),
         ]
     )
@@ -57,6 +58,7 @@ def _breaks(world: World, story: Sequence[Event], what: str) -> bool:
         newcomers=world.newcomers,
         put_off=world.put_off,
         witnesses=world.witnesses,
+        recovery=world.recovery,
     )
     again.transactions = world.transactions
     try:

@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.web.server import collect_seldom
 from tests.support.agreement.coverage import table
 from tests.support.agreement.shrink import shrunk
@@ -43,14 +44,19 @@ def limits_of(seed: int) -> AgreementLimits:
 
 
 def some(
-    seeds: Iterable[int], *, masters: int | None = None, until: float = math.inf, shrinks: bool = False
+    seeds: Iterable[int],
+    *,
+    masters: int | None = None,
+    until: float = math.inf,
+    shrinks: bool = False,
+    recovery: SplitRecovery | None = None,
 ) -> Report:
     """These seeds in turn, or fewer if it is late or one fails."""
     passed, events, met = 0, 0, Counter[tuple[str, str]]()
     for seed in seeds:
         if time.monotonic() > until:
             break
-        weather = Weather(seed, masters=masters, limits=limits_of(seed))
+        weather = Weather(seed, masters=masters, limits=limits_of(seed), recovery=recovery)
         try:
             weather.run()
         except AssertionError as error:
@@ -64,19 +70,29 @@ def some(
 def failed(weather: Weather, error: AssertionError, *, masters: int | None, shrinks: bool) -> str:
     """Which seed, why, and the shortest story that was found of it."""
     chosen = "" if masters is None else f" masters={masters},"
+    chosen += f" recovery=SplitRecovery.{weather.world.recovery.name},"
     run = f"Weather({weather.seed},{chosen} limits=limits_of({weather.seed})).run()"
     said = f"{type(error).__name__}: {error}\n{run}"
     story = shrunk(weather.world, error) if shrinks else ""
     return f"{said}\n{story}" if story else said
 
 
-def _reports(firsts: Iterable[int], until: float, *, processes: int, shrinks: bool) -> Iterator[Report]:
+def _reports(
+    firsts: Iterable[int],
+    until: float,
+    *,
+    processes: int,
+    shrinks: bool,
+    recovery: SplitRecovery | None,
+) -> Iterator[Report]:
     shares = (range(first, first + SHARE) for first in firsts)
     if processes == 1:
-        yield from (some(share, until=until, shrinks=shrinks) for share in shares)
+        yield from (some(share, until=until, shrinks=shrinks, recovery=recovery) for share in shares)
         return
     with ProcessPoolExecutor(processes, initializer=collect_seldom) as pool:  # as a master's process does
-        futures = [pool.submit(some, share, until=until, shrinks=shrinks) for share in shares]
+        futures = [
+            pool.submit(some, share, until=until, shrinks=shrinks, recovery=recovery) for share in shares
+        ]
         try:
             for future in futures:
                 yield future.result()
@@ -84,13 +100,22 @@ def _reports(firsts: Iterable[int], until: float, *, processes: int, shrinks: bo
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def main(*, first: int, seeds: int, seconds: float, processes: int, shrink: bool) -> int:
+def main(
+    *,
+    first: int,
+    seeds: int,
+    seconds: float,
+    processes: int,
+    shrink: bool,
+    recovery: SplitRecovery | None,
+) -> int:
     """Seeds in turn, until there were so many, or for so long; a failing one replays exactly."""
     started = time.monotonic()
     until = started + seconds
     met = Counter[tuple[str, str]]()
     passed = events = 0
-    for report in _reports(range(first, first + seeds, SHARE), until, processes=processes, shrinks=shrink):
+    firsts = range(first, first + seeds, SHARE)
+    for report in _reports(firsts, until, processes=processes, shrinks=shrink, recovery=recovery):
         if report.failure:
             print(report.failure)
             return 1
@@ -111,5 +136,8 @@ if __name__ == "__main__":
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
         "--shrink", action=argparse.BooleanOptionalAction, default=True, help="look for a short story"
+    )
+    parser.add_argument(
+        "--recovery", type=SplitRecovery, choices=list(SplitRecovery), help="in all runs, not as drawn"
     )
     sys.exit(main(**vars(parser.parse_args())))

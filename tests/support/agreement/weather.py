@@ -15,6 +15,7 @@ import random
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.core.membership.electorate import changed, options_of
 from quadlog.core.membership.failure_detector import PUT_OFF_MS
 from quadlog.core.model import Transaction, TransactionKind
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 FULL = range(12, 19)
 """Of 28 seeds these have full effects topics: none of those that are known for what else they find (`first` in
 `tests/mutants/mutants.toml`), which stay what they are."""
+QUORUM = frozenset({1, 2, 7, 20, 21, 25, 26, 27})
+"""Of 28 seeds in these a side without a majority waits; in all others each side goes on (likewise)."""
 CLEAR = 400
 """Rounds after which everything must be agreed once nothing fails any more."""
 
@@ -43,8 +46,15 @@ class Weather:
 
     world_of = World
 
-    def __init__(self, seed: int, *, masters: int | None = None, limits: AgreementLimits = USUAL) -> None:
-        """Everything that follows is decided by the seed."""
+    def __init__(
+        self,
+        seed: int,
+        *,
+        masters: int | None = None,
+        limits: AgreementLimits = USUAL,
+        recovery: SplitRecovery | None = None,
+    ) -> None:
+        """Everything that follows is decided by the seed, but what else is given."""
         self.seed, self.random = seed, random.Random(seed)
         chance = self.random
         count = masters or chance.choice((2, 3, 3, 3, 4, 5, 6, 7))
@@ -75,7 +85,13 @@ class Weather:
         """Nobody is given up for silence, as by default: only who lost its disk."""
         lag = float("inf") if self._is_patient else self.lag
         self.world = self.world_of(
-            placed, limits=limits, lag=lag, newcomers=newcomers, put_off=put_off, witnesses=witnesses
+            placed,
+            limits=limits,
+            lag=lag,
+            newcomers=newcomers,
+            put_off=put_off,
+            witnesses=witnesses,
+            recovery=recovery or (SplitRecovery.QUORUM if seed % 28 in QUORUM else SplitRecovery.SMART),
         )
         self.masters, self.members = placed, list(self.world.members.values())
         self.coverage = Coverage()
@@ -373,7 +389,7 @@ class Weather:
         raise AssertionError(message)
 
     def _goes_on(self, side: list[Member]) -> bool:
-        """Those of it that its strongest master takes for peers are in one view, and nothing waits.
+        """Those of it that its strongest master takes for peers are in one view, and nothing waits that may be agreed.
 
         Where all know that they were removed nobody is to go on; and nobody with one that is, and whom all have left.
         """
@@ -384,7 +400,7 @@ class Weather:
         return all(
             member.core.view.members == names
             and member.core.standing.joining is None
-            and not len(member.core.queue)
+            and not (len(member.core.queue) and self.world.may_agree(member.core.view))
             for member in peers
         )
 

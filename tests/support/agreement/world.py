@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import isinf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.membership.electorate import FORCED
 from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.core.model import Peer
@@ -76,6 +77,7 @@ class World:
         newcomers: int = 0,
         put_off: int = 0,
         witnesses: frozenset[str] = frozenset(),
+        recovery: SplitRecovery = SplitRecovery.SMART,
     ) -> None:
         """Nothing has happened.
 
@@ -86,9 +88,10 @@ class World:
             newcomers: so many masters, the last ones, are no peers yet.
             put_off: how many times `lag` one that flaps is put off at the most.
             witnesses: data centres that evaluate nothing.
+            recovery: what the sides of a split do.
 
         """
-        self.witnesses = witnesses
+        self.witnesses, self.recovery = witnesses, recovery
         self.masters, self.limits, self.lag = dict(masters), limits, lag
         self.newcomers, self.put_off = newcomers, put_off
         names = list(masters)
@@ -96,12 +99,14 @@ class World:
         self.peers = tuple(sorted(Peer(name, dc) for name, dc in peers.items()))
         """Of the settings."""
         kafka: dict[str, dict[tuple[bytes, bytes], Transaction]] = {dc: {} for dc in masters.values()}
-        pace = PostingPace(lag=lag, idle=PATIENT_IDLE_MS if isinf(lag) else lag / 4, put_off=put_off)
+        pace = PostingPace(idle=PATIENT_IDLE_MS if isinf(lag) else lag / 4, put_off=put_off)
+        settings = ClusterSettings(split_recovery=recovery, max_peer_lag=lag / 1000)
         self.members = {
             name: self.member_of(
                 name,
                 peers | {name: dc},
                 limits=limits,
+                settings=settings,
                 pace=pace,
                 kafka=kafka[dc],
                 joins=name not in peers,
@@ -113,7 +118,7 @@ class World:
         """Whom an operator named as all that is left."""
         self.homes = Homes(self.masters, witnesses)
         self._majorities: dict[View, bool] = {}
-        self.safety = Safety(limits, self.is_majority, self.homes)
+        self.safety = Safety(limits, self.is_majority, self.homes, is_only=self.is_only)
         self.transactions: list[Transaction] = []
         self.told: list[Event] = []
         """All that happened."""
@@ -132,10 +137,18 @@ class World:
             self._majorities[view] = all(share > Fraction(1, 2) for share in shares)
         return self._majorities[view]
 
+    def may_agree(self, view: View) -> bool:
+        """Whether those in it may agree on anything."""
+        return self.recovery is not SplitRecovery.QUORUM or self.is_majority(view)
+
     def is_half(self, view: View) -> bool:
         """Whether all of its members count, and are no majority, and nobody else is one."""
         shares = self._shares(view, set(view.members))
         return not view.blank and not self.is_majority(view) and min(shares) >= Fraction(1, 2)
+
+    def is_only(self, view: View) -> bool | None:
+        """Whether a view may be the one that makes history; None where there may be several, or an operator erred."""
+        return None if self.recovery is not SplitRecovery.QUORUM or self.left else self.may_agree(view)
 
     def names_of(self, view: View) -> set[str]:
         """Who may be a member, or might before an undecided change."""
@@ -211,6 +224,7 @@ class World:
         if event.number < len(self.transactions):
             transaction = self.transactions[event.number]
             self.left |= {*transaction.options.get(FORCED, "").split()}
+            self.safety.asked(member, transaction)
             member.submit(transaction, event.at)
 
     def _acquire(self, member: Member, event: Event) -> None:

@@ -59,7 +59,8 @@ class Appends:
         stand before it in the end, and would change nothing.
         """
         begin = f"INSERT DATA {{ <{self.to}> <urn:append:last> 0 }}"
-        assert self.cluster.update(begin).status_code == 204
+        answer = self.cluster.update(begin)
+        assert answer.status_code == 204, answer.text
         until(lambda: len(self.cluster.chains()) == 1)
         masters = range(len(self.cluster.masters))
         self._threads = [threading.Thread(target=self.client, args=[number]) for number in masters]

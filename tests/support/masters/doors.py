@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.messages import AgreementLimits, PostingPace
 from quadlog.master.clients.admission import Admission
 from quadlog.master.http.app import make_app
@@ -141,6 +143,7 @@ def door(
         masters=VOTING,
         durable=replace(store.durable(), standing=standing),
         logged=store,
+        settings=ClusterSettings(max_peer_lag=inf),
         pace=PostingPace(window=0),
         limits=AgreementLimits(),
     )

@@ -134,12 +134,13 @@ def test_nobody_is_given_up_before_another_way_is_tried(tmp_path: Path, lag: str
     with pytest.raises(SetupError, match=r"max-peer-lag") as error:
         load(tmp_path, QUADLOG_MAX_PEER_LAG=lag, QUADLOG_IDLE_ROUND=idle)
     if lag == "2.9":
-        assert "Set it to 5 or more, or leave it out" in str(error.value)
+        assert "Set it to 5 or more, or to off" in str(error.value)
 
 
 @pytest.mark.parametrize(("lag", "idle"), [("3", "1"), ("30", "10"), ("inf", "60")])
 def test_who_is_silent_may_be_given_up(tmp_path: Path, lag: str, idle: str) -> None:
-    assert load(tmp_path).max_peer_lag == inf
+    assert load(tmp_path).max_peer_lag == 20
+    assert load(tmp_path, QUADLOG_MAX_PEER_LAG="off").max_peer_lag == inf
     settings = load(tmp_path, QUADLOG_MAX_PEER_LAG=lag, QUADLOG_IDLE_ROUND=idle)
     assert settings.max_peer_lag == float(lag)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from quadlog.core.agreement.agreement import Agreement
+from quadlog.core.cluster_settings import ClusterSettings
 from quadlog.core.messages import (
     AgreementLimits,
     LocalStatus,
@@ -27,6 +30,7 @@ def make(
         masters={name: name for name in view},
         durable=RecoveredState(),
         logged=(),
+        settings=ClusterSettings(max_peer_lag=inf),
         pace=PACE,
         limits=limits or AgreementLimits(),
     )

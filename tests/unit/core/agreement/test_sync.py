@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog.core.cluster_settings import SplitRecovery
 from tests.support.agreement.cluster import Disk, Member
 from tests.support.agreement.safety import Safety
 from tests.support.agreement.weather import Weather
@@ -83,9 +84,16 @@ class Unpowered(World):
         newcomers: int = 0,
         put_off: int = 0,
         witnesses: frozenset[str] = frozenset(),
+        recovery: SplitRecovery = SplitRecovery.SMART,
     ) -> None:
         super().__init__(
-            masters, limits=limits, lag=lag, newcomers=newcomers, put_off=put_off, witnesses=witnesses
+            masters,
+            limits=limits,
+            lag=lag,
+            newcomers=newcomers,
+            put_off=put_off,
+            witnesses=witnesses,
+            recovery=recovery,
         )
         self.safety = WhatAllCanSee(limits, self.is_majority, self.homes)
         self.random = random.Random(0)

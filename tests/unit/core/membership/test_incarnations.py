@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.membership.electorate import Electorate
 from quadlog.core.membership.incarnations import Incarnations, new_incarnation
-from quadlog.core.messages import PostingPace, PostReceived
+from quadlog.core.messages import PostReceived
 from quadlog.core.model import RejoinedMember, View, no_view
 from quadlog.masterstore.hard_state import pack_standing, unpack_standing
 from tests.support.agreement.cluster import Member
@@ -78,7 +79,12 @@ def test_it_is_learned_from_views_and_ballots_too() -> None:
 def test_a_newer_incarnation_takes_the_place_of_the_one_before(says_so: bool) -> None:  # noqa: FBT001
     """Whether it says that it is blank or not: it is given up at once, for good, and the older one is not heard."""
     one, other = (
-        Member(name, {"m1": "dc1", "m2": "dc2"}, pace=PostingPace(lag=1000.0)) for name in ("m1", "m2")
+        Member(
+            name,
+            {"m1": "dc1", "m2": "dc2"},
+            settings=ClusterSettings(split_recovery=SplitRecovery.SMART, max_peer_lag=1.0),
+        )
+        for name in ("m1", "m2")
     )
     other.turn(0)
     one.hear(other.posts[0], 1)
@@ -101,7 +107,7 @@ def test_a_newer_incarnation_takes_the_place_of_the_one_before(says_so: bool) ->
 
 def test_a_blank_master_alone_waits() -> None:
     """Nobody is there who could let it in; a restart does not change that."""
-    member = Member("m1", MASTERS, pace=PostingPace(lag=100.0))
+    member = Member("m1", MASTERS, settings=ClusterSettings(max_peer_lag=0.1))
     member.lose_disk(0)
     for at in range(0, 10_000, 50):
         if at == 5_000:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.membership.failure_detector import NOBODY
 from quadlog.core.membership.views import Views
 from quadlog.core.messages import LocalStatus
@@ -25,6 +26,7 @@ from quadlog.core.model import (
 from quadlog.core.queues.progress import Progress
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3", "m4": "dc4"}
+SETTINGS = ClusterSettings(split_recovery=SplitRecovery.SMART, max_peer_lag=0.1)
 OWN = replace(first_view(MASTERS), epoch=3, members=("m4",))
 ASKED = View(epoch=2, members=("m1", "m3"), home="dc1")
 OTHER = View(epoch=4, members=("m2",), home="dc2")
@@ -76,7 +78,12 @@ def test_who_voted_and_asked_elsewhere_since_follows_what_was_elected(parent: Vi
     """It stood still for ever: it neither followed that view nor voted for another one (seen in the weather)."""
     elected = View(epoch=5, members=("m1", "m3", "m4"), parent=parent.id, home="dc1")
     views = Views(
-        "m4", MASTERS, HardState(view=OWN, ballot=elected, joining=OTHER), lag=100.0, near=10, put_off=4
+        "m4",
+        MASTERS,
+        HardState(view=OWN, ballot=elected, joining=OTHER),
+        settings=SETTINGS,
+        near=10,
+        put_off=4,
     )
     members = {"m1": posted("m1", elected), "m2": posted("m2", OTHER)}
     for member in members.values():
@@ -94,7 +101,9 @@ def test_a_home_has_the_effects_of_the_log_if_any_data_centre_has(
 ) -> None:
     """Who gave way with the last view has not copied them yet when the home that brought them is gone."""
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc2")
-    views = Views("m1", MASTERS, HardState(view=view, given_up=("m2",)), lag=100.0, near=10, put_off=4)
+    views = Views(
+        "m1", MASTERS, HardState(view=view, given_up=("m2",)), settings=SETTINGS, near=10, put_off=4
+    )
     views.report(LocalStatus(effects=own))
     members = {"m3": posted("m3", view, effects=other)}
     assert members["m3"].said is not None
@@ -141,7 +150,7 @@ def _ballot(view: View, witnesses: str, *, gone: str = "", effects: EffectsPosit
         "m1",
         MASTERS,
         HardState(view=view, given_up=(gone,) if gone else ()),
-        lag=100.0,
+        settings=SETTINGS,
         near=10,
         put_off=4,
         witnesses=frozenset(witnesses.split()),
@@ -183,7 +192,13 @@ def test_what_is_proposed_keeps_its_home_while_that_will_do(
     """A voter installed it; the others proposed a lower home, and waited for that voter until they gave it up."""
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc3")
     views = Views(
-        "m1", MASTERS, HardState(view=view), lag=100.0, near=10, put_off=4, witnesses=frozenset({"dc3"})
+        "m1",
+        MASTERS,
+        HardState(view=view),
+        settings=SETTINGS,
+        near=10,
+        put_off=4,
+        witnesses=frozenset({"dc3"}),
     )
     views.report(LocalStatus(effects=OF_A_BRANCH))
     members = {name: posted(name, view) for name in ("m1", "m2", "m3")}
@@ -221,7 +236,7 @@ def test_a_view_whose_home_takes_no_effects_moves_its_home(
         "m1",
         MASTERS,
         HardState(view=view),
-        lag=100.0,
+        settings=SETTINGS,
         near=10,
         put_off=4,
         witnesses=frozenset(witnesses.split()),
@@ -240,7 +255,7 @@ def test_all_masters_of_a_home_have_to_say_that_it_is_full(*, both: bool) -> Non
     """With its vote each of them counts no more effects there: none may go on as if nothing was."""
     masters = {"m1": "dc1", "m2": "dc1", "m3": "dc2"}
     view = View(epoch=4, members=("m1", "m2", "m3"), home="dc1")
-    views = Views("m1", masters, HardState(view=view), lag=100.0, near=10, put_off=4)
+    views = Views("m1", masters, HardState(view=view), settings=SETTINGS, near=10, put_off=4)
     views.report(LocalStatus(full=True))
     members = {name: posted(name, view, full=both and name == "m2") for name in view.members}
     views.vote(members, 0, 2.0)
@@ -251,7 +266,12 @@ def test_all_masters_of_a_home_have_to_say_that_it_is_full(*, both: bool) -> Non
 def test_who_is_let_in_where_it_asked_reads_that_log_on() -> None:
     elected = View(epoch=5, members=("m1", "m3", "m4"), parent=ASKED.id, home="dc1")
     views = Views(
-        "m4", MASTERS, HardState(view=OWN, ballot=elected, joining=ASKED), lag=100.0, near=10, put_off=4
+        "m4",
+        MASTERS,
+        HardState(view=OWN, ballot=elected, joining=ASKED),
+        settings=SETTINGS,
+        near=10,
+        put_off=4,
     )
     members = {"m1": posted("m1", elected)}
     assert members["m1"].said is not None

@@ -1,0 +1,105 @@
+"""The state of a split, for clients and operators: silent members, and the reason why no write can be agreed."""
+
+from __future__ import annotations
+
+from math import ceil, inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from quadlog.errors import NoMajority, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from quadlog.core.agreement.cluster_view import ClusterView
+
+MISSED_ROUNDS: Final = 3
+"""Idle rounds without a post after which a master counts as silent; one that goes on may miss two."""
+PATIENCE_ROUNDS: Final = 5
+"""Idle rounds for which a write waits for a silent member of the view; a later one is refused.
+
+A master, or its broker, that is restarted is heard again before that.
+"""
+RETRY_S: Final = 5
+"""Seconds after which a client may try again where the end of the wait is not known."""
+
+
+class SilentMember(NamedTuple):
+    """A member of the view that is not heard."""
+
+    node: str
+    silent_ms: float
+    """Milliseconds since it was heard last."""
+    lag_ms: float
+    """Milliseconds of silence after which it is given up; infinite: never."""
+
+    def __str__(self) -> str:
+        """Describe how far the wait has gone.
+
+        >>> print(SilentMember("dc3-m1", 14_200.0, 20_000.0))
+        dc3-m1 silent, 14 of 20 s
+        >>> print(SilentMember("dc3-m1", 14_200.0, inf))
+        dc3-m1 silent for 14 s
+        """
+        seconds = f"{self.silent_ms / 1000:.0f}"
+        if self.lag_ms == inf:
+            return f"{self.node} silent for {seconds} s"
+        return f"{self.node} silent, {seconds} of {self.lag_ms / 1000:g} s"
+
+
+def silent_members(
+    cluster: ClusterView, moment: float, *, rounds: float = MISSED_ROUNDS
+) -> list[SilentMember]:
+    """Return the members of the view that are silent for so many idle rounds, the longest silence first.
+
+    Nothing is agreed until they are heard again or given up.
+    """
+    lag = cluster.settings.lag_ms
+    silent = [SilentMember(name, moment - at, lag) for name, at in cluster.last_heard.items()]
+    late = [one for one in silent if one.silent_ms > rounds * cluster.idle]
+    return sorted(late, key=lambda one: (-one.silent_ms, one.node))
+
+
+def obstacle(cluster: ClusterView, moment: float) -> Unavailable | None:
+    """Return why a new write cannot be agreed now; None if it can.  `moment`: steady milliseconds."""
+    if not cluster.may_agree:
+        members = ", ".join(cluster.view.members) or "nobody"
+        return NoMajority(
+            f"{cluster.node} is on a side without a majority of the voting data centres (members of its view:"
+            f" {members}), which agrees on nothing while split-recovery is {cluster.settings.split_recovery}. Nothing"
+            " was logged: write at a master of the majority, or again when the split is over",
+            retry_after=RETRY_S,
+        )
+    silent = silent_members(cluster, moment, rounds=PATIENCE_ROUNDS)
+    if not silent:
+        return None
+    left = silent[0].lag_ms - silent[0].silent_ms
+    end = "all wait for it, as max-peer-lag is off" if left == inf else "then the others continue without it"
+    return Unavailable(
+        f"{', '.join(map(str, silent))}: {end}. Nothing was logged; try again, or write when it is heard again",
+        retry_after=RETRY_S if left == inf else max(1, ceil(left / 1000)),
+    )
+
+
+def refuse_apart(cluster: ClusterView, moment: float) -> None:
+    """Refuse a write that cannot be agreed now; `moment`: steady milliseconds.
+
+    Raises:
+        NoMajority: definite; this side waits for others.
+        Unavailable: definite; a member of the view is silent.
+
+    """
+    if (why := obstacle(cluster, moment)) is not None:
+        raise why
+
+
+def waits_for(cluster: ClusterView, moment: float, dc_of: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the silent members of the view as `/cluster/status` shows them."""
+    return [
+        {
+            "id": one.node,
+            "dc": dc_of.get(one.node),
+            "silent_s": round(one.silent_ms / 1000, 1),
+            "of_s": None if one.lag_ms == inf else one.lag_ms / 1000,
+        }
+        for one in silent_members(cluster, moment)
+    ]

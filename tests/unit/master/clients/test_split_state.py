@@ -1,0 +1,75 @@
+"""Whom a master waits for, and since when a new write is refused for it."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
+from quadlog.core.messages import PostingPace
+from quadlog.errors import NoMajority, Unavailable
+from quadlog.master.clients.split_state import obstacle, waits_for
+from tests.support.agreement.cluster import Member
+
+MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
+IDLE_MS = 1000.0
+HEARD_MS = 1000.0
+"""When all were heard last."""
+
+
+def heard_once(settings: ClusterSettings, *silent: str) -> list[Member]:
+    """Masters that heard each other at the beginning; from then on all but some."""
+    members = [Member(name, MASTERS, settings=settings, pace=PostingPace(idle=IDLE_MS)) for name in MASTERS]
+    for at in (0.0, HEARD_MS):
+        exchange(members, at)
+    return [member for member in members if member.name not in silent]
+
+
+def exchange(members: list[Member], at: float) -> None:
+    for member in members:
+        member.turn(at)
+    for member in members:
+        for other in members:
+            if other is not member:
+                member.hear(other.posts[-1], at)
+
+
+def test_a_silent_member_is_told_from_the_third_round_on_and_refused_for_after_the_fifth() -> None:
+    one, other = heard_once(ClusterSettings(max_peer_lag=20), "m3")
+    for at in range(2000, 12_000, 500):
+        exchange([one, other], at)
+        cluster, silent = one.core.cluster(), at - HEARD_MS
+        told = waits_for(cluster, at, MASTERS)
+        expected = [{"id": "m3", "dc": "dc3", "silent_s": silent / 1000, "of_s": 20}]
+        assert told == (expected if silent > 3 * IDLE_MS else [])
+        why = obstacle(cluster, at)
+        assert (why is not None) == (silent > 5 * IDLE_MS)
+        if why is not None:
+            assert type(why) is Unavailable
+            assert why.retry_after == -(-(20_000 - silent) // 1000)
+            assert f"m3 silent, {silent / 1000:.0f} of 20 s: then the others continue without it" in str(why)
+
+
+def test_where_nobody_is_given_up_all_wait_for_it() -> None:
+    one, other = heard_once(ClusterSettings(max_peer_lag=inf), "m3")
+    exchange([one, other], 50_000)
+    why = obstacle(one.core.cluster(), 50_000)
+    assert why is not None
+    assert "m3 silent for 49 s: all wait for it, as max-peer-lag is off" in str(why)
+    assert waits_for(one.core.cluster(), 50_000, MASTERS)[0]["of_s"] is None
+
+
+@pytest.mark.parametrize("recovery", SplitRecovery)
+def test_a_side_without_a_majority(recovery: SplitRecovery) -> None:
+    """With Quorum it waits for others, with Smart it goes on; a majority goes on in both."""
+    settings = ClusterSettings(max_peer_lag=5, split_recovery=recovery)
+    one, other, alone = heard_once(settings)
+    for at in range(2000, 10_000, 250):
+        exchange([one, other], at)
+        alone.turn(at)
+    assert alone.core.view.members == ("m3",)
+    assert obstacle(one.core.cluster(), 10_000) is None
+    why = obstacle(alone.core.cluster(), 10_000)
+    assert (type(why) is NoMajority) == (recovery is SplitRecovery.QUORUM)
+    assert waits_for(alone.core.cluster(), 10_000, MASTERS) == []
