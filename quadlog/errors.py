@@ -14,6 +14,8 @@
     │   ├── StillServing       409  a worker whose heartbeats arrive cannot be dismissed
     │   ├── NoSuchControl      404  no control has this name
     │   ├── NoSuchPeer         404  no peer has this id, or the settings do not name it
+    │   ├── NoSuchSetting      404  no setting that all masters share has this name
+    │   ├── SettingStays       409  the setting cannot be changed to this value now
     │   ├── PeersStay          409  the peers cannot be changed as requested, or already are so
     │   ├── OtherHistory       409  Quadlog-Min-Index names a point that is not in the log
     │   ├── NoSuchRepository   404  the path names another repository
@@ -129,6 +131,18 @@ class NoSuchPeer(UserError):
     """No peer has this id; or the settings do not name the peer that must be added."""
 
     status = 404
+
+
+class NoSuchSetting(UserError):
+    """No setting that all masters share has this name."""
+
+    status = 404
+
+
+class SettingStays(UserError):
+    """A setting cannot be changed now, or not to this value here."""
+
+    status = 409
 
 
 class PeersStay(UserError):

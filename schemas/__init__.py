@@ -13,7 +13,6 @@ from typing import Any, Final
 
 IDS: Final = {
     26: "payload",
-    27: "post",
     28: "entry",
     29: "effect",
     30: "fence",
@@ -23,10 +22,11 @@ IDS: Final = {
     34: "cut",
     35: "rewind",
     36: "checkpoint",
+    37: "post",
 }
 """File name by schema id (Confluent wire format).  Two ids of one record are two versions of it.
 
-Ids up to 25 were those of builds before the first release (decision 55).
+Ids up to 25, and 27, were those of builds before the first release (decisions 55 and 57).
 """
 
 

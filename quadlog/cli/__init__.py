@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from quadlog import __version__
-from quadlog.cli import comparing, peers, ranges, running, wholes
+from quadlog.cli import comparing, config, peers, ranges, running, wholes
 from quadlog.cli.kafka import app as kafka_app
 from quadlog.cli.lab import app as lab_app
 from quadlog.errors import QuadlogError
@@ -46,6 +46,12 @@ peer_app.command("list")(peers.peer_list)
 peer_app.command("add")(peers.peer_add)
 peer_app.command("remove")(peers.peer_remove)
 app.add_typer(peer_app, name="peer")
+
+config_app = typer.Typer(no_args_is_help=True, help="Settings that all masters share.")
+config_app.command("show")(config.show)
+config_app.command("get")(config.get)
+config_app.command("set")(config.change)
+app.add_typer(config_app, name="config")
 
 
 @app.callback(invoke_without_command=True)

@@ -17,6 +17,7 @@ from quadlog.codec.wire import (
     write,
 )
 from quadlog.core.model import (
+    AgreedSetting,
     Ask,
     EffectsPosition,
     LogPosition,
@@ -72,6 +73,7 @@ def encode_post(post: Post) -> bytes:
             "added": _pair_records(post.added),
             "asks": [{"node": ask.node, "sequence": ask.sequence} for ask in post.asks],
             "full": post.full,
+            "settings": [asdict(one) for one in post.settings],
         },
     )
 
@@ -100,6 +102,7 @@ def post_of(record: dict[str, Any]) -> Post:
         added=_pairs(record["added"]),
         asks=tuple(Ask(**ask) for ask in record["asks"]),
         full=record["full"],
+        settings=tuple(AgreedSetting(**one) for one in record["settings"]),
     )
 
 

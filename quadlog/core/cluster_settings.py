@@ -1,9 +1,32 @@
-"""Settings that all masters of a cluster must share: what a split does, and when it begins."""
+"""Settings that all masters of a cluster share, and their changes by agreed CONFIG entries.
+
+The value in a master's file counts until the first entry that sets it; after that the log determines it.  Every
+way in (file, environment, REST, command line) accepts the same texts: `parsed`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from quadlog.core.consistency import Consistency
+from quadlog.core.model import AgreedSetting
+from quadlog.errors import NoSuchSetting, UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+SETTING: Final = "setting"
+VALUE: Final = "setting-value"
+BY: Final = "setting-by"
+"""Options of a CONFIG transaction: name of a setting, its new value, and who sets it."""
+
+OFF: Final = "off"
+"""Value of a limit that does not apply."""
 
 
 class SplitRecovery(StrEnum):
@@ -20,10 +43,212 @@ class ClusterSettings:
     """Values of these settings."""
 
     split_recovery: SplitRecovery = SplitRecovery.QUORUM
+    """What the sides of a split do.
+
+    `Quorum`: a side without a majority of the voting data centres accepts no writes, and nothing is undone
+    afterwards.  `Smart`: each side continues on its own; then the weaker side gives way.
+    """
     max_peer_lag: float = 20.0
-    """Seconds of silence after which a member of the view is given up; infinite: none is."""
+    """Seconds without a post after which a member of the view is given up; `off`: none is, and all wait for it.
+
+    At least three idle rounds.
+    """
+    read_consistency: Consistency = Consistency.SESSION
+    """Consistency of a read without a `Quadlog-Consistency` header."""
+    log_max_size: int | None = None
+    """Maximum entries, with effects, in a data centre's topics; older ones are deleted.  `off`: no limit."""
+    log_max_depth: float | None = None
+    """Seconds, with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry is deleted.  `off`: never."""
 
     @property
     def lag_ms(self) -> float:
         """`max_peer_lag` in milliseconds, as the agreement counts time."""
         return self.max_peer_lag * 1000
+
+    def text(self, name: str) -> str:
+        """Return the value of a setting as text, as `parsed` accepts it.
+
+        >>> settings = ClusterSettings(log_max_depth=7200.0)
+        >>> settings.text("max-peer-lag"), settings.text("log-max-depth"), settings.text("split-recovery")
+        ('20', '2h', 'Quorum')
+        """
+        setting = SETTINGS[name]
+        return setting.write(getattr(self, setting.field))
+
+    def changed(self, name: str, value: str) -> ClusterSettings:
+        """Return these settings with another value of one.
+
+        Raises:
+            NoSuchSetting: there is no setting of this name.
+            UserError: the value is not allowed.
+
+        """
+        known = canonical(name)
+        return replace(self, **{SETTINGS[known].field: parsed(known, value)})
+
+
+def options_of(name: str, value: str, *, by: str) -> dict[str, str]:
+    """Return the options of a transaction that sets a setting.
+
+    Raises:
+        NoSuchSetting: there is no setting of this name.
+        UserError: the value is not allowed.
+
+    """
+    known = canonical(name)
+    return {SETTING: known, VALUE: SETTINGS[known].write(parsed(known, value)), BY: by}
+
+
+def names_setting(options: Mapping[str, str]) -> bool:
+    """Return whether a CONFIG transaction with these options sets a setting.
+
+    Such a transaction changes no quads, controls or peers.
+    """
+    return bool(options.get(SETTING))
+
+
+def set_by(options: Mapping[str, str], index: int, at: int) -> AgreedSetting | None:
+    """Return what an entry sets; None if it is not understood, which changes nothing.
+
+    Args:
+        options: options of the entry.
+        index: its index.
+        at: milliseconds since 1970 of its timestamp.
+
+    """
+    name, value = options.get(SETTING, ""), options.get(VALUE, "")
+    try:
+        written = SETTINGS[name].write(parsed(name, value))
+    except (KeyError, UserError):
+        return None
+    return AgreedSetting(name, written, index, at, options.get(BY, ""))
+
+
+def after(before: tuple[AgreedSetting, ...], change: AgreedSetting) -> tuple[AgreedSetting, ...]:
+    """Return the agreed settings after a change, by name."""
+    return tuple(
+        sorted((*(one for one in before if one.name != change.name), change), key=attrgetter("name"))
+    )
+
+
+def in_force(files: ClusterSettings, agreed: Iterable[AgreedSetting]) -> ClusterSettings:
+    """Return the settings that count: those of a master's file, except where an entry has set another value."""
+    return replace(files, **{SETTINGS[one.name].field: parsed(one.name, one.value) for one in agreed})
+
+
+def of_file(files: ClusterSettings, agreed: Iterable[AgreedSetting]) -> tuple[AgreedSetting, ...]:
+    """Return the values of a master's file that count, because no entry has set them, and are no defaults."""
+    known, default = {one.name for one in agreed}, ClusterSettings()
+    texts = {name: files.text(name) for name in SETTINGS if name not in known}
+    return tuple(
+        AgreedSetting(name, text, 0, 0, "") for name, text in texts.items() if text != default.text(name)
+    )
+
+
+def canonical(name: str) -> str:
+    """Return the name of a setting, which may be given in any case, or by its classic name.
+
+    >>> canonical("tx-log-max-size"), canonical("Max-Peer-Lag")
+    ('log-max-size', 'max-peer-lag')
+
+    Raises:
+        NoSuchSetting: there is no such setting.
+
+    """
+    wanted = name.strip().lower()
+    wanted = CLASSIC.get(wanted, wanted)
+    if wanted not in SETTINGS:
+        raise NoSuchSetting(f"there is no setting {name!r}; there are {', '.join(SETTINGS)}")
+    return wanted
+
+
+def parsed(name: str, value: object) -> Any:  # noqa: ANN401 - its type depends on the name
+    """Return the value of a setting from text, or from what TOML or JSON made of it.
+
+    Raises:
+        UserError: the value is not allowed.
+
+    """
+    text = OFF if value is None else str(value).strip()
+    try:
+        return SETTINGS[name].read(text)
+    except ValueError as error:
+        raise UserError(f"{name} is {error}, not {text[:100]!r}") from None
+
+
+# --- how values are written -------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """A setting: its field in `ClusterSettings`, and how its values are read and written."""
+
+    field: str
+    read: Callable[[str], Any]
+    """Raises ValueError, which says what a value has to be."""
+    write: Callable[[Any], str]
+
+
+def _one_of(kinds: type[StrEnum]) -> Callable[[str], StrEnum]:
+    def read(text: str) -> StrEnum:
+        for kind in kinds:
+            if text.lower() == kind.value.lower():
+                return kind
+        raise ValueError(f"one of {', '.join(kinds)}")
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    if text.lower() in {OFF, "inf"}:
+        return inf
+    seconds = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) else 0.0
+    if not seconds:
+        raise ValueError("a number of seconds above 0, or off")
+    return seconds
+
+
+def _count(text: str) -> int | None:
+    if text.lower() == OFF:
+        return None
+    count = int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
+    if count < LEAST_ENTRIES:
+        raise ValueError(f"a number of entries, {LEAST_ENTRIES} or more, or off")
+    return count
+
+
+def _duration(text: str) -> float | None:
+    if text.lower() == OFF:
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", text)
+    if found is None or float(found[1]) <= 0:
+        raise ValueError("a duration with a unit, as 7d, 12h, 30m or 45s, or off")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def _written(number: float | None) -> str:
+    return OFF if number is None or number == inf else f"{number:.15g}"
+
+
+def _written_duration(seconds: float | None) -> str:
+    """Write a duration with the longest unit that divides it."""
+    if seconds is None:
+        return OFF
+    unit = next((unit for unit in ("d", "h", "m") if not seconds % UNITS[unit]), "s")
+    return f"{seconds / UNITS[unit]:.15g}{unit}"
+
+
+LEAST_ENTRIES: Final = 200
+"""Minimum of `log-max-size`."""
+UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "split-recovery": Setting("split_recovery", _one_of(SplitRecovery), str),
+    "max-peer-lag": Setting("max_peer_lag", _seconds, _written),
+    "read-consistency": Setting("read_consistency", _one_of(Consistency), str),
+    "log-max-size": Setting("log_max_size", _count, _written),
+    "log-max-depth": Setting("log_max_depth", _duration, _written_duration),
+}
+"""All settings, by their names."""
+
+CLASSIC: Final = {"tx-log-max-size": "log-max-size", "tx-log-max-depth": "log-max-depth"}
+"""Names of classic clusters for some of them."""

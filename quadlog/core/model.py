@@ -219,6 +219,8 @@ class HardState:
     """The masters that are left, as one of these entries declares for this view; empty: none declares it."""
     outside: bool = False
     """True if the strongest side that it has heard since its view began does not name it."""
+    settings: tuple[AgreedSetting, ...] = ()
+    """The settings that entries of this log have set, by name."""
 
     @property
     def pending(self) -> View | None:
@@ -235,6 +237,21 @@ class HardState:
         """Strength of its side.  A side that once held a majority beats one that never did."""
         view = self.view
         return Rank(self.promise, not view.before, len(view.members), view.members)
+
+
+@dataclass(frozen=True, slots=True)
+class AgreedSetting:
+    """A value that a CONFIG entry has set; see `core.cluster_settings`."""
+
+    name: str
+    value: str
+    """As `ClusterSettings.text` writes it."""
+    index: int
+    """Index of the entry; 0: no entry has set it, the value is that of a file."""
+    at: int
+    """When the change was requested, in milliseconds since 1970."""
+    by: str
+    """Name or address of the person or program that requested it."""
 
 
 class Ask(NamedTuple):
@@ -298,6 +315,13 @@ class Post:
     """The peers after each entry up to the base that changes them and that the view does not name yet, in order."""
     full: bool = False
     """True if the effects topic of the sender's data centre accepts no records: it cannot be a view's home."""
+    settings: tuple[AgreedSetting, ...] = ()
+    """Settings as of the base that entries have set, and those of its file (index 0) that are no default."""
+
+    @property
+    def agreed_settings(self) -> tuple[AgreedSetting, ...]:
+        """The settings that entries up to the base have set."""
+        return tuple(one for one in self.settings if one.index)
 
     @property
     def highest(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import astuple
 from typing import Any
 
-from quadlog.core.model import HardState, Peer, RejoinedMember, View
+from quadlog.core.model import AgreedSetting, HardState, Peer, RejoinedMember, View
 
 
 def pack_standing(standing: HardState) -> bytes:
@@ -18,7 +19,8 @@ def pack_standing(standing: HardState) -> bytes:
     True
     >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
-    >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
+    >>> setting = AgreedSetting("max-peer-lag", "5", 7, 1795874400000, "dc1-m1")
+    >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True, settings=(setting,))
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """
@@ -33,6 +35,7 @@ def pack_standing(standing: HardState) -> bytes:
             "changes": standing.changes,
             "forced": standing.forced,
             "outside": standing.outside,
+            "settings": [astuple(one) for one in standing.settings],
         }
     ).encode()
 
@@ -50,6 +53,7 @@ def unpack_standing(value: bytes) -> HardState:
         changes=tuple(_peers(peers) for peers in said["changes"]),
         forced=_peers(said["forced"]),
         outside=said["outside"],
+        settings=tuple(AgreedSetting(*one) for one in said["settings"]),
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from quadlog import failpoints
+from quadlog.core.cluster_settings import CLASSIC
 from quadlog.errors import SetupError
 from quadlog.settings.units import MIB
 
@@ -29,6 +30,20 @@ NO_LONGER: Final = {
     "remote-replication": "a worker copies one of its own data centre, by itself, see catch-up",
 }
 """Settings of systems of this kind that have no meaning here, with what replaces them."""
+
+
+def _rename_classic(values: dict[str, Any], path: Path) -> None:
+    """Give settings that have their classic name in a file the name that they have here.
+
+    Raises:
+        SetupError: the file has both.
+
+    """
+    for old, new in CLASSIC.items():
+        if old in values and new in values:
+            raise SetupError(f"{old} and {new} in {path} are one setting: take one out")
+        if old in values:
+            values[new] = values.pop(old)
 
 
 class NodeSettings(BaseSettings):
@@ -103,10 +118,12 @@ class NodeSettings(BaseSettings):
                     f"{name} is no longer supported: {instead}; take it out of {path} and of the environment"
                 )
                 raise SetupError(message)
+        _rename_classic(values, path)
         for name in cls.model_fields:
-            value = environment.get(f"QUADLOG_{name.upper()}")
-            if value is not None:
-                values[kebab(name)] = value
+            for key in (*(old for old, new in CLASSIC.items() if new == kebab(name)), kebab(name)):
+                value = environment.get(f"QUADLOG_{key.upper().replace('-', '_')}")
+                if value is not None:
+                    values[kebab(name)] = value
         try:
             return cls(**values)
         except ValidationError as error:

@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum  # noqa: TC003 - pydantic reads the annotation
-from math import inf
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotation
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import Annotated, Final, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
-from quadlog.core.consistency import Consistency
+from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, SplitRecovery, parsed
+from quadlog.core.consistency import Consistency  # noqa: TC001 - pydantic reads the annotation
+from quadlog.errors import UserError
 from quadlog.settings.membership import MembershipSettings, Role
 from quadlog.settings.units import MIB
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _unless_off(value: object) -> object:
     return None if value == "off" else value
 
 
-def _unless_off_ever(value: object) -> object:
-    return inf if value == "off" else value
+def _as_agreed(name: str) -> BeforeValidator:
+    """Return the validator of a setting that all masters share: as at every other way in."""
+
+    def read(value: object) -> object:
+        try:
+            return parsed(name, value)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+    return BeforeValidator(read)
 
 
-def _of(kinds: type[StrEnum]) -> Callable[[object], object]:
-    """Return a validator that finds a value of an enumeration whatever its case, and names all if there is none."""
-
-    def found(value: object) -> object:
-        for kind in kinds:
-            if str(value).strip().lower() == kind.value.lower():
-                return kind
-        raise ValueError(f"{value!r} is none of {', '.join(kinds)}")
-
-    return found
-
-
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def _duration(value: object) -> float | None:
-    if value is None or value == "off":
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value))
-    if found is None or float(found[1]) <= 0:
-        raise ValueError(f"{value!r} is no duration: say it with a unit, as 7d, 12h, 30m or 45s, or off")
-    return float(found[1]) * _UNITS[found[2]]
-
-
+_SHARED: Final = ClusterSettings()
 LEAST_LAG: Final = 3
 """Minimum of `max-peer-lag` in idle rounds.
 
@@ -72,29 +52,18 @@ class MasterSettings(MembershipSettings):
     """Seconds after which a write that is not decided yet is answered with 504 and `/tx/{id}`."""
     round_window_ms: Annotated[float, Field(ge=0)] = 8.0
     """Milliseconds for which a busy master gathers news before it posts: trades latency for fewer rounds."""
-    split_recovery: Annotated[SplitRecovery, BeforeValidator(_of(SplitRecovery))] = SplitRecovery.QUORUM
-    """What the sides of a split do; the same at every master.
-
-    `Quorum`: a side without a majority of the voting data centres accepts no writes, and nothing is undone
-    afterwards.  `Smart`: each side continues on its own; then the weaker side gives way.
-    """
-    max_peer_lag: Annotated[float, BeforeValidator(_unless_off_ever), Field(gt=0)] = 20.0
-    """Seconds without a post from a peer after which it is given up; `off`: no peer is given up, all wait for it.
-
-    The same at every master.  At least `LEAST_LAG` idle rounds.
-    """
+    split_recovery: Annotated[SplitRecovery, _as_agreed("split-recovery")] = _SHARED.split_recovery
+    """This and the next ones count until an entry of the log sets them: see `ClusterSettings`."""
+    max_peer_lag: Annotated[float, _as_agreed("max-peer-lag")] = _SHARED.max_peer_lag
+    read_consistency: Annotated[Consistency, _as_agreed("read-consistency")] = _SHARED.read_consistency
+    log_max_size: Annotated[int | None, _as_agreed("log-max-size")] = _SHARED.log_max_size
+    log_max_depth: Annotated[float | None, _as_agreed("log-max-depth")] = _SHARED.log_max_depth
     idle_round: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     """Seconds between the posts of an idle master."""
-    read_consistency: Consistency = Consistency.SESSION
-    """Consistency of a read without a `Quadlog-Consistency` header; the same at every master of a repository."""
     worker_timeout: Annotated[float, Field(gt=0)] = 2.0
     """Seconds without a heartbeat after which a worker counts as down."""
     max_worker_lag: Annotated[float, Field(gt=0)] = 3.0
     """Seconds for which a worker may lack a decided entry, or an entry its effect, before an alarm is raised."""
-    log_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
-    """Maximum entries, with effects, in this data centre's topics; older ones are deleted.  `off`: no limit."""
-    log_max_depth: Annotated[float | None, BeforeValidator(_duration)] = None
-    """Seconds, with a unit (`7d`, `12h`, `30m`, `45s`), after which an entry is deleted.  `off`: never."""
     log_hard_max_size: Annotated[Annotated[int, Field(ge=200)] | None, BeforeValidator(_unless_off)] = None
     """Entries above which the log is not kept for a worker that lacks the oldest: it copies another worker's store."""
     log_trim_every: Annotated[float, Field(gt=0)] = 60.0
@@ -107,7 +76,27 @@ class MasterSettings(MembershipSettings):
     @property
     def cluster(self) -> ClusterSettings:
         """The settings that all masters share."""
-        return ClusterSettings(split_recovery=self.split_recovery, max_peer_lag=self.max_peer_lag)
+        return ClusterSettings(
+            split_recovery=self.split_recovery,
+            max_peer_lag=self.max_peer_lag,
+            read_consistency=self.read_consistency,
+            log_max_size=self.log_max_size,
+            log_max_depth=self.log_max_depth,
+        )
+
+    def with_cluster(self, shared: ClusterSettings) -> Self:
+        """Return these settings with other values of those that all masters share.
+
+        Raises:
+            UserError: they do not go with the other settings of this master.
+
+        """
+        given = self.model_dump(by_alias=True) | {name: shared.text(name) for name in SETTINGS}
+        try:
+            return self.model_validate(given)
+        except ValidationError as error:
+            reasons = "; ".join(one["msg"] for one in error.errors())
+            raise UserError(f"{self.node_id} cannot take this: {reasons}") from None
 
     @model_validator(mode="after")
     def _limits_mean_something(self) -> Self:

@@ -98,7 +98,7 @@ class Door:
             store=store,
             pending_effects=SimpleNamespace(is_begun=False),
         )
-        settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=default)
+        settings = SimpleNamespace(repository="main", node_id="m1")
         self.read_proxy = ReadProxy(self.worker_registry)
         self.read_proxy._pool = Workers()
         reads = ReadRouter(
@@ -107,6 +107,7 @@ class Door:
             BodyBudget(MIB),
             read_proxy=self.read_proxy,
             barrier=Barrier(give),
+            default_consistency=lambda: default,
         )
         app = Starlette(
             routes=[Route("/sparql", reads.answer, methods=["POST"])],

@@ -22,10 +22,9 @@ from quadlog.core.model import GENESIS, LogPosition, Pair, body_hash
 from quadlog.core.records import Checkpoint, Cut, EffectsPlace, Handover, LoggedEntry, Reached, Seed
 from quadlog.errors import QuadlogError, SetupError
 from quadlog.kafka.ports import free_ports
-from quadlog.master.http import log_door
-from quadlog.master.http.log_door import LogDoor
-from quadlog.master.recovery import log_bootstrap
+from quadlog.master.recovery import log_bootstrap, log_door
 from quadlog.master.recovery.log_bootstrap import LogBootstrap, newest_checkpoint
+from quadlog.master.recovery.log_door import LogDoor
 from quadlog.master.recovery.startup_checks import prepare_topics
 from quadlog.masterstore.rows import Row, pack_row
 from quadlog.masterstore.staged_log import payload_of

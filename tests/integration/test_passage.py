@@ -84,13 +84,14 @@ async def master(
             pending_effects=SimpleNamespace(is_begun=False),
         ),
     )
-    settings = SimpleNamespace(repository="main", node_id="m1", read_consistency=Consistency.SESSION)
+    settings = SimpleNamespace(repository="main", node_id="m1")
     reads = ReadRouter(
         NodeReadView(node),
         cast("Any", settings),
         BodyBudget(MIB),
         read_proxy=ReadProxy(worker_registry),
         barrier=cast("Any", None),
+        default_consistency=lambda: Consistency.SESSION,
     )
     app = Starlette(
         routes=[Route("/sparql", reads.answer, methods=["POST"])],

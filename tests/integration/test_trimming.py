@@ -65,7 +65,7 @@ class Shortening:
         return Trimming(
             self.kafka,
             self.topics,
-            limits,
+            lambda: limits,
             every_s=1.0,
             begin=self.work.append,
             say=self.say,

@@ -88,7 +88,7 @@ class Agreement:
             durable: the state saved last.
             logged: ids of all synchronised transactions up to `durable.last`; may lack
                 what this object appends.
-            settings: the settings that all masters share.
+            settings: the settings that all masters share, as the file of this one has them.
             pace: intervals of posts.
             limits: sizes of posts and turns.
             witnesses: data centres that evaluate nothing, by the settings; the same at all masters.
@@ -107,7 +107,7 @@ class Agreement:
             witnesses=witnesses,
         )
         self._clock: Final = Clock(durable.counter)
-        self._pacing: Final = Pacing(pace, settings.lag_ms)
+        self._pacing: Final = Pacing(pace, lambda: self._views.settings.lag_ms)
         self._local_state: Final = LocalState(durable, logged=logged, length=limits.post)
         self.queue: Final = self._local_state.queue
         self._progress: Final = ProgressTracker(node, self._views)
@@ -167,6 +167,11 @@ class Agreement:
         return self._views.is_majority(self.view)
 
     @property
+    def settings(self) -> ClusterSettings:
+        """The settings that all masters share, as they count here."""
+        return self._views.settings
+
+    @property
     def may_agree(self) -> bool:
         """False if this side adds nothing to the log, because it waits for a majority."""
         return self._views.may_agree
@@ -182,7 +187,7 @@ class Agreement:
             is_peer=self.is_peer,
             has_majority=self.has_majority,
             may_agree=self.may_agree,
-            settings=self._views.settings,
+            settings=self.settings,
             last=self.last,
             incoming=len(self.queue),
             beside=self.beside,

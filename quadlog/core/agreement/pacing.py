@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.messages import Now
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadlog.core.messages import PostingPace
 
 LOGICAL_BITS: Final = 16
@@ -33,8 +35,8 @@ class Clock:
 class Pacing:
     """Pace of posts: soon after news, later for a new merge base alone, else rarely.  Times are steady milliseconds."""
 
-    def __init__(self, pace: PostingPace, lag: float) -> None:
-        """Start with a post due; `lag`: silence after which a member of the view is given up."""
+    def __init__(self, pace: PostingPace, lag: Callable[[], float]) -> None:
+        """Start with a post due; `lag`: returns the silence after which a member of the view is given up."""
         self._pace: Final = pace
         self._lag: Final = lag
         self._posted_at = float("-inf")
@@ -73,7 +75,7 @@ class Pacing:
     @property
     def tend_at(self) -> float:
         """Time at which the next update of the membership is due."""
-        return self._tended_at + min(self._lag / 20, self._pace.idle)
+        return self._tended_at + min(self._lag() / 20, self._pace.idle)
 
     @property
     def wake_at(self) -> float:

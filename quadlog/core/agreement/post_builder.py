@@ -92,6 +92,7 @@ class PostBuilder:
             unheard=self.status.unheard,
             changes=views.standing.changes,
             full=self.status.full,
+            settings=views.posted_settings,
         )
         progress.members[self.node] = own
         own.on_post(post, post.base)

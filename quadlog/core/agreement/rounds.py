@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from quadlog.core.agreement.pacing import LOGICAL_BITS
 from quadlog.core.agreement.progress_tracker import common_head
 from quadlog.core.messages import ForgottenPayloadError, TwoOrdersError
 from quadlog.core.model import START, Pair, TransactionKind
@@ -134,7 +135,9 @@ class Rounds:
             raise AssertionError(message)
         local_state.append(pair, transaction, self._views.view)
         self._pacing.move()
-        if transaction.kind is TransactionKind.CONFIG and self._views.configure(transaction):
+        if transaction.kind is not TransactionKind.CONFIG:
+            return
+        if self._views.configure(transaction, local_state.log.last.index, pair.timestamp >> LOGICAL_BITS):
             self._pacing.note_news()
             self._pacing.tend_soon()
 

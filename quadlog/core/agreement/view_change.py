@@ -69,13 +69,18 @@ class ViewChange:
         if ballot.parent == views.view.id:
             if not self._has_payloads(inherited.pairs):
                 return False
-            promise, changes = views.standing.promise, views.standing.changes
+            promise, changes, settings = (
+                views.standing.promise,
+                views.standing.changes,
+                views.standing.settings,
+            )
             self._keep_what_may_come(ballot)
         else:
             if inherited.lead is None or not self._give_way(ballot, inherited):
                 return False
-            promise, changes = inherited.lead.rank.epoch, inherited.lead.changes
-        views.install(ballot, promise, changes, now)
+            lead = inherited.lead
+            promise, changes, settings = lead.rank.epoch, lead.changes, lead.agreed_settings
+        views.install(ballot, promise, changes, settings, now)
         return True
 
     def _has_payloads(self, pairs: frozenset[Pair]) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
+from quadlog.core.cluster_settings import names_setting
 from quadlog.core.membership.electorate import names_peer
 from quadlog.core.model import TransactionKind
 from quadlog.core.records import Outcome
@@ -134,7 +135,8 @@ def change_of(entry: LoggedEntry) -> ControlChange:
 
 def concerns(entry: LoggedEntry) -> bool:
     """Return whether an entry changes controls; other CONFIG entries do not affect workers."""
-    return entry.kind is TransactionKind.CONFIG and not names_peer(entry.options)
+    options = entry.options
+    return entry.kind is TransactionKind.CONFIG and not names_peer(options) and not names_setting(options)
 
 
 def changes_of(pairs: Iterable[tuple[LoggedEntry, Effect]]) -> list[ControlChange]:

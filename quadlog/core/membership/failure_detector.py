@@ -48,17 +48,16 @@ class FailureDetector:
         Args:
             node: id of this master.
             electorate: the data centres of the other masters.
-            settings: how long a member may be silent, and whether a side without a majority waits.
+            settings: the settings that all masters share.
             put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of `PUT_OFF_MS` if that
                 is less.
 
         """
         self._node: Final = node
         self._electorate: Final = electorate
-        self._lag: Final = settings.lag_ms
-        self._waits: Final = settings.split_recovery is SplitRecovery.QUORUM
+        self.settings = settings
+        """How long a member may be silent, and whether a side without a majority waits."""
         self._put_off: Final = put_off
-        self._shortest: Final = min(self._lag, PUT_OFF_MS)
         self.heard_at: dict[str, float] = {}
         """Time at which each other master was last heard, in this view or outside it."""
         self._since: float | None = None
@@ -68,6 +67,14 @@ class FailureDetector:
         self._awake_at: float | None = None
         self._stood_still = False
         """True if this master stood still since this view began: the others may have continued without it."""
+
+    @property
+    def _lag(self) -> float:
+        return self.settings.lag_ms
+
+    @property
+    def _shortest(self) -> float:
+        return min(self._lag, PUT_OFF_MS)
 
     def wake(self, now: float) -> None:
         """Note that this master is running.
@@ -208,7 +215,7 @@ class FailureDetector:
         The members of a side that does not name this master may not be heard.  Then other masters that this
         side left behind report it: their posts name the view to which they request admission.
         """
-        view = standing.view
+        view, waits = standing.view, self.settings.split_recovery is SplitRecovery.QUORUM
         best, found = standing.rank, None
         for name, member in members.items():
             said = member.said
@@ -219,7 +226,7 @@ class FailureDetector:
                 continue
             if theirs == view or self._node in theirs.members:
                 continue
-            is_left_behind = self._waits and said.rank.epoch > standing.promise
+            is_left_behind = waits and said.rank.epoch > standing.promise
             if name in view.members and not self._stood_still and not is_left_behind:
                 continue  # it is given up first, so that waiting pairs are agreed in this view
             if self._leaves(said):

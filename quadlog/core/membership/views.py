@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from quadlog.core.cluster_settings import SplitRecovery
+from quadlog.core.cluster_settings import SplitRecovery, after, in_force, names_setting, of_file, set_by
 from quadlog.core.membership.electorate import Electorate, changed, is_forced_in
 from quadlog.core.membership.failure_detector import FailureDetector
 from quadlog.core.membership.incarnations import Incarnations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from quadlog.core.cluster_settings import ClusterSettings
     from quadlog.core.membership.failure_detector import HoldingUp
     from quadlog.core.messages import LocalStatus
-    from quadlog.core.model import Peer, Post, Rank, Transaction, View
+    from quadlog.core.model import AgreedSetting, Peer, Post, Rank, Transaction, View
     from quadlog.core.queues.progress import Progress
 
 
@@ -50,19 +50,21 @@ class Views:
             node: id of this master.
             masters: data centre of each peer of the settings.
             standing: the saved state.
-            settings: the settings that all masters share.
+            settings: the settings that all masters share, as the file of this one has them.
             near: maximum number of entries that a joiner may lack.
             put_off: longest delay of a flapping master, as a multiple of `max-peer-lag`, or of 10 s if that is less.
             witnesses: data centres that evaluate nothing.
 
         """
         self.node: Final = node
-        self.settings: Final = settings
+        self._files: Final = settings
+        self.settings = in_force(settings, standing.settings)
+        """The settings that count."""
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters, witnesses)
         self._failure_detector: Final = FailureDetector(
-            node, self._electorate, settings=settings, put_off=put_off
+            node, self._electorate, settings=self.settings, put_off=put_off
         )
         self._view_election: Final = ViewElection(
             node,
@@ -254,17 +256,39 @@ class Views:
                 self.standing = replace(self.standing, ballot=said.ballot)
         return self.standing.ballot is not before
 
-    def configure(self, transaction: Transaction) -> bool:
-        """Apply an added CONFIG entry; return whether it changes the peers.
+    def configure(self, transaction: Transaction, index: int, at: int) -> bool:
+        """Apply an added CONFIG entry; return whether it changes the peers or a setting.
 
         The result depends on the log alone: it is the same wherever this entry is, in whatever view it was
         added.
+
+        Args:
+            transaction: the transaction that the entry has added.
+            index: index of the entry.
+            at: milliseconds since 1970 of its timestamp.
+
         """
+        if names_setting(transaction.options):
+            setting = set_by(transaction.options, index, at)
+            if setting is not None:
+                self._set(after(self.standing.settings, setting))
+            return setting is not None
         change = changed(self._logged, transaction)
         if change:
             forced = change if is_forced_in(self.view, transaction) else self.standing.forced
             self.standing = replace(self.standing, changes=(*self.standing.changes, change), forced=forced)
         return bool(change)
+
+    def _set(self, agreed: tuple[AgreedSetting, ...]) -> None:
+        """Replace the settings that entries of the log have set."""
+        self.standing = replace(self.standing, settings=agreed)
+        self.settings = self._failure_detector.settings = in_force(self._files, agreed)
+
+    @property
+    def posted_settings(self) -> tuple[AgreedSetting, ...]:
+        """The settings that entries have set, and those of the file that are no defaults."""
+        agreed = self.standing.settings
+        return (*agreed, *of_file(self._files, agreed))
 
     def is_frozen(self, members: Iterable[Progress]) -> bool:
         """Return whether nothing may be added in this view.
@@ -276,13 +300,21 @@ class Views:
             return True
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
-    def install(self, view: View, promise: int, changes: tuple[tuple[Peer, ...], ...], now: float) -> None:
+    def install(
+        self,
+        view: View,
+        promise: int,
+        changes: tuple[tuple[Peer, ...], ...],
+        settings: tuple[AgreedSetting, ...],
+        now: float,
+    ) -> None:
         """Install a view.
 
         Args:
             view: the view.
             promise: promise of the lineage that the view continues.
             changes: changes of the peers in the log that the previous view did not name.
+            settings: what entries of the log have set.
             now: steady milliseconds.
 
         """
@@ -293,6 +325,7 @@ class Views:
             newest=self.standing.newest,
             changes=_left_of(changes, view, self.standing.forced),
         )
+        self._set(settings)
         self._failure_detector.begin(now)
 
 

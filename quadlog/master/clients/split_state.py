@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import ceil, inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from quadlog.core.cluster_settings import SplitRecovery
 from quadlog.errors import NoMajority, Unavailable
+from quadlog.master.workers.alarms import AlarmName, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from quadlog.core.agreement.cluster_view import ClusterView
 
@@ -19,6 +21,8 @@ PATIENCE_ROUNDS: Final = 5
 
 A master, or its broker, that is restarted is heard again before that.
 """
+HALVES: Final = 2
+"""Voting data centres of which neither is a majority."""
 RETRY_S: Final = 5
 """Seconds after which a client may try again where the end of the wait is not known."""
 
@@ -90,6 +94,23 @@ def refuse_apart(cluster: ClusterView, moment: float) -> None:
     """
     if (why := obstacle(cluster, moment)) is not None:
         raise why
+
+
+def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
+    """Yield what an operator must know of a split; `moment`: steady milliseconds."""
+    view, waits = cluster.view, cluster.settings.split_recovery is SplitRecovery.QUORUM
+    if cluster.is_peer and len({peer.dc for peer in cluster.peers}) == HALVES and waits:
+        reason = "there are two voting data centres: if one is lost, the other one accepts no writes"
+        yield Trouble(name=AlarmName.UNWITNESSED, worker=None, index=0, reason=reason)
+    if silent := silent_members(cluster, moment):
+        reason = ", ".join(map(str, silent))
+        yield Trouble(name=AlarmName.SILENT, worker=None, index=cluster.last.index, reason=reason)
+    absent = sorted({peer.node for peer in cluster.peers}.difference(view.members))
+    if absent and view.members and cluster.is_peer:
+        name = AlarmName.MISSING if cluster.may_agree else AlarmName.WITHOUT_MAJORITY
+        goes_on = "goes on without them" if cluster.may_agree else "is no majority and agrees on nothing"
+        reason = f"{', '.join(absent)} not in the view: {', '.join(view.members)} {goes_on}"
+        yield Trouble(name=name, worker=None, index=cluster.last.index, reason=reason)
 
 
 def waits_for(cluster: ClusterView, moment: float, dc_of: Mapping[str, str]) -> list[dict[str, object]]:

@@ -18,10 +18,10 @@ from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import urls_of
 from quadlog.master.events import WorkerDismissed
 from quadlog.master.http import registry
+from quadlog.master.http.cluster_settings import ClusterSettingsHandler
 from quadlog.master.http.controls import ControlsHandler
 from quadlog.master.http.dismissal import Dismissal
 from quadlog.master.http.introduction import Introduction
-from quadlog.master.http.log_door import LogDoor
 from quadlog.master.http.peers import PeersHandler
 from quadlog.master.http.proposals import Proposals
 from quadlog.master.http.queries import Queries
@@ -31,6 +31,7 @@ from quadlog.master.http.reads import ReadRouter
 from quadlog.master.http.statements import Statements
 from quadlog.master.http.status import cluster_status
 from quadlog.master.http.updates import UpdateHandler
+from quadlog.master.recovery.log_door import LogDoor
 from quadlog.settings import Role
 from quadlog.web.answers import handle_error
 
@@ -60,6 +61,7 @@ def make_app(
         body_budget,
         read_proxy=read_proxy,
         barrier=Barrier(proposals.barrier),
+        default_consistency=lambda: node.cluster.settings.read_consistency,
     )
     queries, controls = (
         Queries(node.worker_registry, read_proxy),
@@ -67,6 +69,7 @@ def make_app(
     )
     dismissal = Dismissal(node.worker_registry, lambda name: node.put(WorkerDismissed(name)))
     doors = PeersHandler(node, proposals, settings, peers, Introduction(urls_of(settings)))
+    shared = ClusterSettingsHandler(node, proposals, settings)
     updates = UpdateHandler(proposals, settings, body_budget, reads.dry_run)
     statements = Statements(updates, settings, body_budget)
 
@@ -93,6 +96,9 @@ def make_app(
             Route("/cluster/peers", doors.listed, methods=["GET"]),
             Route("/cluster/peers", doors.add, methods=["POST"]),
             Route("/cluster/peers/{id}", doors.remove, methods=["DELETE"]),
+            Route("/cluster/settings", shared.listed, methods=["GET"]),
+            Route("/cluster/settings/{name}", shared.one, methods=["GET"]),
+            Route("/cluster/settings/{name}", shared.change, methods=["PUT"]),
             Route("/healthz/ready", ready, methods=["GET"]),
             *(seeding.routes() if seeding else ()),
         ],

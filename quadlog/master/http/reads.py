@@ -18,7 +18,7 @@ from quadlog.web.http_body import read_query
 from quadlog.web.http_response import NO_BODY
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -65,8 +65,20 @@ class ReadRouter:
         *,
         read_proxy: ReadProxy,
         barrier: Barrier,
+        default_consistency: Callable[[], Consistency],
     ) -> None:
-        """`read_view` has the workers, `read_proxy` connects to them; `body_budget` limits open bodies."""
+        """Keep the parts.
+
+        Args:
+            read_view: has the workers.
+            settings: the settings of this master's file.
+            body_budget: limits open bodies.
+            read_proxy: connects to workers.
+            barrier: makes a strict read wait.
+            default_consistency: returns the consistency of a read that asks for none.
+
+        """
+        self._default_consistency: Final = default_consistency
         self._read_view, self._settings, self._body_budget = read_view, settings, body_budget
         self._read_proxy, self._barrier = read_proxy, barrier
         self._numbers = count(1)
@@ -122,7 +134,7 @@ class ReadRouter:
             body=body,
         )
         failures: dict[str, str] = {}
-        asked = _wanted_by(request, self._settings.read_consistency)
+        asked = _wanted_by(request, self._default_consistency())
         self._refuse_other_history(asked)
         at_least = await self._needed(asked)
         elsewhere = self._read_view.elsewhere

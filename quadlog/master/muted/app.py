@@ -34,6 +34,8 @@ CHANGES = (
     ("/tx/{name:path}", ["GET"]),
     ("/cluster/peers", ["GET", "POST"]),
     ("/cluster/peers/{id}", ["DELETE"]),
+    ("/cluster/settings", ["GET"]),
+    ("/cluster/settings/{name}", ["GET", "PUT"]),
     ("/cluster/seed", ["GET", "POST"]),
     ("/cluster/seed/files", ["GET", "PUT"]),
 )
@@ -52,7 +54,14 @@ def make_app(muted_state: MutedState, settings: MasterSettings) -> Starlette:
     async def no_barrier() -> int:
         raise muted(settings)
 
-    reads = ReadRouter(muted_state, settings, body_budget, read_proxy=read_proxy, barrier=Barrier(no_barrier))
+    reads = ReadRouter(
+        muted_state,
+        settings,
+        body_budget,
+        read_proxy=read_proxy,
+        barrier=Barrier(no_barrier),
+        default_consistency=lambda: settings.read_consistency,
+    )
     queries = Queries(muted_state.worker_registry, read_proxy)
     dismissal = Dismissal(muted_state.worker_registry, muted_state.dismiss)
 

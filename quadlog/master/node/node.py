@@ -18,6 +18,7 @@ import structlog
 from quadlog.clock import Turns, now
 from quadlog.core.messages import ForgottenPayloadError, LocalStatus, Tick
 from quadlog.errors import DuplicateNode, TopicLost
+from quadlog.master.clients.split_state import split_troubles
 from quadlog.master.effects.effects_copying import CopyStart
 from quadlog.master.events import (
     ClientLeftEarly,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from quadlog.master.node.dispatcher import TopicRoles
     from quadlog.master.node.inbox import Inbox
     from quadlog.master.node.leader_tasks import LeaderTasks
+    from quadlog.master.node.shared_settings import SharedSettings
     from quadlog.master.payloads.acquiring import Acquiring
     from quadlog.master.payloads.bodies import Bodies
     from quadlog.master.payloads.relay import PayloadRelay
@@ -121,6 +123,8 @@ class Parts:
     """Knows the faults of the own topics."""
     topics: Topics
     """The own topics."""
+    shared_settings: SharedSettings
+    """Compares the settings that all masters share."""
     settle: Callable[[], None]
     """Waits until all produced records are acknowledged; for failpoints."""
     failed: Callable[[str], None]
@@ -149,6 +153,7 @@ class Node:
         self.dc_of: Final = parts.dc_of
         self.dc: Final = parts.dc_of[parts.agreement.node]
         self._superseded: Final = parts.superseded
+        self._shared_settings: Final = parts.shared_settings
         self._posts, self._duplicate_detector, self._together = (
             parts.posts,
             parts.duplicate_detector,
@@ -292,7 +297,13 @@ class Node:
             moment,
             agreed=self.agreement.last.index,
             leads=self.leader_tasks.leads,
-            more=(*self.topic_health.troubles(), *self._topic_identity.troubles(), *self._monitor.troubles),
+            more=(
+                *self.topic_health.troubles(),
+                *self._topic_identity.troubles(),
+                *self._monitor.troubles,
+                *self._shared_settings.troubles(self.agreement),
+                *split_troubles(self.cluster, moment.steady),
+            ),
         )
         return True
 

@@ -152,6 +152,7 @@ class StateWriter:
         if save.standing is not None:
             before, self._stood = self._stood, save.standing
             self._tell(before, save.standing)
+            _tell_settings(before, save.standing, save.adopted)
             for phase in phases(before, save.standing):
                 visit(phase)
 
@@ -200,3 +201,17 @@ class StateWriter:
             self._acquiring.synchronised(ids)
         for key in ready.save.released:
             self._bodies.drop(key)
+
+
+def _tell_settings(before: HardState, after: HardState, adopted: Adopted | None) -> None:
+    """Log which settings were changed, and which changes ended with a branch."""
+    had, have = ({one.name: one for one in standing.settings} for standing in (before, after))
+    for name, one in have.items():
+        if one != had.get(name):
+            was = had[name].value if name in had else None
+            log.info("setting_changed", name=name, was=was, value=one.value, by=one.by, index=one.index)
+    if adopted is None:
+        return
+    for name, one in had.items():
+        if one.index > adopted.kept and one != have.get(name):
+            log.warning("setting_revoked", name=name, value=one.value, by=one.by, index=one.index)

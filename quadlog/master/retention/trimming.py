@@ -65,7 +65,7 @@ class Trimming:
         self,
         kafka: str,
         topics: Topics,
-        limits: LogLimits,
+        limits: Callable[[], LogLimits],
         *,
         every_s: float,
         begin: Callable[[Callable[[], None]], None],
@@ -79,7 +79,7 @@ class Trimming:
         Args:
             kafka: bootstrap servers of this data centre.
             topics: its topics.
-            limits: limits of its log.
+            limits: returns the limits of its log; callable from any thread.
             every_s: seconds between two checks.
             begin: runs a function in another thread.
             say: publishes a checkpoint.
@@ -92,8 +92,6 @@ class Trimming:
         self._every_ms, self._begin = every_s * 1000, begin
         self._say, self._chain_at, self._archiver = say, chain_at, archiver
         self._backups = backups
-        worth = min(ARCHIVED, (limits.size or ARCHIVED) // 10) if archiver is not None else 0
-        self._least: Final = max(LEAST, worth)
         self._next_at: float | None = None
         self._checkpoint: Checkpoint | None = None
         """Checkpoint of this check, until all of its entries are settled."""
@@ -119,7 +117,7 @@ class Trimming:
                 if no limit is set.
 
         """
-        if self._is_busy or not (self._limits.is_any or lacks_checkpoint):
+        if self._is_busy or not (self._limits().is_any or lacks_checkpoint):
             return
         if self._next_at is None:
             self._next_at = moment + self._every_ms
@@ -143,7 +141,7 @@ class Trimming:
                 log.warning(
                     "checkpoint_published", reason="records were deleted", index=checkpoint.last.index
                 )
-            if not self._limits.is_any:
+            if not self._limits().is_any:
                 return
             index, kept_by = self._cutoff(stock)
             if index - self._index >= self._least and is_of_this_log:
@@ -157,15 +155,22 @@ class Trimming:
         needs = stock.needs
         if self._backups is not None:
             needs = Needs({**needs.workers, **self._backups.needs()}, needs.others)
-        found = cutoff(stock.last, self._older(), self._limits, needs)
+        limits = self._limits()
+        found = cutoff(stock.last, self._older(limits), limits, needs)
         return found.index, found.kept_by
 
-    def _older(self) -> int:
+    @property
+    def _least(self) -> int:
+        """Minimum entries for which the topics are shortened."""
+        worth = min(ARCHIVED, (self._limits().size or ARCHIVED) // 10) if self._archiver is not None else 0
+        return max(LEAST, worth)
+
+    def _older(self, limits: LogLimits) -> int:
         """Return the index of the newest effect that is older than the limit."""
-        if self._limits.depth_s is None:
+        if limits.depth_s is None:
             return 0
         topic = self._topics.effects
-        offset = offset_at(self._kafka, topic, wall() - round(self._limits.depth_s * 1000))
+        offset = offset_at(self._kafka, topic, wall() - round(limits.depth_s * 1000))
         with ranges(self._kafka, topic) as between:
             return Places(between, index_of_effect, beginning_of(self._kafka, topic)).last_before(offset)
 

@@ -16,6 +16,7 @@ from quadlog.master.effects.topic_health import TopicHealth
 from quadlog.master.log.dc_leader import DcLeader
 from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
+from quadlog.master.node.shared_settings import SharedSettings
 from quadlog.master.payloads.acquiring import Acquiring
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.master.wiring.agreeing import (
@@ -115,8 +116,11 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
                 pending_effects=pending_effects,
                 tell_floor=lambda url, floor: tell_floor(world, url, floor),
             ),
-            trimming=trimming_of(world),
+            trimming=trimming_of(world, agreement),
             monitor=world.monitor,
+            shared_settings=SharedSettings(
+                world.settings.node_id, world.settings.cluster, world.settings.model_fields_set
+            ),
             topics=sites.own,
             settle=world.outlet.flush,
             failed=world.server.fail,

@@ -145,18 +145,21 @@ def copying_of(
     )
 
 
-def trimming_of(world: World) -> Trimming:
-    """Build the trimming of the log; it is idle without limits in the settings."""
+def trimming_of(world: World, agreement: Agreement) -> Trimming:
+    """Build the trimming of the log; it is idle without limits."""
     settings = world.settings
 
     def begin(work: Callable[[], None]) -> None:
         world.server.call_soon(lambda: asyncio.to_thread(work))
 
-    limits = LogLimits(
-        size=settings.log_max_size,
-        depth_s=settings.log_max_depth,
-        hard_size=settings.log_hard_max_size,
-    )
+    def limits() -> LogLimits:
+        shared = agreement.settings
+        return LogLimits(
+            size=shared.log_max_size,
+            depth_s=shared.log_max_depth,
+            hard_size=settings.log_hard_max_size,
+        )
+
     own, directory = world.sites.own, settings.log_archive
     archiver = Archiver(directory, settings, own) if directory is not None else None
     backups = BackupsKept(settings.backups, settings.kafka, own) if settings.backups is not None else None

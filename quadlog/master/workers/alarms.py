@@ -53,6 +53,16 @@ class AlarmName(StrEnum):
     DELETED = "log-records-deleted"
     """Something else than a master deleted the oldest records of the agreed or the effects topic."""
 
+    SILENT = "members-silent"
+    """Members of the view are not heard: writes wait, and are refused after some rounds."""
+    WITHOUT_MAJORITY = "without-majority"
+    """This side of a split has no majority of the voting data centres, and agrees on nothing."""
+    MISSING = "peers-missing"
+    """Peers are not in the view, and this side continues without them."""
+    UNWITNESSED = "no-witness"
+    """Of two voting data centres neither is a majority without the other one."""
+    SETTINGS_DIFFER = "settings-differ"
+    """The file of this master, or of another one, has another value of a setting that all masters share."""
     LOST = "source-lost"
     """Muted data centre: the topics of its source were replaced, or went back."""
     WENT_BACK = "peer-topic-went-back"
@@ -81,6 +91,17 @@ WHAT_TO_DO: Final = {
         "nothing here: what was read is kept. In that data centre: have that Kafka back as it was, or stop all masters"
         " and workers there and run `quadlog dc rebuild --config MASTER.toml` once"
     ),
+    AlarmName.SILENT: "look at those masters and at the way to their Kafka; start them again",
+    AlarmName.WITHOUT_MAJORITY: (
+        "repair the way to the other data centres, or start their masters; if they are lost for good, name all masters"
+        " that are left: `quadlog peer remove ID --force --survivor ID --at MASTER`"
+    ),
+    AlarmName.MISSING: "start those masters, or repair the way to them; they join by themselves",
+    AlarmName.UNWITNESSED: (
+        "add a third data centre with a Kafka and one read-only master, a witness: see Witness in docs/operating.md; or"
+        " accept that the loss of one data centre stops writes until it is back"
+    ),
+    AlarmName.SETTINGS_DIFFER: "make the files equal, or agree on a value: `quadlog config set`",
     AlarmName.MISSET: "set it as the reason says",
     AlarmName.DELETED: (
         "find out what deleted them (retention.ms, retention.bytes, kafka-delete-records) and stop that; keep the"

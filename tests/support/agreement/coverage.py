@@ -28,6 +28,7 @@ FAULTS = (
         "peers",
         "forced",
         "full",
+        "setting",
     ),
 )
 STEPS = ("collect", "add", "give up", "ask to join", "vote", "install", "give way")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from quadlog import codec
 from quadlog.core.model import (
+    AgreedSetting,
     Ask,
     EffectsPosition,
     LogPosition,
@@ -145,6 +146,7 @@ posts = st.builds(
     unheard=st.lists(names, max_size=3).map(tuple),
     changes=st.lists(peers, max_size=2).map(tuple),
     full=st.booleans(),
+    settings=st.lists(st.builds(AgreedSetting, names, names, longs, moments, names), max_size=2).map(tuple),
 ).map(lambda post: replace(post, rank=post.rank._replace(decided=not post.view.before)))  # as its view says
 fences = st.builds(Fence, term=hashes, attempt=longs, worker=names)
 seeds = st.builds(

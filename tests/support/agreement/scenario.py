@@ -29,6 +29,7 @@ A scenario is a list of blocks: commands, a line `----`, and the state of every 
     add m1 m4                   m1 is asked to make m4 a peer
     remove m1 m3                m1 is asked to make m3 one no more
     force m1 m3 m1 m2           likewise, and told that just m1 and m2 are left
+    set m1 max-peer-lag 5       m1 is asked to set what all share
 
 A star marks a member of a view that does not count for a majority. Behind a view stand the peers that it names, and
 those before an undecided change.
@@ -44,6 +45,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
+from quadlog.core.cluster_settings import options_of as set_options
 from quadlog.core.membership.electorate import FORCED, FORCED_IN, options_of
 from quadlog.core.messages import AgreementLimits
 from quadlog.core.model import Transaction, TransactionKind
@@ -237,6 +239,9 @@ class Scenario:
         said = {FORCED: " ".join(left), FORCED_IN: view.id.hex()}
         self._ask(master, f"!{peer}", options_of(peer) | said)
 
+    def do_set(self, master: str, name: str, value: str) -> None:
+        self._ask(master, f"{name}={value}", set_options(name, value, by="ada"))
+
     def _ask(self, master: str, name: str, options: dict[str, str]) -> None:
         self.asked[name] = replace(self._transaction(name), kind=TransactionKind.CONFIG, options=options)
         self.do_submit(master, name)
@@ -272,6 +277,8 @@ class Scenario:
             said += " | blank"
         if standing.outside:
             said += " | outside"
+        if standing.settings:
+            said += f" | set: {' '.join(f'{one.name}={one.value}' for one in standing.settings)}"
         if standing.given_up:
             said += f" | gave up: {' '.join(standing.given_up)}"
         if standing.joining is not None:

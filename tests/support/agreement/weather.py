@@ -15,7 +15,8 @@ import random
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from quadlog.core.cluster_settings import SplitRecovery
+from quadlog.core.cluster_settings import SplitRecovery, after, names_setting, set_by
+from quadlog.core.cluster_settings import options_of as set_options
 from quadlog.core.membership.electorate import changed, options_of
 from quadlog.core.membership.failure_detector import PUT_OFF_MS
 from quadlog.core.model import Transaction, TransactionKind
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quadlog.core.messages import AgreementLimits, Save
-    from quadlog.core.model import Peer, View
+    from quadlog.core.model import AgreedSetting, Peer, View
     from tests.support.agreement.cluster import Logged, Member
 
 FULL = range(12, 19)
@@ -37,6 +38,8 @@ FULL = range(12, 19)
 `tests/mutants/mutants.toml`), which stay what they are."""
 QUORUM = frozenset({1, 2, 7, 20, 21, 25, 26, 27})
 """Of 28 seeds in these a side without a majority waits; in all others each side goes on (likewise)."""
+CHANGING = frozenset({2, 7, 13, 15, 20, 26})
+"""In these somebody changes settings that all share, now and then (likewise)."""
 CLEAR = 400
 """Rounds after which everything must be agreed once nothing fails any more."""
 
@@ -106,6 +109,9 @@ class Weather:
             hear=lambda reader, sender, number: self._play("hear", reader, sender.name, number),
         )
         self._slower = 10 if limits is TINY else 1
+        self._choice = random.Random(f"{seed}/settings")
+        self._changing = 0.002 if seed % 28 in CHANGING and masters is None else 0.0
+        """How often an operator changes a setting."""
         self._sight = random.Random(f"{seed}/void")
         self._tide = random.Random(f"{seed}/full")
         self._filling = self._tide.choice((0.0005, 0.005)) if seed % 28 in FULL else 0.0
@@ -207,6 +213,8 @@ class Weather:
             self._ask(member)
         if self._tide.random() < self._filling:
             self._fill(member)
+        if self._choice.random() < self._changing:
+            self._set(member)
         if self._may_force and self._need.random() < 0.01:
             self._force(member)
         if self._fate.random() < self.fragile:
@@ -286,6 +294,25 @@ class Weather:
             is_there = other.name in self.world.names_of(view)
             options = options_of(other.name, "" if is_there else other.dc)
             self._play("ask", member, other.name, self._made(TransactionKind.CONFIG, options))
+
+    def _set(self, member: Member) -> None:
+        """An operator sets how long a member may be silent or, where all are there, what a split does."""
+        view = member.core.view
+        if not member.core.is_peer or not self._is_for_clients(member) or not self.world.is_majority(view):
+            return
+        name, value = "max-peer-lag", f"{self.lag * self._choice.choice((1, 1.5)) / 1000:g}"
+        if (
+            self._choice.random() < 0.5
+            and {*view.members} == self.world.names_of(view)
+            and not self._is_patient
+        ):
+            name, value = "split-recovery", self._choice.choice(list(SplitRecovery))
+            self.world.is_mixed = True
+        if self._is_patient:
+            value = "off"
+        self.coverage.note("setting")
+        options = set_options(name, value, by=member.name)
+        self._play("ask", member, name, self._made(TransactionKind.CONFIG, options))
 
     def _force(self, member: Member) -> None:
         """An operator names all of a view as what is left: no majority, and there is none without it."""
@@ -400,7 +427,7 @@ class Weather:
         return all(
             member.core.view.members == names
             and member.core.standing.joining is None
-            and not (len(member.core.queue) and self.world.may_agree(member.core.view))
+            and not (len(member.core.queue) and self.world.may_agree(member))
             for member in peers
         )
 
@@ -462,6 +489,7 @@ class Weather:
             and {member.core.view.peers or self.world.peers for member in peers}
             == {self._logged_by(peers[0])}
             and not any(member.core.is_peer for member in self.members if member not in peers)
+            and {member.core.standing.settings for member in peers} == {self._set_by(peers[0])}
         )
 
     def _takes_effects(self, view: View) -> bool:
@@ -479,6 +507,16 @@ class Weather:
         for entry in member.disk.log:
             peers = changed(peers, entry.transaction) or peers
         return peers
+
+    def _set_by(self, member: Member) -> tuple[AgreedSetting, ...]:
+        """What is set by its log alone."""
+        settings: tuple[AgreedSetting, ...] = ()
+        for entry in member.disk.log:
+            if names_setting(entry.transaction.options):
+                change = set_by(entry.transaction.options, entry.point.index, entry.pair.timestamp >> 16)
+                assert change is not None
+                settings = after(settings, change)
+        return settings
 
     def _must_be_there(self, peers: list[Member]) -> set[bytes]:
         """All that these were given, or a majority agreed on.  What only others were given may go with them."""

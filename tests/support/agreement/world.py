@@ -114,6 +114,8 @@ class World:
             )
             for name, dc in masters.items()
         }
+        self.is_mixed = False
+        """Whether what a split does was changed."""
         self.left: set[str] = set()
         """Whom an operator named as all that is left."""
         self.homes = Homes(self.masters, witnesses)
@@ -137,9 +139,10 @@ class World:
             self._majorities[view] = all(share > Fraction(1, 2) for share in shares)
         return self._majorities[view]
 
-    def may_agree(self, view: View) -> bool:
-        """Whether those in it may agree on anything."""
-        return self.recovery is not SplitRecovery.QUORUM or self.is_majority(view)
+    def may_agree(self, member: Member) -> bool:
+        """Whether those in its view may agree on anything, by the settings as it knows them."""
+        recovery = member.core.cluster().settings.split_recovery if self.is_mixed else self.recovery
+        return recovery is not SplitRecovery.QUORUM or self.is_majority(member.core.view)
 
     def is_half(self, view: View) -> bool:
         """Whether all of its members count, and are no majority, and nobody else is one."""
@@ -148,7 +151,8 @@ class World:
 
     def is_only(self, view: View) -> bool | None:
         """Whether a view may be the one that makes history; None where there may be several, or an operator erred."""
-        return None if self.recovery is not SplitRecovery.QUORUM or self.left else self.may_agree(view)
+        is_one = self.recovery is SplitRecovery.QUORUM and not self.is_mixed and not self.left
+        return self.is_majority(view) if is_one else None
 
     def names_of(self, view: View) -> set[str]:
         """Who may be a member, or might before an undecided change."""

@@ -29,6 +29,7 @@ from quadlog.master.node.dispatcher import TopicRoles
 from quadlog.master.node.inbox import Inbox
 from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
+from quadlog.master.node.shared_settings import SharedSettings
 from quadlog.master.payloads.acquiring import Acquiring
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.master.payloads.intake import Intake
@@ -169,13 +170,14 @@ def lone_node(
             trimming=Trimming(
                 "",
                 Topics("main", "dc1"),
-                LogLimits(),
+                LogLimits,
                 every_s=60.0,
                 begin=lambda _: None,
                 say=lambda *_: None,
                 chain_at=lambda _: None,
             ),
             monitor=TopicMonitor("", Topics("main", "dc1")),
+            shared_settings=SharedSettings(master, agreement.settings, ()),
             topics=Topics("main", "dc1"),
             settle=lambda: None,
             failed=failed,

@@ -72,17 +72,17 @@ def test_the_logs_depth_has_a_unit(tmp_path: Path, said: str, seconds: float | N
 
 @pytest.mark.parametrize("said", ["7", "7 days", "-1d", "0s", ""])
 def test_a_depth_that_may_mean_anything_is_refused(tmp_path: Path, said: str) -> None:
-    with pytest.raises(SetupError, match=r"log-max-depth: .* is no duration: say it with a unit, as 7d"):
+    with pytest.raises(SetupError, match=r"log-max-depth is a duration with a unit, as 7d"):
         load(tmp_path, f'log-max-depth = "{said}"\n{MASTER}')
-    with pytest.raises(SetupError, match=r"log-max-depth: .* is no duration"):
+    with pytest.raises(SetupError, match=r"log-max-depth is a duration"):
         load(tmp_path, f"log-max-depth = 7\n{MASTER}")
 
 
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ("log-max-size = 199", "log-max-size.*greater than or equal to 200"),
-        ('log-max-size = "much"', "log-max-size.*valid integer"),
+        ("log-max-size = 199", "log-max-size is a number of entries, 200 or more"),
+        ('log-max-size = "much"', "log-max-size is a number of entries"),
         ("log-hard-max-size = 5000", "set log-max-size or log-max-depth, too"),
         ('log-archive = "archive"', "log-archive says where the log goes: set log-max-size"),
         ("log-max-size = 5000\nlog-hard-max-size = 4000", "must be greater than log-max-size"),

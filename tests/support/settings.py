@@ -1,0 +1,64 @@
+"""Values of the settings that all masters share, as people write them."""
+
+from __future__ import annotations
+
+_NEVER = (
+    *(
+        "",
+        "?",
+        "null",
+        "None",
+        "true",
+        "no",
+        "yes",
+        "-1",
+        "-0.5",
+        "nan",
+        "-inf",
+        "1e3",
+        "0x10",
+        "1,5",
+        "1_000",
+    ),
+    *(
+        "twenty",
+        "20 s",
+        "20sec",
+        "s",
+        "⑳",
+        "\u06f5",
+        "5;",
+        "5 5",
+        "--5",
+        "+5",
+        ".5",
+        "5.",
+        "[]",
+        "{}",
+        "'5'",
+        '"5"',
+    ),
+)
+"""Wrong for every setting."""
+_OF = {
+    "split-recovery": ("Quorumm", "majority", "off", "20", "Simple,Smart"),
+    "max-peer-lag": ("0", "0.0", "0d", "7d", "on"),
+    "read-consistency": ("fresh", "off", "1", "strictly", "session,local"),
+    "log-max-size": ("0", "199", "1000.5", "7d", "9999999999999999999"),
+    "log-max-depth": ("0d", "7", "7 days", "1w", "1d12h"),
+}
+WRONG = [(name, text) for name, texts in _OF.items() for text in (*_NEVER, *texts)]
+"""Name and value: refused, and changes nothing."""
+
+RIGHT = [
+    *(("split-recovery", text, "Quorum") for text in ("Quorum", "quorum", " QUORUM ")),
+    *(("Split-Recovery", text, "Smart") for text in ("smart", "SMART")),
+    *(("max-peer-lag", text, text) for text in ("5", "7.5", "off")),
+    ("max-peer-lag", "inf", "off"),
+    *(("read-consistency", text, "strict") for text in ("strict", "Strict")),
+    *(("log-max-size", text, written) for text, written in (("200", "200"), ("0500", "500"), ("OFF", "off"))),
+    ("tx-log-max-size", "1000", "1000"),
+    *(("log-max-depth", text, text) for text in ("45s", "90s", "1d", "90m", "off")),
+    *(("log-max-depth", text, written) for text, written in (("120s", "2m"), ("24h", "1d"), ("1.5h", "90m"))),
+]
+"""Name, value, and the value as it is shown."""

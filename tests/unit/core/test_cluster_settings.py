@@ -1,0 +1,84 @@
+"""The settings that all masters share: one parser for every way in, and what counts."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from quadlog.core.cluster_settings import (
+    SETTINGS,
+    ClusterSettings,
+    after,
+    canonical,
+    in_force,
+    of_file,
+    options_of,
+    parsed,
+    set_by,
+)
+from quadlog.core.consistency import Consistency
+from quadlog.core.model import AgreedSetting
+from quadlog.errors import NoSuchSetting, UserError
+from tests.support.settings import RIGHT, WRONG
+
+
+@pytest.mark.parametrize(("name", "text", "written"), RIGHT)
+def test_a_value_is_read_and_written_the_same(name: str, text: str, written: str) -> None:
+    settings = ClusterSettings().changed(name, text)
+    assert settings.text(canonical(name)) == written
+    assert settings.changed(name, written) == settings
+
+
+@pytest.mark.parametrize(("name", "text"), WRONG)
+def test_a_wrong_value_is_refused_and_says_what_to_write(name: str, text: str) -> None:
+    with pytest.raises(UserError, match=f"^{name} is ") as error:
+        parsed(name, text)
+    assert text.strip()[:50] in str(error.value)
+
+
+def test_each_setting_has_thirty_wrong_values() -> None:
+    assert {name: sum(one == name for one, _ in WRONG) >= 30 for name in SETTINGS} == dict.fromkeys(
+        SETTINGS, True
+    )
+
+
+def test_every_field_is_a_setting() -> None:
+    assert {setting.field for setting in SETTINGS.values()} == set(ClusterSettings.__slots__)
+
+
+def test_a_name_is_found_in_any_case_and_by_its_classic_name() -> None:
+    assert canonical(" TX-Log-Max-Depth ") == "log-max-depth"
+    with pytest.raises(NoSuchSetting, match="there are split-recovery, max-peer-lag"):
+        canonical("max-lag")
+
+
+def test_what_an_entry_sets() -> None:
+    options = options_of("Read-Consistency", "LOCAL", by="ada@ops")
+    assert set_by(options, 7, 1000) == AgreedSetting("read-consistency", "local", 7, 1000, "ada@ops")
+    for unknown in ({"setting": "of-tomorrow", "setting-value": "1"}, options | {"setting-value": "much"}):
+        assert set_by(unknown, 7, 1000) is None, (
+            "of a later version, or of another program: it changes nothing"
+        )
+
+
+def test_the_newest_entry_counts_and_else_the_file() -> None:
+    files = ClusterSettings(max_peer_lag=inf, log_max_size=300)
+    first, second, other = (
+        AgreedSetting("max-peer-lag", "5", 3, 0, ""),
+        AgreedSetting("max-peer-lag", "7.5", 9, 0, ""),
+        AgreedSetting("read-consistency", "eventual", 4, 0, ""),
+    )
+    agreed = after(after(after((), first), other), second)
+    assert agreed == (second, other)
+    count = in_force(files, agreed)
+    assert (count.max_peer_lag, count.log_max_size, count.read_consistency) == (
+        7.5,
+        300,
+        Consistency.EVENTUAL,
+    )
+    assert of_file(files, agreed) == (AgreedSetting("log-max-size", "300", 0, 0, ""),)
+    assert of_file(files, ()) == (
+        AgreedSetting("max-peer-lag", "off", 0, 0, ""),
+        AgreedSetting("log-max-size", "300", 0, 0, ""),
+    )
