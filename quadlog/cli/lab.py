@@ -58,6 +58,14 @@ def up(
     repository: Annotated[
         str | None, typer.Option(help="The name of the repository, and of its topics.  [default: main]")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of masters or workers, such as max-peer-lag=5, for this run.",
+        ),
+    ] = None,
     node_command: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Start a cluster and stay in the foreground; Ctrl-C or SIGTERM stops all of it."""
@@ -83,6 +91,7 @@ def up(
             node_command=shlex.split(node_command) if node_command else None,
             repository=repository,
             brokers=brokers,
+            variables=_known(settings or []),
         )
         run_lab(options, stop)
     except Stopped:
@@ -107,11 +116,12 @@ def start(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="QUADLOG_…=VALUE", help="An environment variable, for this start only."
+            "--set", metavar="NAME=VALUE", help="A setting, or QUADLOG_…=VALUE, for this start only."
         ),
     ] = None,
 ) -> None:
     """Start a process that is down, wait until it is ready."""
+    _known(settings or [])
     request = {"do": "start", "id": node_id, "environment": settings or []}
     typer.echo(_ask(directory, request)["message"])
 
@@ -222,3 +232,29 @@ def _ask(directory: Path, request: dict[str, Any]) -> dict[str, Any]:
     from quadlog.lab.control import ask  # noqa: PLC0415  commands import what they need when they run
 
     return ask(directory, request)
+
+
+def _known(given: list[str]) -> dict[str, str]:
+    """Return the variables of `--set` options, which must be settings of masters or workers.
+
+    Raises:
+        UserError: one is no such setting, or the lab determines it.
+
+    """
+    from quadlog.core.cluster_settings import CLASSIC  # noqa: PLC0415
+    from quadlog.errors import UserError  # noqa: PLC0415
+    from quadlog.lab.node_files import PREFIX, variables  # noqa: PLC0415
+    from quadlog.settings import MasterSettings, WorkerSettings  # noqa: PLC0415
+
+    found = variables(given)
+    names = {
+        *MasterSettings.model_fields,
+        *WorkerSettings.model_fields,
+        *(one.replace("-", "_") for one in CLASSIC),
+    }
+    for variable in found:
+        if variable.removeprefix(PREFIX).lower() not in names:
+            raise UserError(
+                f"--set: there is no setting {variable.removeprefix(PREFIX).lower().replace('_', '-')}"
+            )
+    return found

@@ -40,6 +40,9 @@ class Child:
     ports: tuple[int, ...]
     commands: Callable[[], list[list[str]]]
     probe: Callable[[], Awaitable[bool]]
+    """Returns whether it does all that it is there for."""
+    probe_alone: Callable[[], Awaitable[bool]]
+    """Returns whether it serves, as far as it can while other processes of the lab may be down."""
     log: Path
     environment: Mapping[str, str]
     popen: subprocess.Popen[bytes] | None = None
@@ -71,7 +74,7 @@ class Child:
         """Start the process and wait until it is ready; return the seconds that this took.
 
         Args:
-            environment: additional environment variables, for this start only.
+            environment: additional environment variables, for this start only; None: all of the lab starts.
 
         Raises:
             SetupError: the process died, or one of its ports is taken.
@@ -92,7 +95,8 @@ class Child:
                     error = self.died("while its storage was formatted")
                     raise error
             self._spawn(last, environment)
-            while self.is_alive and not await self.probe():  # noqa: ASYNC110  nobody tells
+            probe = self.probe if environment is None else self.probe_alone
+            while self.is_alive and not await probe():  # noqa: ASYNC110  nobody tells
                 await asyncio.sleep(POLL)
             if not self.is_alive:  # then another program answered the probe
                 error = self.died("during start")

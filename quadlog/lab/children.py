@@ -20,7 +20,7 @@ from quadlog.lab.node_files import HOST, child_environment, url_of, write_settin
 from quadlog.lab.shape import LINKS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from quadlog.kafka.installation import Installation
@@ -29,14 +29,21 @@ if TYPE_CHECKING:
 
 
 def make_children(
-    directory: LabDirectory, installation: Installation, node_command: list[str], http: httpx.AsyncClient
+    directory: LabDirectory,
+    installation: Installation,
+    node_command: list[str],
+    http: httpx.AsyncClient,
+    variables: Mapping[str, str],
 ) -> dict[str, Child]:
-    """Return a child for every node, in the order of their start; write their files."""
-    environment = child_environment(os.environ, directory.record.lab_id)
+    """Return a child for every node, in the order of their start; write their files.
+
+    `variables`: added to the environment of all of them.
+    """
+    environment = child_environment({**os.environ, **variables}, directory.record.lab_id)
     (directory.path / "logs").mkdir(exist_ok=True)
     children: dict[str, Child] = {}
     for node in directory.record.nodes:
-        ports = tuple(directory.record.ports[name] for name in node.port_names)
+        ports, probe_alone = tuple(directory.record.ports[name] for name in node.port_names), None
         if node.kind == "broker":
             broker = _broker(directory, node, installation)
             broker.write_files()
@@ -48,6 +55,8 @@ def make_children(
         else:
             address = url_of(directory, node, seen_from=node.dc)
             probe = _http_probe(http, address + _ready_path(directory, node))
+            if node.kind == "master" and directory.record.shape.writes(node.dc):
+                probe_alone = _http_probe(http, f"{address}/healthz/ready?for=reads")
             commands = _node_commands(node, node_command, write_settings(directory, node))
         children[node.id] = Child(
             node=node,
@@ -55,6 +64,7 @@ def make_children(
             ports=ports,
             commands=commands,
             probe=probe,
+            probe_alone=probe_alone or probe,
             log=directory.log(node.id),
             environment=environment,
         )

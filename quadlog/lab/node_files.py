@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from quadlog.lab.shape import LabNode, LabShape
 
 HOST = "127.0.0.1"
+PREFIX = "QUADLOG_"
 WRITTEN = (
     "node-id",
     "dc",
@@ -99,10 +100,10 @@ def child_environment(inherited: Mapping[str, str], lab_id: str) -> dict[str, st
 
 
 def variables(settings: Iterable[object]) -> dict[str, str]:
-    """Return the variables of `--set NAME=VALUE` options.
+    """Return the variables of `--set NAME=VALUE` options; a setting may have its name in files.
 
-    >>> variables(["QUADLOG_LOG_LEVEL=debug"])
-    {'QUADLOG_LOG_LEVEL': 'debug'}
+    >>> variables(["QUADLOG_LOG_LEVEL=debug", "max-peer-lag=5"])
+    {'QUADLOG_LOG_LEVEL': 'debug', 'QUADLOG_MAX_PEER_LAG': '5'}
 
     Raises:
         UserError: it is not a setting of a node, or it is one that the lab determines.
@@ -110,9 +111,10 @@ def variables(settings: Iterable[object]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for setting in map(str, settings):
-        name, equals, value = setting.partition("=")
-        if not equals or not name.startswith("QUADLOG_") or name in DECIDED:
-            message = f"--set takes QUADLOG_…=VALUE, and none that the lab decides; this is {setting!r}"
+        given, equals, value = setting.partition("=")
+        name = given if given.startswith(PREFIX) else PREFIX + given.upper().replace("-", "_")
+        if not equals or not given or name in DECIDED:
+            message = f"--set takes NAME=VALUE or QUADLOG_…=VALUE, and none that the lab decides; this is {setting!r}"
             raise UserError(message)
         found[name] = value
     return found

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from quadlog.lab.events import Events
 from quadlog.lab.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from quadlog.kafka.installation import Installation
     from quadlog.lab.shape import LabRequest
@@ -44,6 +44,8 @@ class UpOptions:
     repository: str | None = None
     brokers: Path | None = None
     """READY file of the lab whose brokers are used."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Added to the environment of all processes."""
 
 
 def run_lab(options: UpOptions, stop: StopSignal) -> None:
@@ -74,7 +76,7 @@ async def _run(
     stop.hand_over_to_loop()
     node_command = options.node_command or [sys.executable, "-m", "quadlog"]
     async with httpx.AsyncClient(trust_env=False) as http:
-        children = make_children(directory, installation, node_command, http)
+        children = make_children(directory, installation, node_command, http, options.variables)
         ready = options.ready.absolute() if options.ready else None
         supervisor = Supervisor(directory, children, events, ready)
         try:

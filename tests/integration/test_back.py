@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quadlog import codec
+from quadlog.codec.envelope import EPOCH
+from quadlog.core.model import GENESIS
+from quadlog.core.records import Rewind
 from quadlog.worker.repair.scrub import Scrubber
 from tests.support.workers.pieces import seed
 from tests.support.workers.rehearsal import TOPICS, Worker
@@ -192,4 +196,21 @@ def test_what_a_scrub_counted_before_is_not_held_against_what_is_there_now(split
     assert worker.replica.beat().scrub == health.scrub, "what was wrong then is wrong"
     health.scrub = scrubber.scrub()
     assert worker.replica.beat().scrub == health.scrub
+    worker.close()
+
+
+def test_a_rewind_that_leaves_all_that_was_applied_is_told_at_once(split: Split) -> None:
+    """Without any effect after it: a master that starts again knows no better than that the worker has to go back."""
+    worker = Worker(split.path, split.ours, "waits")
+    worker.hear(TOPICS.agreed, split.fork)
+    worker.hear(TOPICS.effects)
+    worker.turn()
+    applied = worker.store.applied.index
+    assert worker.replica.beat().epoch < EPOCH_2
+    rewind = Rewind(epoch=EPOCH_2, index=applied, term=GENESIS, attempt=0, cut=EPOCH_2)
+    headers = [(EPOCH, b"%d" % EPOCH_2)]
+    split.ours.produce(TOPICS.effects, key=b"rewind", values=[codec.encode_rewind(rewind)], headers=headers)
+    worker.hear(TOPICS.effects)
+    worker.turn()
+    assert (worker.store.applied.index, worker.replica.beat().epoch) == (applied, EPOCH_2)
     worker.close()

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 MISSED_ROUNDS: Final = 3
 """Idle rounds without a post after which a master counts as silent; one that goes on may miss two."""
 PATIENCE_ROUNDS: Final = 5
-"""Idle rounds for which a write waits for a silent member of the view; a later one is refused.
-
-A master, or its broker, that is restarted is heard again before that.
-"""
+"""Idle rounds, but at least `PATIENCE_MS`, for which a write waits for a silent member; a later one is refused."""
+PATIENCE_MS: Final = 5000.0
+"""A master, or its broker, that is restarted is heard again before that."""
 HALVES: Final = 2
 """Voting data centres of which neither is a majority."""
 RETRY_S: Final = 5
@@ -50,16 +49,14 @@ class SilentMember(NamedTuple):
         return f"{self.node} silent, {seconds} of {self.lag_ms / 1000:g} s"
 
 
-def silent_members(
-    cluster: ClusterView, moment: float, *, rounds: float = MISSED_ROUNDS
-) -> list[SilentMember]:
-    """Return the members of the view that are silent for so many idle rounds, the longest silence first.
+def silent_members(cluster: ClusterView, moment: float) -> list[SilentMember]:
+    """Return the members of the view that missed some rounds, the longest silence first.
 
     Nothing is agreed until they are heard again or given up.
     """
     lag = cluster.settings.lag_ms
     silent = [SilentMember(name, moment - at, lag) for name, at in cluster.last_heard.items()]
-    late = [one for one in silent if one.silent_ms > rounds * cluster.idle]
+    late = [one for one in silent if one.silent_ms > MISSED_ROUNDS * cluster.idle]
     return sorted(late, key=lambda one: (-one.silent_ms, one.node))
 
 
@@ -73,8 +70,8 @@ def obstacle(cluster: ClusterView, moment: float) -> Unavailable | None:
             " was logged: write at a master of the majority, or again when the split is over",
             retry_after=RETRY_S,
         )
-    silent = silent_members(cluster, moment, rounds=PATIENCE_ROUNDS)
-    if not silent:
+    silent = silent_members(cluster, moment)
+    if not silent or silent[0].silent_ms <= max(PATIENCE_ROUNDS * cluster.idle, PATIENCE_MS):
         return None
     left = silent[0].lag_ms - silent[0].silent_ms
     end = "all wait for it, as max-peer-lag is off" if left == inf else "then the others continue without it"

@@ -11,7 +11,7 @@ from starlette.routing import Mount, Route
 from quadlog.clock import now
 from quadlog.codec.envelope import text_id
 from quadlog.core.model import id_of_key
-from quadlog.errors import QuadlogError
+from quadlog.errors import QuadlogError, UserError
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
 from quadlog.master.clients.split_state import obstacle
@@ -34,6 +34,8 @@ from quadlog.master.http.updates import UpdateHandler
 from quadlog.master.recovery.log_door import LogDoor
 from quadlog.settings import Role
 from quadlog.web.answers import handle_error
+from quadlog.web.http_body import parameters_of
+from quadlog.web.http_parameters import refuse_others
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,8 +83,7 @@ def make_app(
         return _transaction(node, settings.repository, request.path_params["name"])
 
     async def ready(request: Request) -> Response:
-        del request
-        return _ready(node, settings)
+        return _ready(node, settings, reads_only=_asks_for_reads(request))
 
     return Starlette(
         routes=[
@@ -128,14 +129,28 @@ async def _fine(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _ready(node: Node, settings: MasterSettings) -> Response:
+def _asks_for_reads(request: Request) -> bool:
+    """Return whether a request for readiness has `for=reads`.
+
+    Raises:
+        UserError: it has another parameter, or another value.
+
+    """
+    given = parameters_of(request)
+    refuse_others(given, ("for",))
+    values = given.get("for", ())
+    if any(value != "reads" for value in values):
+        raise UserError(f"for is reads, or is left out for reads and writes, not {' and '.join(values)}")
+    return bool(values)
+
+
+def _ready(node: Node, settings: MasterSettings, *, reads_only: bool) -> Response:
     """Return 200 if a worker here shows what was acknowledged here, and writes can be agreed; else 503.
 
-    A witness is therefore never ready: no client must be sent there.  Reads that need no freshness are answered
-    all the same.
+    A witness is therefore never ready: no client must be sent there.  `reads_only`: writes are not asked for.
     """
     takes_writes = node.cluster.is_peer and settings.role is not Role.READ_ONLY
-    if takes_writes and (why := obstacle(node.cluster, now().steady)) is not None:
+    if takes_writes and not reads_only and (why := obstacle(node.cluster, now().steady)) is not None:
         message = f"takes no writes, and serves reads: {why}\n"
         return PlainTextResponse(message, 503, {"Retry-After": str(why.retry_after)})
     if node.worker_registry.for_read(now().steady, node.pending_requests.shown):

@@ -225,7 +225,7 @@ class Replica:
             scrub_failure=self.health.scrub_failure,
             mend=self.health.mend,
             set_aside=self.health.set_aside,
-            epoch=applied.rewound,
+            epoch=max(applied.rewound, self._returning.rewound),
             unsaid=self._publish_health.reason if self._publish_health is not None else "",
         )
 

@@ -60,6 +60,8 @@ class RewindHandler:
         self._past, self._host = AppliedHistory(topics, host.backwards), host
         self.owes = store.applied.heard is not None
         """True if undone entries may have to wait again, after what the store has then."""
+        self.rewound = 0
+        """Epoch of the newest rewind with which the store complies; the store itself saves it with its next effect."""
         self.is_lost = False
         """True if the store cannot go back as far as it must: it is given up."""
 
@@ -81,6 +83,7 @@ class RewindHandler:
             self.owes = True
             self._feed.end_back(store.applied.index)
         self._counted_records.effects.set_signature(backlog.signature or as_bytes(store.applied.signature))
+        self.rewound = rewind.epoch
 
     def take_up(self) -> None:
         """Put undone entries back into the backlog, if they are of the current log.

@@ -10,7 +10,7 @@ NUMBERS = 3000
 
 
 def test_each_ticket_goes_to_one_side() -> None:
-    tickets, asked = Tickets(), threading.Semaphore(0)
+    tickets, asked, first = Tickets(), threading.Semaphore(0), threading.Event()
     begun: set[int] = set()
 
     def begin() -> None:
@@ -19,12 +19,18 @@ def test_each_ticket_goes_to_one_side() -> None:
             asked.acquire()
             if reader.admit(number):
                 begun.add(number)
+                first.set()
 
     process = threading.Thread(target=begin)
     process.start()
     back: set[int] = set()
-    for number in range(1, NUMBERS + 1):
+    tickets.issue(1)
+    asked.release()
+    assert first.wait(30), "nobody withdraws it"
+    for number in range(2, NUMBERS + 1):
         tickets.issue(number)
+        if number == NUMBERS:
+            back |= tickets.withdraw()  # it is not asked for yet
         asked.release()
         if number % 3 == 0:
             back |= tickets.withdraw()
