@@ -221,6 +221,8 @@ class HardState:
     """True if the strongest side that it has heard since its view began does not name it."""
     settings: tuple[AgreedSetting, ...] = ()
     """The settings that entries of this log have set, by name."""
+    fork: int | None = None
+    """Index up to which another side has this log, too; None while the view holds a majority."""
 
     @property
     def pending(self) -> View | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from quadlog.errors import UserError
@@ -113,7 +114,8 @@ def variables(settings: Iterable[object]) -> dict[str, str]:
     for setting in map(str, settings):
         given, equals, value = setting.partition("=")
         name = given if given.startswith(PREFIX) else PREFIX + given.upper().replace("-", "_")
-        if not equals or not given or name in DECIDED:
+        is_named = given.startswith(PREFIX) or re.fullmatch(r"[a-z][a-z0-9-]*", given) is not None
+        if not equals or not is_named or name in DECIDED:
             message = f"--set takes NAME=VALUE or QUADLOG_…=VALUE, and none that the lab decides; this is {setting!r}"
             raise UserError(message)
         found[name] = value

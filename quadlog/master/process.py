@@ -13,6 +13,7 @@ from consumers import agreed
 from producers.effects import EffectsMirror
 from quadlog import failpoints
 from quadlog.broker import STARTING_S, KafkaOutlet, RenewableOutlet, end_of, records_between
+from quadlog.master.clients.split_state import split_headers
 from quadlog.master.effects.copy_start import CopyStartFinder
 from quadlog.master.events import TopicIdentified, TopicShortened
 from quadlog.master.http.app import make_app
@@ -26,6 +27,8 @@ from quadlog.master.topics.sites import Sites
 from quadlog.master.topics.tails import Tails
 from quadlog.master.wiring import World, make_node
 from quadlog.master.workers.worker_client import WorkerClient
+from quadlog.web.http_direct import DirectRoutes
+from quadlog.web.http_headers import AddedHeaders
 from quadlog.web.server import Server
 
 if TYPE_CHECKING:
@@ -88,7 +91,8 @@ class MasterProcess:
         self._monitor.start()
         agreed_end = self._start_node()
         self.tails.start(payloads_end=self._payloads_end, agreed_end=agreed_end)
-        app = make_app(self.node, self.settings, peers=self.sites.dc_of, seeding=self.seeding)
+        routes = make_app(self.node, self.settings, peers=self.sites.dc_of, seeding=self.seeding)
+        app = AddedHeaders(DirectRoutes(routes), lambda: split_headers(self.node.cluster))
         log.info("master_started", id=self.settings.node_id, url=self.settings.master_url)
         try:
             return self.server.run(app)

@@ -12,6 +12,7 @@ from quadlog.core.model import AgreedSetting, HardState, Peer, RejoinedMember, V
 def pack_standing(standing: HardState) -> bytes:
     """Encode a standing as JSON.
 
+    >>> from dataclasses import replace
     >>> view = View(epoch=2, members=("m1", "m2"), parent=bytes(32), home="dc1")
     >>> back = View(epoch=3, members=("m1", "m2"), returned=(RejoinedMember("m2", bytes(16), blank=True),))
     >>> standing = HardState(view=view, ballot=back, promise=2, given_up=("m2",), newest=(("m2", bytes(16)),))
@@ -20,7 +21,8 @@ def pack_standing(standing: HardState) -> bytes:
     >>> peers = (Peer("m1", "dc1"), Peer("m2", "dc2"))
     >>> view = View(epoch=4, members=("m1", "m2"), peers=peers, before=peers[:1])
     >>> setting = AgreedSetting("max-peer-lag", "5", 7, 1795874400000, "dc1-m1")
-    >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True, settings=(setting,))
+    >>> standing = HardState(view=view, changes=(peers[1:],), forced=peers[:1], outside=True)
+    >>> standing = replace(standing, settings=(setting,), fork=3)
     >>> unpack_standing(pack_standing(standing)) == standing
     True
     """
@@ -35,6 +37,7 @@ def pack_standing(standing: HardState) -> bytes:
             "changes": standing.changes,
             "forced": standing.forced,
             "outside": standing.outside,
+            "fork": standing.fork,
             "settings": [astuple(one) for one in standing.settings],
         }
     ).encode()
@@ -53,6 +56,7 @@ def unpack_standing(value: bytes) -> HardState:
         changes=tuple(_peers(peers) for peers in said["changes"]),
         forced=_peers(said["forced"]),
         outside=said["outside"],
+        fork=said["fork"],
         settings=tuple(AgreedSetting(*one) for one in said["settings"]),
     )
 

@@ -19,6 +19,7 @@ from tests.support.settings import WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.support.labs import RunningLab
 
@@ -94,3 +95,18 @@ def test_a_limit_that_is_set_while_it_runs_shortens_the_log(cluster: Cluster) ->
     assert (answer.status_code, answer.json()["value"], answer.json()["by"]) == (200, "200", "127.0.0.1")
     write(cluster, 1, 420)
     until_they_begin_behind(cluster.lab, 50, 30)
+
+
+def test_a_lab_is_started_with_settings(tmp_path: Path) -> None:
+    """By their names in files, at all masters; one that does not exist starts nothing."""
+    refused = quadlog("lab", "up", "--set", "max-lag=5", "--dir", str(tmp_path / "none"))
+    assert (refused.returncode, refused.stderr) == (1, "UserError: --set: there is no setting max-lag\n")
+    with BROKERS.lab(
+        tmp_path / "lab", dcs=1, workers=1, settings=["max-peer-lag=7", "tx-log-max-size=500"]
+    ) as lab:
+        [master] = Cluster(lab).masters
+        found = {one["name"]: one for one in HTTP.get(f"{master}/cluster/settings").json()["settings"]}
+    assert [(found[name]["value"], found[name]["source"]) for name in ("max-peer-lag", "log-max-size")] == [
+        ("7", "file"),
+        ("500", "file"),
+    ]

@@ -136,6 +136,10 @@ def test_the_side_that_is_cut_off_waits(lab: RunningLab, evaluates: bool) -> Non
             strict = {"Quadlog-Consistency": "strict"}
             refused = HTTP.get(f"{url}/sparql", params={"query": "ASK { }"}, headers=strict)
             assert (refused.status_code, refused.json()["error"]) == (503, "NoMajority")
+            told = f"fork={before}; side=minority"
+            answers = [answer, refused, HTTP.get(f"{url}/sparql", params={"query": "ASK { }"})]
+            assert [one.headers.get("Quadlog-Split") for one in answers] == [told] * 3
+            assert "Quadlog-Split" not in insert(cluster, others[0], f"told-{evaluates}").headers
             cluster.heal()
             end = ending(cluster, appends, time.monotonic())
         assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)

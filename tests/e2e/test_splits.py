@@ -10,7 +10,7 @@ import pytest
 
 from quadlog.failpoints import Failpoint
 from tests.support.clusters.appends import Amiss, appending
-from tests.support.clusters.cluster import HTTP, Cluster, until
+from tests.support.clusters.cluster import HTTP, Cluster, index_of, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.strict import StrictReads, reading_strictly
 from tests.support.clusters.trouble import logged
@@ -65,11 +65,24 @@ def test_two_data_centres_with_two_masters_each(twos: Cluster) -> None:
         assert {members for _, members in views(twos)} == {("dc1-m1", "dc1-m2"), ("dc2-m1", "dc2-m2")}
         apart = time.monotonic()
         until(lambda: all(appends.told(number, apart) >= 3 for number in range(4)), 20)
+        written = twos.update("INSERT DATA { <urn:split> <urn:told> 1 }", Idempotency_Key="on a branch")
+        fork, _, side = written.headers["Quadlog-Split"].partition("; ")
+        assert (written.status_code, side) == (204, "side=unknown")
+        assert 0 < int(fork.removeprefix("fork=")) < index_of(written)
+        assert state_of(twos, 0, "on a branch") == "applied on a branch"
         twos.heal()
         end = ending(twos, appends, time.monotonic())
     assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
     assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
+    assert {state_of(twos, number, "on a branch") for number in range(4)} == {"applied"}
+    assert "Quadlog-Split" not in HTTP.get(f"{twos.masters[0]}/cluster/status").headers
+
+
+def state_of(cluster: Cluster, master: int, key: str) -> str:
+    """What `/tx` says."""
+    found: str = HTTP.get(f"{cluster.masters[master]}/tx/{key}").json()["state"]
+    return found
 
 
 def no_side_says_what_the_log_begins_with(cluster: Cluster) -> None:

@@ -213,6 +213,8 @@ class Shape(TypedDict, total=False):
     environment: dict[str, str]
     brokers: Path
     repository: str
+    settings: list[str]
+    """NAME=VALUE."""
 
 
 def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
@@ -233,6 +235,7 @@ def start_lab(directory: Path, **shape: Unpack[Shape]) -> RunningLab:
     )
     asked = {f"--{name.replace('_', '-')}": shape.get(name) for name in names}
     options = [text for name, value in asked.items() if value is not None for text in (name, str(value))]
+    options += [text for setting in shape.get("settings", ()) for text in ("--set", setting)]
     options += ["--shared-broker"] * shape.get("shared_broker", False)
     command = [sys.executable, "-m", "quadlog", "lab", "up", "--dir", str(directory), "--ready", str(ready)]
     with output.open("w") as out:

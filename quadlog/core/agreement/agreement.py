@@ -186,6 +186,7 @@ class Agreement:
             undecided=self.undecided,
             is_peer=self.is_peer,
             has_majority=self.has_majority,
+            is_half=not self.has_majority and self._views.vouches,
             may_agree=self.may_agree,
             settings=self.settings,
             last=self.last,

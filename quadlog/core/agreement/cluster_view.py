@@ -46,6 +46,8 @@ class ClusterView:
     undecided: frozenset[str]
     is_peer: bool
     has_majority: bool
+    is_half: bool
+    """True if the members are exactly half of the voting data centres, so that no other side is a majority."""
     may_agree: bool
     """False if this side waits for others: by `split-recovery` it adds nothing to the log without a majority."""
     settings: ClusterSettings

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.agreement.inheritance import inherited_state, rebased_queue
+from quadlog.core.membership.views import Lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,18 +70,16 @@ class ViewChange:
         if ballot.parent == views.view.id:
             if not self._has_payloads(inherited.pairs):
                 return False
-            promise, changes, settings = (
-                views.standing.promise,
-                views.standing.changes,
-                views.standing.settings,
-            )
+            standing, fork = views.standing, self._local_state.log.last.index
+            lineage = Lineage(standing.promise, standing.changes, standing.settings, fork)
             self._keep_what_may_come(ballot)
         else:
             if inherited.lead is None or not self._give_way(ballot, inherited):
                 return False
-            lead = inherited.lead
-            promise, changes, settings = lead.rank.epoch, lead.changes, lead.agreed_settings
-        views.install(ballot, promise, changes, settings, now)
+            lead, adopted = inherited.lead, self._local_state.changes.adopted
+            assert adopted is not None
+            lineage = Lineage(lead.rank.epoch, lead.changes, lead.agreed_settings, adopted.kept)
+        views.install(ballot, lineage, now)
         return True
 
     def _has_payloads(self, pairs: frozenset[Pair]) -> bool:

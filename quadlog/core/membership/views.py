@@ -11,7 +11,7 @@ view is proposed, voted for by all its members, and installed.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.cluster_settings import SplitRecovery, after, in_force, names_setting, of_file, set_by
 from quadlog.core.membership.electorate import Electorate, changed, is_forced_in
@@ -28,6 +28,19 @@ if TYPE_CHECKING:
     from quadlog.core.messages import LocalStatus
     from quadlog.core.model import AgreedSetting, Peer, Post, Rank, Transaction, View
     from quadlog.core.queues.progress import Progress
+
+
+class Lineage(NamedTuple):
+    """What a view continues: of the view before it, or of the view that a master gives way to."""
+
+    promise: int
+    """Epoch of the last view that held a majority."""
+    changes: tuple[tuple[Peer, ...], ...]
+    """Changes of the peers in the log that the view before does not name."""
+    settings: tuple[AgreedSetting, ...]
+    """What entries of the log have set."""
+    fork: int
+    """Index up to which the members of the view before have the log, or those that this master gives way to."""
 
 
 class Views:
@@ -149,6 +162,11 @@ class Views:
     def is_majority(self, view: View) -> bool:
         """Return whether the members of a view that are not blank are more than half of all data centres."""
         return self._electorate.is_majority(view)
+
+    @property
+    def vouches(self) -> bool:
+        """True if no majority is possible without one of the members of the view."""
+        return self._electorate.vouches(self.view)
 
     @property
     def may_agree(self) -> bool:
@@ -300,26 +318,13 @@ class Views:
             return True
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
-    def install(
-        self,
-        view: View,
-        promise: int,
-        changes: tuple[tuple[Peer, ...], ...],
-        settings: tuple[AgreedSetting, ...],
-        now: float,
-    ) -> None:
-        """Install a view.
-
-        Args:
-            view: the view.
-            promise: promise of the lineage that the view continues.
-            changes: changes of the peers in the log that the previous view did not name.
-            settings: what entries of the log have set.
-            now: steady milliseconds.
-
-        """
+    def install(self, view: View, lineage: Lineage, now: float) -> None:
+        """Install a view that continues a lineage; `now`: steady milliseconds."""
+        promise, changes, settings, fork = lineage
+        known = fork if self.standing.fork is None else min(fork, self.standing.fork)
         self.standing = HardState(
             view=view,
+            fork=None if self.is_majority(view) else known,
             ballot=self.standing.ballot,
             promise=max(promise, view.epoch) if self.is_majority(view) else promise,
             newest=self.standing.newest,

@@ -10,7 +10,7 @@ from quadlog.errors import NoMajority, Unavailable
 from quadlog.master.workers.alarms import AlarmName, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from quadlog.core.agreement.cluster_view import ClusterView
 
@@ -108,6 +108,18 @@ def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
         goes_on = "goes on without them" if cluster.may_agree else "is no majority and agrees on nothing"
         reason = f"{', '.join(absent)} not in the view: {', '.join(view.members)} {goes_on}"
         yield Trouble(name=name, worker=None, index=cluster.last.index, reason=reason)
+
+
+def split_headers(cluster: ClusterView) -> Sequence[tuple[bytes, bytes]]:
+    """Return the header for every answer of a side that may have to give way; none on a majority's side.
+
+    `side` is `unknown` if exactly half of the voting data centres are here: the others may be elsewhere, or lost.
+    """
+    fork = cluster.standing.fork
+    if cluster.has_majority or fork is None:
+        return ()
+    side = "unknown" if cluster.is_half else "minority"
+    return ((b"quadlog-split", f"fork={fork}; side={side}".encode()),)
 
 
 def waits_for(cluster: ClusterView, moment: float, dc_of: Mapping[str, str]) -> list[dict[str, object]]:

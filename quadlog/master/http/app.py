@@ -14,6 +14,7 @@ from quadlog.core.model import id_of_key
 from quadlog.errors import QuadlogError, UserError
 from quadlog.master.clients.barrier import Barrier
 from quadlog.master.clients.body_budget import BodyBudget
+from quadlog.master.clients.pending_requests import TxState
 from quadlog.master.clients.split_state import obstacle
 from quadlog.master.clients.write_guards import urls_of
 from quadlog.master.events import WorkerDismissed
@@ -43,10 +44,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
+    from quadlog.core.agreement.cluster_view import ClusterView
     from quadlog.master.node.node import Node
     from quadlog.master.seeds.seeding import Seeding
     from quadlog.settings import MasterSettings
 
+
+ON_A_BRANCH: Final = "applied on a branch"
+"""State of a transaction that only a side without a majority has agreed on."""
 
 STATEMENTS: Final = "/repositories/{repository}/statements"
 
@@ -174,11 +179,20 @@ def transaction_ids(repository: str, name: str) -> list[bytes]:
     return [given, *ids] if len(given) == len(ids[0]) else ids
 
 
+def _is_on_branch(cluster: ClusterView, index: int | None) -> bool:
+    """Return whether only a side without a majority has agreed on an entry, so that it may have to wait again."""
+    fork = cluster.standing.fork
+    return fork is not None and not cluster.has_majority and index is not None and index > fork
+
+
 def _transaction(node: Node, repository: str, name: str) -> Response:
     answers: list[dict[str, Any]] = []
     for transaction_id in transaction_ids(repository, name):
         found = node.pending_requests.state_of(transaction_id, queued=node.is_queued(transaction_id))
-        answer: dict[str, Any] = {"id": text_id(transaction_id), "state": found.state.value}
+        state: str = found.state.value
+        if found.state is TxState.APPLIED and _is_on_branch(node.cluster, found.index):
+            state = ON_A_BRANCH
+        answer: dict[str, Any] = {"id": text_id(transaction_id), "state": state}
         if found.index is not None:
             answer |= {"index": found.index, "chain": found.chain.hex() if found.chain else None}
         if found.reason is not None:

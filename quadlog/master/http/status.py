@@ -92,14 +92,15 @@ def _split(node: Node, moment: float) -> dict[str, Any]:
     standing = cluster.standing
     lacks = any(peer.node not in standing.view.members for peer in cluster.peers)
     state = "joining" if standing.joining else "apart" if lacks else "none"
-    side = None if state == "none" else "majority" if cluster.has_majority else "minority"
+    apart = "unknown" if cluster.is_half else "minority"
+    side = None if state == "none" else "majority" if cluster.has_majority else apart
     return {
         "state": state,
         "phase": cluster.join_phase,
         "strategy": cluster.settings.split_recovery,
         "side": side,
         "waits_for": waits_for(cluster, moment, node.dc_of),
-        "fork_index": None if fork is None else fork.index,
+        "fork_index": standing.fork if fork is None else fork.index,
     }
 
 

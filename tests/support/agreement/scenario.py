@@ -277,6 +277,8 @@ class Scenario:
             said += " | blank"
         if standing.outside:
             said += " | outside"
+        if standing.fork is not None:
+            said += f" | fork: {standing.fork}"
         if standing.settings:
             said += f" | set: {' '.join(f'{one.name}={one.value}' for one in standing.settings)}"
         if standing.given_up:

@@ -203,7 +203,7 @@ def test_settings_do_not_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("setting", ["QUADLOG_LOG_LEVEL", "PATH=/tmp", "QUADLOG_NODE_ID=dc1-m9", "=x"])
 def test_what_a_lab_process_cannot_be_started_with_is_refused(setting: str) -> None:
-    with pytest.raises(UserError, match="--set takes QUADLOG_"):
+    with pytest.raises(UserError, match="--set takes NAME=VALUE"):
         variables([setting])
 
 

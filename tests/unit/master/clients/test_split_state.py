@@ -9,7 +9,7 @@ import pytest
 from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.messages import PostingPace
 from quadlog.errors import NoMajority, Unavailable
-from quadlog.master.clients.split_state import obstacle, waits_for
+from quadlog.master.clients.split_state import obstacle, split_headers, waits_for
 from tests.support.agreement.cluster import Member
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
@@ -73,3 +73,13 @@ def test_a_side_without_a_majority(recovery: SplitRecovery) -> None:
     why = obstacle(alone.core.cluster(), 10_000)
     assert (type(why) is NoMajority) == (recovery is SplitRecovery.QUORUM)
     assert waits_for(alone.core.cluster(), 10_000, MASTERS) == []
+    assert split_headers(one.core.cluster()) == ()
+    assert split_headers(alone.core.cluster()) == ((b"quadlog-split", b"fork=0; side=minority"),)
+
+
+def test_half_of_the_data_centres_may_be_all_that_is_left() -> None:
+    one = Member("m1", {"m1": "dc1", "m2": "dc2"}, settings=ClusterSettings(max_peer_lag=5))
+    for at in range(0, 10_000, 250):
+        one.turn(at)
+    assert one.core.view.members == ("m1",)
+    assert split_headers(one.core.cluster()) == ((b"quadlog-split", b"fork=0; side=unknown"),)
