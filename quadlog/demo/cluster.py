@@ -67,6 +67,15 @@ class DemoCluster:
         """Kill a process with SIGKILL; return the message of the lab."""
         return str(ask(self.directory, {"do": "kill", "id": node.id, "signal": "KILL"})["message"])
 
+    def cut(self, one: str, other: str) -> None:
+        """Cut the link between two data centres."""
+        cut = {"do": "cut", "link": [one, other], "one_way": False}
+        ask(self.directory, {"do": "links", "request": cut})
+
+    def heal(self) -> None:
+        """Restore all links."""
+        ask(self.directory, {"do": "links", "request": {"do": "heal"}})
+
     def start(self, node: DemoNode) -> str:
         """Restart a process and wait until it serves; return the message of the lab."""
         return str(ask(self.directory, {"do": "start", "id": node.id})["message"])

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from quadlog.demo import report
 from quadlog.demo.cluster import running_cluster
+from quadlog.demo.cut import Story
 from quadlog.demo.load import load
 from quadlog.demo.ontology import find_brick, read_turtle
 from quadlog.demo.progress import Bars
@@ -120,11 +121,14 @@ class Demo:
                 self._say(f"All updates are acknowledged, {failed} had to be sent again.")
                 await breaking
                 await settle(http, cluster, bars.applied)
+                self._lap_of("catch-up")
+                await Story(http, cluster, self._say).tell()
+                await settle(http, cluster, bars.applied)
             finally:
                 watching.cancel()
                 breaking.cancel()
                 await asyncio.gather(watching, breaking, return_exceptions=True)
-        self._lap_of("catch-up")
+        self._lap_of("split")
 
     async def _kill_and_start(self, http: httpx.AsyncClient, cluster: DemoCluster, bars: Bars) -> None:
         """Kill the evaluating worker, on which all others depend, and restart it later."""

@@ -70,6 +70,8 @@ def test_every_worker_ends_with_the_file(tmp_path: Path, triples: int | None) ->
     assert demo.returncode == 0, said
     assert f"Verdict: {VERDICT}" in said
     assert "was sent KILL: exited(-9)" in said
+    assert "dc3-m1 refuses a write: 503 NoMajority, fork=" in said
+    assert "dc3-m1 takes writes again after" in said
     rows = re.findall(rf"(dc\d-w\d) +│ (\d+) +│ {triples or 62_083:,} │ (\w{{16}}) │ same +│ yes", said)
     assert [worker for worker, _, _ in rows] == [f"dc{dc}-w{w}" for dc in (1, 2, 3) for w in (1, 2)]
     assert len({(index, signature) for _, index, signature in rows}) == 1

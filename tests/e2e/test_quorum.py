@@ -10,7 +10,6 @@ import pytest
 from tests.support.clusters.appends import Amiss, appending
 from tests.support.clusters.cluster import HTTP, UPDATE, Cluster, ask, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn
-from tests.support.clusters.trouble import logged
 from tests.support.labs import BROKERS
 
 if TYPE_CHECKING:
@@ -89,8 +88,6 @@ def test_a_master_is_gone_for_good(tmp_path: Path) -> None:
             end = ending(cluster, appends, started)
         assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
         assert end.amiss == Amiss()
-        definite = [key for key, told in appends.other.items() if told.startswith("503")]
-        assert definite, "those in between are refused"
         assert stored(cluster, ["between"]) == []
 
 
@@ -110,7 +107,6 @@ def test_the_side_that_is_cut_off_waits(lab: RunningLab, evaluates: bool) -> Non
         home: str = cluster.status()["view"]["home"]
         dc = home if evaluates else max({"dc1", "dc2", "dc3"} - {home})
         alone, others = int(dc[2]) - 1, [number for number in range(3) if f"dc{number + 1}" != dc]
-        undone = [logged(cluster, event) for event in ("log_cut", "rollback_finished")]
         with appending(cluster) as appends:
             for number in others:
                 cluster.cut(dc, f"dc{number + 1}")
@@ -149,4 +145,4 @@ def test_the_side_that_is_cut_off_waits(lab: RunningLab, evaluates: bool) -> Non
         assert {HTTP.get(f"{url}/tx/{key}").json()["state"] for key in keys for url in cluster.masters} == {
             "unknown"
         }
-        assert [logged(cluster, event) for event in ("log_cut", "rollback_finished")] == undone
+        assert cluster.status(alone)["split"]["rejoined"]["gave_way"] == 0

@@ -76,6 +76,9 @@ def test_two_data_centres_with_two_masters_each(twos: Cluster) -> None:
     assert end.seconds < AGAIN_S
     assert end.amiss == Amiss()
     assert {state_of(twos, number, "on a branch") for number in range(4)} == {"applied"}
+    gave_way = [(twos.status(number)["split"]["rejoined"] or {}).get("gave_way", 0) for number in range(4)]
+    assert min(gave_way[:2]) > 0, "who gave way tells how much"
+    assert gave_way[2:] == [0, 0]
     assert "Quadlog-Split" not in HTTP.get(f"{twos.masters[0]}/cluster/status").headers
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from quadlog.core.agreement.inheritance import inherited_state, rebased_queue
-from quadlog.core.membership.views import Lineage
+from quadlog.core.membership.views import Continuation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,15 +71,15 @@ class ViewChange:
             if not self._has_payloads(inherited.pairs):
                 return False
             standing, fork = views.standing, self._local_state.log.last.index
-            lineage = Lineage(standing.promise, standing.changes, standing.settings, fork)
+            continued = Continuation(standing.promise, standing.changes, standing.settings, fork)
             self._keep_what_may_come(ballot)
         else:
             if inherited.lead is None or not self._give_way(ballot, inherited):
                 return False
             lead, adopted = inherited.lead, self._local_state.changes.adopted
             assert adopted is not None
-            lineage = Lineage(lead.rank.epoch, lead.changes, lead.agreed_settings, adopted.kept)
-        views.install(ballot, lineage, now)
+            continued = Continuation(lead.rank.epoch, lead.changes, lead.agreed_settings, adopted.kept)
+        views.install(ballot, continued, now)
         return True
 
     def _has_payloads(self, pairs: frozenset[Pair]) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quadlog.core.queues.progress import Progress
 
 
-class Lineage(NamedTuple):
+class Continuation(NamedTuple):
     """What a view continues: of the view before it, or of the view that a master gives way to."""
 
     promise: int
@@ -318,9 +318,16 @@ class Views:
             return True
         return any(member.said is not None and member.said.ballot is not None for member in members)
 
-    def install(self, view: View, lineage: Lineage, now: float) -> None:
-        """Install a view that continues a lineage; `now`: steady milliseconds."""
-        promise, changes, settings, fork = lineage
+    def install(self, view: View, continued: Continuation, now: float) -> None:
+        """Install a view.
+
+        Args:
+            view: the view.
+            continued: what it continues.
+            now: steady milliseconds.
+
+        """
+        promise, changes, settings, fork = continued
         known = fork if self.standing.fork is None else min(fork, self.standing.fork)
         self.standing = HardState(
             view=view,

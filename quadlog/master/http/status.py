@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from quadlog.clock import now
+from quadlog.codec.envelope import text_moment
 from quadlog.master.clients.split_state import MISSED_ROUNDS, waits_for
 from quadlog.master.clients.write_guards import OUTSIDE, role_of, roles_of
 
@@ -100,6 +101,7 @@ def _split(node: Node, moment: float) -> dict[str, Any]:
         "strategy": cluster.settings.split_recovery,
         "side": side,
         "waits_for": waits_for(cluster, moment, node.dc_of),
+        "rejoined": node.rejoined and {**node.rejoined._asdict(), "at": text_moment(node.rejoined.at)},
         "fork_index": standing.fork if fork is None else fork.index,
     }
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from quadlog.master.node.inbox import Inbox
     from quadlog.master.node.leader_tasks import LeaderTasks
     from quadlog.master.node.shared_settings import SharedSettings
+    from quadlog.master.node.state_writer import RejoinReport
     from quadlog.master.payloads.acquiring import Acquiring
     from quadlog.master.payloads.bodies import Bodies
     from quadlog.master.payloads.relay import PayloadRelay
@@ -209,6 +210,11 @@ class Node:
         """
         self._state_writer.start(reached, said)
         self._thread.start()
+
+    @property
+    def rejoined(self) -> RejoinReport | None:
+        """What this master gave up when it took over a stronger side's log; None: nothing since its start."""
+        return self._state_writer.rejoined
 
     @property
     def seed(self) -> Seed | None:

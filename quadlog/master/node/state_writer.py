@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
-from quadlog.clock import now
+from quadlog.clock import now, wall
 from quadlog.failpoints import visit
 from quadlog.master.log.phases import given_up, phases
 from quadlog.master.log.retained_payloads import RetainedPayloads
@@ -31,6 +31,17 @@ if TYPE_CHECKING:
     from quadlog.masterstore.store import MasterStore
 
 log = structlog.get_logger()
+
+
+class RejoinReport(NamedTuple):
+    """What a master gave up when it took over a stronger side's log."""
+
+    at: int
+    """Milliseconds since 1970."""
+    kept: int
+    """Index of the last entry of its own log that stayed."""
+    gave_way: int
+    """Number of its own entries after that: updates of them wait again, other entries have ended."""
 
 
 class StateWriter:
@@ -80,6 +91,8 @@ class StateWriter:
         self._anchors = anchors
         self._heard: dict[str, bytes] = {}
         """Incarnations of other masters as they are saved."""
+        self.rejoined: RejoinReport | None = None
+        """What this master gave up last; None: nothing since its start."""
         self._unanchored: set[str] = set()
         """Topics whose saved anchor is invalid."""
 
@@ -122,6 +135,7 @@ class StateWriter:
                 adopted.branch.chain_at, kept=adopted.kept, last=adopted.last.index
             )
             reached = replace(reached, held=held)
+            self.rejoined = RejoinReport(wall(), adopted.kept, max(0, self._store.last.index - adopted.kept))
             self._retained.truncate(adopted.kept)
         else:
             unneeded += self._retained.release_up_to(self._agreement.settled)
@@ -169,7 +183,8 @@ class StateWriter:
         """Notify all parts that follow the log that it was replaced after an entry, and that this is saved."""
         cut = self._store.last_cut()
         assert cut is not None, "it is saved with what was adopted"
-        log.info("log_adopted", kept=adopted.kept, last=adopted.last.index)
+        gave_way = 0 if self.rejoined is None else self.rejoined.gave_way
+        log.info("log_adopted", kept=adopted.kept, last=adopted.last.index, gave_way=gave_way)
         self._effects_follower.truncate(adopted.kept)
         self._pending_requests.truncate(
             adopted.kept,
