@@ -7,6 +7,7 @@ way in (file, environment, REST, command line) accepts the same texts: `parsed`.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
@@ -14,7 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from quadlog.core.consistency import Consistency
-from quadlog.core.model import AgreedSetting
+from quadlog.core.model import REQUESTED_BY, AgreedSetting
 from quadlog.errors import NoSuchSetting, UserError
 
 if TYPE_CHECKING:
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 
 SETTING: Final = "setting"
 VALUE: Final = "setting-value"
-BY: Final = "setting-by"
+BY: Final = REQUESTED_BY
 """Options of a CONFIG transaction: name of a setting, its new value, and who sets it."""
+
+LONGEST_AGREED_LAG: Final = 3600.0
+"""Maximum seconds of a `max-peer-lag` that an entry sets."""
 
 OFF: Final = "off"
 """Value of a limit that does not apply."""
@@ -92,11 +96,18 @@ def options_of(name: str, value: str, *, by: str) -> dict[str, str]:
 
     Raises:
         NoSuchSetting: there is no setting of this name.
-        UserError: the value is not allowed.
+        UserError: the value is not allowed, or not as an agreed one.
 
     """
     known = canonical(name)
-    return {SETTING: known, VALUE: SETTINGS[known].write(parsed(known, value)), BY: by}
+    new = parsed(known, value)
+    if known == "max-peer-lag" and new > LONGEST_AGREED_LAG:
+        # Nothing is agreed while a member is silent, so this could not be changed any more once one is lost.
+        raise UserError(
+            f"{known} is at most {LONGEST_AGREED_LAG:.0f} s where it is set for all masters, not {value[:100]!r}:"
+            " a lost master would stop all writes, and the change back. In the files of all masters it may be off"
+        )
+    return {SETTING: known, VALUE: SETTINGS[known].write(new), BY: by}
 
 
 def names_setting(options: Mapping[str, str]) -> bool:
@@ -108,7 +119,9 @@ def names_setting(options: Mapping[str, str]) -> bool:
 
 
 def set_by(options: Mapping[str, str], index: int, at: int) -> AgreedSetting | None:
-    """Return what an entry sets; None if it is not understood, which changes nothing.
+    """Return what an entry sets; None if it names no setting.
+
+    A name or value of a later version is kept as it is, for masters that understand it.
 
     Args:
         options: options of the entry.
@@ -117,11 +130,7 @@ def set_by(options: Mapping[str, str], index: int, at: int) -> AgreedSetting | N
 
     """
     name, value = options.get(SETTING, ""), options.get(VALUE, "")
-    try:
-        written = SETTINGS[name].write(parsed(name, value))
-    except (KeyError, UserError):
-        return None
-    return AgreedSetting(name, written, index, at, options.get(BY, ""))
+    return AgreedSetting(name, value, index, at, options.get(BY, "")) if name else None
 
 
 def after(before: tuple[AgreedSetting, ...], change: AgreedSetting) -> tuple[AgreedSetting, ...]:
@@ -132,8 +141,15 @@ def after(before: tuple[AgreedSetting, ...], change: AgreedSetting) -> tuple[Agr
 
 
 def in_force(files: ClusterSettings, agreed: Iterable[AgreedSetting]) -> ClusterSettings:
-    """Return the settings that count: those of a master's file, except where an entry has set another value."""
-    return replace(files, **{SETTINGS[one.name].field: parsed(one.name, one.value) for one in agreed})
+    """Return the settings that count: those of a master's file, except where an entry has set another value.
+
+    A name or value of a later version does not count.
+    """
+    values: dict[str, Any] = {}
+    for one in agreed:
+        with suppress(KeyError, UserError):
+            values[SETTINGS[one.name].field] = parsed(one.name, one.value)
+    return replace(files, **values)
 
 
 def of_file(files: ClusterSettings, agreed: Iterable[AgreedSetting]) -> tuple[AgreedSetting, ...]:

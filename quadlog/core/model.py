@@ -409,9 +409,14 @@ def payload_digest(
     )
 
 
+REQUESTED_BY: Final = "setting-by"
+"""Option that says who asked, which does not make a repeated request another one."""
+
+
 def body_hash(body: bytes, options: Mapping[str, str] = _NONE) -> bytes:
     """Return 16 bytes that represent a body and its options where two requests are compared."""
-    asked = hash_of(body, *_parts(options)) if options else body
+    compared = {name: value for name, value in options.items() if name != REQUESTED_BY}
+    asked = hash_of(body, *_parts(compared)) if compared else body
     return blake2b(asked, digest_size=16).digest()
 
 

@@ -116,6 +116,7 @@ def test_right_values_count_in_a_file(tmp_path: Path, name: str, text: str, writ
         (b'{"value": [5]}', "a value is text or a number, not [5]"),
         (b'{"value": 0}', "max-peer-lag is a number of seconds above 0, or off, not '0'"),
         (b'{"value": 2}', "has to be at least 3 times idle-round"),
+        (b'{"value": "off"}', "is at most 3600 s where it is set for all masters"),
     ],
 )
 def test_bodies_that_are_refused(one: Door, body: bytes, words: str) -> None:

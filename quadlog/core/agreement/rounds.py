@@ -86,8 +86,8 @@ class Rounds:
         members = self._progress.in_view()
         if members is None or self._views.is_frozen(members):
             return  # every member has to post in this view first
-        if not self._views.may_agree and not any(map(self._views.forces, local_state.queue.special())):
-            return  # this side waits for others
+        if not self._may_add():
+            return
         stable = min(member.counter for member in members)
         end = self._progress.furthest_behind(local_state.log.last.index) + self._limits.post
         while (pair := common_head(members, local_state.queue)) is not None and pair.timestamp <= stable:
@@ -99,7 +99,13 @@ class Rounds:
                 if self._progress.members[self._node].base.index < local_state.log.last.index:
                     pacing.note_news()
                 return
-            self._append(pair)
+            if self._append(pair) and not self._may_add():
+                return
+
+    def _may_add(self) -> bool:
+        """False while this side waits for others, unless an operator has declared that it is all that is left."""
+        forces = self._views.forces
+        return self._views.may_agree or any(map(forces, self._local_state.queue.special()))
 
     def _follow(self, post: Post) -> None:
         """Append the entries that a member ahead of this one has already added, from its post.
@@ -126,7 +132,8 @@ class Rounds:
             )
             raise TwoOrdersError(message)
 
-    def _append(self, pair: Pair) -> None:
+    def _append(self, pair: Pair) -> bool:
+        """Append a waiting pair; return whether it may have changed what may be added."""
         local_state = self._local_state
         transaction = local_state.queue.transaction(pair)
         if transaction is None:
@@ -136,10 +143,11 @@ class Rounds:
         local_state.append(pair, transaction, self._views.view)
         self._pacing.move()
         if transaction.kind is not TransactionKind.CONFIG:
-            return
+            return False
         if self._views.configure(transaction, local_state.log.last.index, pair.timestamp >> LOGICAL_BITS):
             self._pacing.note_news()
             self._pacing.tend_soon()
+        return True
 
     # --- MERGE ------------------------------------------------------------------------------------
 

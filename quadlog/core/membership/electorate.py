@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from quadlog.core.model import Peer, TransactionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from quadlog.core.model import Transaction, View
 
@@ -159,6 +159,11 @@ class Electorate:
         if not changes or view.before or not self.is_majority(view) or _balance(view.members, changes[0]) < 0:
             return None
         return changes[0], self.peers(view)
+
+
+def are_majority(members: Iterable[str], peers: tuple[Peer, ...]) -> bool:
+    """Return whether these masters, if none is blank, are more than half of the data centres of these peers."""
+    return _balance(tuple(members), peers) > 0
 
 
 @lru_cache(maxsize=64)  # called in every round

@@ -73,6 +73,8 @@ class Views:
         self._files: Final = settings
         self.settings = in_force(settings, standing.settings)
         """The settings that count."""
+        self.posted_settings = (*standing.settings, *of_file(settings, standing.settings))
+        """The settings that entries have set, and those of the file that are no defaults."""
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters, witnesses)
@@ -301,12 +303,7 @@ class Views:
         """Replace the settings that entries of the log have set."""
         self.standing = replace(self.standing, settings=agreed)
         self.settings = self._failure_detector.settings = in_force(self._files, agreed)
-
-    @property
-    def posted_settings(self) -> tuple[AgreedSetting, ...]:
-        """The settings that entries have set, and those of the file that are no defaults."""
-        agreed = self.standing.settings
-        return (*agreed, *of_file(self._files, agreed))
+        self.posted_settings = (*agreed, *of_file(self._files, agreed))
 
     def is_frozen(self, members: Iterable[Progress]) -> bool:
         """Return whether nothing may be added in this view.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil, inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quadlog.core.cluster_settings import SplitRecovery
+from quadlog.core.membership.electorate import are_majority
 from quadlog.errors import NoMajority, Unavailable
 from quadlog.master.workers.alarms import AlarmName, Trouble
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from quadlog.core.agreement.cluster_view import ClusterView
+    from quadlog.core.model import Peer
 
 MISSED_ROUNDS: Final = 3
 """Idle rounds without a post after which a master counts as silent; one that goes on may miss two."""
@@ -20,8 +24,6 @@ PATIENCE_ROUNDS: Final = 5
 """Idle rounds, but at least `PATIENCE_MS`, for which a write waits for a silent member; a later one is refused."""
 PATIENCE_MS: Final = 5000.0
 """A master, or its broker, that is restarted is heard again before that."""
-HALVES: Final = 2
-"""Voting data centres of which neither is a majority."""
 RETRY_S: Final = 5
 """Seconds after which a client may try again where the end of the wait is not known."""
 
@@ -95,19 +97,46 @@ def refuse_apart(cluster: ClusterView, moment: float) -> None:
 
 def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
     """Yield what an operator must know of a split; `moment`: steady milliseconds."""
-    view, waits = cluster.view, cluster.settings.split_recovery is SplitRecovery.QUORUM
-    if cluster.is_peer and len({peer.dc for peer in cluster.peers}) == HALVES and waits:
-        reason = "there are two voting data centres: if one is lost, the other one accepts no writes"
+    if not cluster.is_peer:
+        return
+    if cluster.settings.split_recovery is SplitRecovery.QUORUM and (alone := _indispensable(cluster.peers)):
+        reason = f"if {' or '.join(alone)} is lost, the others are no majority and accept no writes"
         yield Trouble(name=AlarmName.UNWITNESSED, worker=None, index=0, reason=reason)
     if silent := silent_members(cluster, moment):
         reason = ", ".join(map(str, silent))
         yield Trouble(name=AlarmName.SILENT, worker=None, index=cluster.last.index, reason=reason)
+    view = cluster.view
     absent = sorted({peer.node for peer in cluster.peers}.difference(view.members))
-    if absent and view.members and cluster.is_peer:
-        name = AlarmName.MISSING if cluster.may_agree else AlarmName.WITHOUT_MAJORITY
-        goes_on = "goes on without them" if cluster.may_agree else "is no majority and agrees on nothing"
-        reason = f"{', '.join(absent)} not in the view: {', '.join(view.members)} {goes_on}"
-        yield Trouble(name=name, worker=None, index=cluster.last.index, reason=reason)
+    if not cluster.may_agree:
+        why = f"{', '.join(absent)} not in the view" if absent else ""
+        why = why or f"{', '.join(sorted(view.blank))} lost their disks"
+        members = ", ".join(view.members) or cluster.node
+        reason = f"{why}: {members} is no majority and agrees on nothing"
+        yield Trouble(name=AlarmName.WITHOUT_MAJORITY, worker=None, index=cluster.last.index, reason=reason)
+    elif absent:
+        reason = f"{', '.join(absent)} not in the view: {', '.join(view.members)} goes on without them"
+        yield Trouble(name=AlarmName.MISSING, worker=None, index=cluster.last.index, reason=reason)
+
+
+@lru_cache(maxsize=8)
+def _indispensable(peers: tuple[Peer, ...]) -> tuple[str, ...]:
+    """Return the data centres, or else the masters, without any one of which no majority is left of the others.
+
+    >>> from quadlog.core.model import Peer
+    >>> _indispensable((Peer("a", "dc1"), Peer("b", "dc2")))
+    ('dc1', 'dc2')
+    >>> _indispensable((Peer("a", "dc1"), Peer("b", "dc2"), Peer("c", "dc3")))
+    ()
+    >>> _indispensable((Peer("a", "dc1"), Peer("b", "dc1")))
+    ('a', 'b')
+    """
+    for named in (attrgetter("dc"), attrgetter("node")):
+        parts = sorted({named(peer) for peer in peers})
+        left = {part: [peer.node for peer in peers if named(peer) != part] for part in parts}
+        found = tuple(part for part, names in left.items() if names and not are_majority(names, peers))
+        if found:
+            return found
+    return ()
 
 
 def split_headers(cluster: ClusterView) -> Sequence[tuple[bytes, bytes]]:
@@ -116,7 +145,7 @@ def split_headers(cluster: ClusterView) -> Sequence[tuple[bytes, bytes]]:
     `side` is `unknown` if exactly half of the voting data centres are here: the others may be elsewhere, or lost.
     """
     fork = cluster.standing.fork
-    if cluster.has_majority or fork is None:
+    if cluster.has_majority or fork is None or not cluster.is_peer:
         return ()
     side = "unknown" if cluster.is_half else "minority"
     return ((b"quadlog-split", f"fork={fork}; side={side}".encode()),)

@@ -155,11 +155,12 @@ def _ready(node: Node, settings: MasterSettings, *, reads_only: bool) -> Respons
     A witness is therefore never ready: no client must be sent there.  `reads_only`: writes are not asked for.
     """
     takes_writes = node.cluster.is_peer and settings.role is not Role.READ_ONLY
-    if takes_writes and not reads_only and (why := obstacle(node.cluster, now().steady)) is not None:
+    why = obstacle(node.cluster, now().steady) if takes_writes and not reads_only else None
+    if node.worker_registry.for_read(now().steady, node.pending_requests.shown):
+        if why is None:
+            return PlainTextResponse("ok\n")
         message = f"takes no writes, and serves reads: {why}\n"
         return PlainTextResponse(message, 503, {"Retry-After": str(why.retry_after)})
-    if node.worker_registry.for_read(now().steady, node.pending_requests.shown):
-        return PlainTextResponse("ok\n")
     if settings.role is Role.READ_ONLY:
         message = (
             "read-only, without workers: serves no clients; /healthz/alive says whether it serves its peers\n"
@@ -182,7 +183,8 @@ def transaction_ids(repository: str, name: str) -> list[bytes]:
 def _is_on_branch(cluster: ClusterView, index: int | None) -> bool:
     """Return whether only a side without a majority has agreed on an entry, so that it may have to wait again."""
     fork = cluster.standing.fork
-    return fork is not None and not cluster.has_majority and index is not None and index > fork
+    is_branch = cluster.may_agree and not cluster.has_majority
+    return is_branch and fork is not None and index is not None and index > fork
 
 
 def _transaction(node: Node, repository: str, name: str) -> Response:

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse
 
 from quadlog.clock import now
 from quadlog.codec.envelope import text_moment
-from quadlog.core.cluster_settings import SETTINGS, ClusterSettings, canonical, options_of
+from quadlog.core.cluster_settings import SETTINGS, VALUE, ClusterSettings, canonical, options_of
 from quadlog.core.model import TransactionKind
 from quadlog.errors import SettingStays, UnsupportedMediaType, UserError
 from quadlog.master.clients.split_state import silent_members
@@ -101,13 +101,13 @@ class ClusterSettingsHandler:
         transaction_id = self._proposals.id_of(request)
         if not self._node.knows(transaction_id):
             refuse_writes(self._node.cluster, self._settings)
-            self._settings.with_cluster(self._node.cluster.settings.changed(name, options["setting-value"]))
+            self._settings.with_cluster(self._node.cluster.settings.changed(name, options[VALUE]))
             if name == STRATEGY:
                 self._refuse_apart()
         answer = await self._proposals.answer(
             request,
             transaction_id,
-            body=json.dumps(options).encode(),
+            body=json.dumps({"setting": name, "value": options[VALUE]}).encode(),
             media_type=JSON,
             options=options,
             kind=TransactionKind.CONFIG,

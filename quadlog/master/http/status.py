@@ -94,7 +94,8 @@ def _split(node: Node, moment: float) -> dict[str, Any]:
     lacks = any(peer.node not in standing.view.members for peer in cluster.peers)
     state = "joining" if standing.joining else "apart" if lacks else "none"
     apart = "unknown" if cluster.is_half else "minority"
-    side = None if state == "none" else "majority" if cluster.has_majority else apart
+    together = None if state == "none" else "majority"
+    side = together if cluster.has_majority else apart
     return {
         "state": state,
         "phase": cluster.join_phase,

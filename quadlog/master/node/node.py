@@ -303,7 +303,7 @@ class Node:
             moment,
             agreed=self.agreement.last.index,
             leads=self.leader_tasks.leads,
-            more=(
+            more=lambda: (
                 *self.topic_health.troubles(),
                 *self._topic_identity.troubles(),
                 *self._monitor.troubles,

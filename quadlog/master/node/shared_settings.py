@@ -31,8 +31,10 @@ class SharedSettings:
         """Return a trouble for each setting whose values differ."""
         others = [
             member.said
-            for name, member in agreement.members.items()
-            if name != self._node and member.said is not None
+            for peer in agreement.peers
+            if peer.node != self._node
+            and (member := agreement.members.get(peer.node)) is not None
+            and member.said is not None
         ]
         known = (agreement.standing.settings, *((post.node, post.settings) for post in others))
         if known != self._compared:  # asked in every turn

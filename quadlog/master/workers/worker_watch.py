@@ -157,14 +157,16 @@ class WorkerWatch:
 
     # --- silence and lag ------------------------------------------------------------------------------
 
-    def check(self, moment: Now, *, agreed: int, leads: bool, more: Iterable[Trouble] = ()) -> None:
+    def check(
+        self, moment: Now, *, agreed: int, leads: bool, more: Callable[[], Iterable[Trouble]] = tuple
+    ) -> None:
         """Check every `LOOK_MS` for silent and lagging workers, and update the alarms.
 
         Args:
             moment: current time.
             agreed: index of the last agreed entry.
             leads: True if this master must have wrong workers rebuilt.
-            more: further troubles.
+            more: returns further troubles.
 
         """
         if moment.steady - self._looked_at < LOOK_MS:
@@ -178,7 +180,7 @@ class WorkerWatch:
             for worker in self._worker_registry.all()
             for trouble in self._troubles(worker, moment.steady)
         ]
-        self.alarms.set([*troubles, *more, *self._undecided(moment.steady)], moment.wall)
+        self.alarms.set([*troubles, *more(), *self._undecided(moment.steady)], moment.wall)
         if leads:
             self._have_mended(moment.steady)
             self._have_sown(moment.steady)

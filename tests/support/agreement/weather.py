@@ -309,7 +309,7 @@ class Weather:
             name, value = "split-recovery", self._choice.choice(list(SplitRecovery))
             self.world.is_mixed = True
         if self._is_patient:
-            value = "off"
+            value = "3600"
         self.coverage.note("setting")
         options = set_options(name, value, by=member.name)
         self._play("ask", member, name, self._made(TransactionKind.CONFIG, options))

@@ -56,10 +56,21 @@ def test_a_name_is_found_in_any_case_and_by_its_classic_name() -> None:
 def test_what_an_entry_sets() -> None:
     options = options_of("Read-Consistency", "LOCAL", by="ada@ops")
     assert set_by(options, 7, 1000) == AgreedSetting("read-consistency", "local", 7, 1000, "ada@ops")
-    for unknown in ({"setting": "of-tomorrow", "setting-value": "1"}, options | {"setting-value": "much"}):
-        assert set_by(unknown, 7, 1000) is None, (
-            "of a later version, or of another program: it changes nothing"
-        )
+    assert set_by({}, 7, 1000) is None
+
+
+@pytest.mark.parametrize(("name", "value"), [("of-tomorrow", "1"), ("split-recovery", "Strict")])
+def test_what_a_later_version_sets_is_kept_and_does_not_count(name: str, value: str) -> None:
+    one = set_by({"setting": name, "setting-value": value}, 7, 1000)
+    assert one == AgreedSetting(name, value, 7, 1000, "")
+    assert in_force(ClusterSettings(max_peer_lag=5), [one]) == ClusterSettings(max_peer_lag=5)
+
+
+@pytest.mark.parametrize("value", ["off", "inf", "3601"])
+def test_nobody_can_agree_to_wait_for_a_lost_master_for_ever(value: str) -> None:
+    with pytest.raises(UserError, match="max-peer-lag is at most 3600 s where it is set for all masters"):
+        options_of("max-peer-lag", value, by="")
+    assert options_of("max-peer-lag", "3600", by="")["setting-value"] == "3600"
 
 
 def test_the_newest_entry_counts_and_else_the_file() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
 
 from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.messages import PostingPace
+from quadlog.core.model import HardState, RejoinedMember, View
 from quadlog.errors import NoMajority, Unavailable
-from quadlog.master.clients.split_state import obstacle, split_headers, waits_for
+from quadlog.master.clients.split_state import obstacle, split_headers, split_troubles, waits_for
+from quadlog.master.workers.alarms import AlarmName
 from tests.support.agreement.cluster import Member
 
 MASTERS = {"m1": "dc1", "m2": "dc2", "m3": "dc3"}
@@ -75,6 +78,16 @@ def test_a_side_without_a_majority(recovery: SplitRecovery) -> None:
     assert waits_for(alone.core.cluster(), 10_000, MASTERS) == []
     assert split_headers(one.core.cluster()) == ()
     assert split_headers(alone.core.cluster()) == ((b"quadlog-split", b"fork=0; side=minority"),)
+
+
+def test_members_that_lost_their_disks_are_told_though_nobody_is_absent() -> None:
+    [one, *_] = heard_once(ClusterSettings(max_peer_lag=20))
+    lost = tuple(RejoinedMember(name, bytes(16), blank=True) for name in ("m2", "m3"))
+    view = View(epoch=2, members=("m1", "m2", "m3"), returned=lost)
+    cluster = replace(one.core.cluster(), standing=HardState(view=view), may_agree=False, has_majority=False)
+    [trouble] = split_troubles(cluster, HEARD_MS)
+    assert trouble.name is AlarmName.WITHOUT_MAJORITY
+    assert trouble.reason.startswith("m2, m3 lost their disks: m1, m2, m3 is no majority")
 
 
 def test_half_of_the_data_centres_may_be_all_that_is_left() -> None:
