@@ -7,11 +7,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from quadlog.errors import SetupError
 from tests.support.clusters.appends import Amiss, appending
-from tests.support.clusters.cluster import Cluster, until
+from tests.support.clusters.cluster import Cluster, counted, until
 from tests.support.clusters.ending import AGAIN_S, ending, in_turn, one_view, views
 from tests.support.clusters.rebuilding import nodes_of, rebuild
 from tests.support.clusters.trouble import printed
@@ -121,3 +122,28 @@ def test_two_masters_of_one_of_two_data_centres(tmp_path: Path) -> None:
         assert (len(end.views), len(end.chains), len(end.signatures)) == (1, 1, 1)
         assert end.seconds < AGAIN_S
         assert end.amiss == Amiss()
+
+
+@pytest.mark.long("two data centres with brokers of their own")
+def test_what_waited_is_taken_back_from_the_copy_of_the_other_data_centre(tmp_path: Path) -> None:
+    """Its payload is nowhere else, and the other one, which is no majority, agrees on nothing alone."""
+    with running_lab(tmp_path / "lab", dcs=2, masters=2, workers=1) as lab:
+        cluster = Cluster(lab)
+        until(lambda: one_view(cluster, members=4))
+        assert cluster.update("INSERT DATA { <urn:rebuild> <urn:is> 0 }").status_code == 204
+        lab.kill("dc1-m2", "STOP")
+        text, key = "INSERT DATA { <urn:rebuild> <urn:is> 1 }", "waits"
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(lambda: cluster.update(text, Idempotency_Key=key))
+            until(lambda: all(cluster.status(number)["incoming"] == 1 for number in (0, 2, 3)))
+            lose_kafka(lab, "dc1")
+            with pytest.raises(httpx.HTTPError):
+                waits.result()
+        assert rebuild(lab, "dc1", "--yes")[0] == 0
+        start_at_once(lab, "dc1")
+        until(lambda: views(cluster)[0][0] > 1 and one_view(cluster, members=4), AGAIN_S)
+        again = cluster.update(text, Idempotency_Key=key)
+        assert again.status_code == 204, again.text
+        cluster.wait_until_equal()
+        for url in cluster.workers.values():
+            assert counted(url, "<urn:rebuild> <urn:is> ?o") == 2

@@ -71,15 +71,11 @@ class Views:
         """
         self.node: Final = node
         self._files: Final = settings
-        self.settings = in_force(settings, standing.settings)
-        """The settings that count."""
-        self.posted_settings = (*standing.settings, *of_file(settings, standing.settings))
-        """The settings that entries have set, and those of the file that are no defaults."""
         self.standing = standing
         self.incarnations: Final = Incarnations(standing.newest)
         self._electorate: Final = Electorate(masters, witnesses)
         self._failure_detector: Final = FailureDetector(
-            node, self._electorate, settings=self.settings, put_off=put_off
+            node, self._electorate, settings=settings, put_off=put_off
         )
         self._view_election: Final = ViewElection(
             node,
@@ -88,6 +84,7 @@ class Views:
             electorate=self._electorate,
             near=near,
         )
+        self._count(standing.settings)
 
     def report(self, status: LocalStatus) -> None:
         """Set the status of the own data centre: a home must have the effects of the log, and accept more."""
@@ -302,6 +299,10 @@ class Views:
     def _set(self, agreed: tuple[AgreedSetting, ...]) -> None:
         """Replace the settings that entries of the log have set."""
         self.standing = replace(self.standing, settings=agreed)
+        self._count(agreed)
+
+    def _count(self, agreed: tuple[AgreedSetting, ...]) -> None:
+        """Let these agreed settings count, and the file for all others."""
         self.settings = self._failure_detector.settings = in_force(self._files, agreed)
         self.posted_settings = (*agreed, *of_file(self._files, agreed))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from consumers.payloads import origin_offset
 from quadlog.clock import now
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from quadlog.ports import Record
 
 
+class LostOriginals(NamedTuple):
+    """Payloads of a data centre's own clients that its topic lacks, because that topic was lost."""
+
+    dc: str
+    offset: int
+    """End of the topic at the start: originals from there on are lost."""
+
+
 class Acquiring:
     """Acquirer of payloads from clients and from peers.  Owned by the node's thread."""
 
@@ -37,6 +45,7 @@ class Acquiring:
         pending_requests: PendingRequests,
         admission: Admission,
         put: Callable[[Event], None],
+        lost: LostOriginals | None = None,
     ) -> None:
         """Continue each topic at its saved position.
 
@@ -49,8 +58,12 @@ class Acquiring:
             pending_requests: waiting clients.
             admission: limits what clients may submit.
             put: enqueues an event for the node, from any thread.
+            lost: payloads of this data centre's clients that its topic may lack, as this master begins without
+                its disk; None: it does not.
 
         """
+        self._lost: LostOriginals | None = None
+        """Until this master is let in: what only other data centres may still have of this one's payloads."""
         self.topics: Final = intakes
         """Intakes by payloads topic, the local one and the peers': each knows how far its topic was read."""
         self.peers: Final = {topic: intake for topic, intake in intakes.items() if topic != own}
@@ -58,6 +71,10 @@ class Acquiring:
         self._own: Final = intakes[own]
         self._agreement, self._producer, self._bodies = agreement, producer, bodies
         self._pending_requests, self._admission, self._put = pending_requests, admission, put
+        if lost is not None:
+            self._lost = lost
+            for intake in self.peers.values():
+                intake.lose(lost.dc)
 
     # --- payloads of clients ------------------------------------------------------------------------
 
@@ -91,6 +108,10 @@ class Acquiring:
     def on_record(self, record: Record, *, leads: bool) -> None:
         """Process a record of a payloads topic; with `leads`, this master copies payloads of peers."""
         intake = self.topics[record.topic]
+        if self._lost is not None and not self._agreement.is_blank:
+            for peer in self.peers.values():
+                peer.regain(self._lost.dc)
+            self._lost = None
         payload = intake.on_record(record)
         if payload is None:
             return
@@ -104,6 +125,10 @@ class Acquiring:
         transaction, agreement = payload.transaction, self._agreement
         if agreement.queue.has_payload(transaction.key) or agreement.is_synchronised(transaction.id):
             return
+        original = origin_offset(record, source.dc)
+        lost = self._lost
+        if lost is not None and payload.origin_dc == lost.dc and (original or 0) < lost.offset:
+            return  # the original is in this data centre's own topic
         if not leads:
             source.await_other(transaction.key)
             return
@@ -112,7 +137,7 @@ class Acquiring:
         self._producer.publish(
             payload,
             lambda offset: self._put(PayloadMirrored(payload, offset, record.topic, record.offset)),
-            origin_offset=origin_offset(record, source.dc),
+            origin_offset=original,
         )
 
     def mirrored(self, said: PayloadMirrored) -> None:

@@ -144,6 +144,11 @@ class Intake:
             self._again = place if self._again is None else min(place, self._again)
         return place
 
+    def regain(self, origin: str) -> None:
+        """End `lose`: copies of this origin's payloads are passed over again."""
+        self._lost.discard(origin)
+        self._consumer.take_from({*self._origins, *self._lost})
+
     def begin_again(self) -> None:
         """Restart a re-created topic: it is read from its beginning, and all earlier offsets are invalid."""
         self._consumer.forget()

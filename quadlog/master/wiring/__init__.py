@@ -17,7 +17,7 @@ from quadlog.master.log.dc_leader import DcLeader
 from quadlog.master.node.leader_tasks import LeaderTasks
 from quadlog.master.node.node import Node, Parts
 from quadlog.master.node.shared_settings import SharedSettings
-from quadlog.master.payloads.acquiring import Acquiring
+from quadlog.master.payloads.acquiring import Acquiring, LostOriginals
 from quadlog.master.payloads.bodies import Bodies
 from quadlog.master.wiring.agreeing import (
     agreement_of,
@@ -76,6 +76,7 @@ def make_node(world: World, *, sow: Callable[[Worker], None]) -> Node:
         pending_requests=pending_requests,
         admission=Admission(max_waiting=settings.max_waiting),
         put=world.inbox.put,
+        lost=LostOriginals(sites.dc, world.payloads_end) if agreement.is_blank else None,
     )
     mirror = EffectsMirror(pending_effects, sites.own.effects, sites.node)
     log_publisher = log_publisher_of(world, agreement, bodies)
