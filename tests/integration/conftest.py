@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quadlog.broker import KafkaOutlet
+from quadlog.masterstore.store import MasterStore
 from quadlog.replay.spark import SparkSettings, session
 from quadlog.worker.repair.mender import QUADS
 from tests.support.brokers import never, new_topic
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Environment in which Java compiles everything at once, and nothing twice: jobs of tests are over before that pays."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MasterStore]:
+    """A master's store, with nothing in it."""
+    store = MasterStore(tmp_path / "store")
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="session")

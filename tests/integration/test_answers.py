@@ -16,27 +16,19 @@ from quadlog.core.records import WorkerState
 from quadlog.master.clients.pending_requests import TxAnswer
 from quadlog.master.http.proposals import Proposals
 from quadlog.master.http.read_proxy import ReadProxy
-from quadlog.masterstore.store import MasterStore
 from tests.support.masters.beats import beat
 from tests.support.masters.doors import SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from quadlog.core.model import Payload
+    from quadlog.masterstore.store import MasterStore
 
 KEY = {"Idempotency-Key": "again"}
 UNKNOWN = r"504 OutcomeUnknown, who knows what was logged: .*/tx/"
 STRICT: dict[str, Any] = {"params": {"query": "ASK {}"}, "headers": {"Quadlog-Consistency": "strict"}}
 ALONE = HardState(view=View(epoch=2, members=("m1",), parent=first_view(VOTING).id))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(tmp_path / "store")
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from tests.support.masters.master_stores import payload_of
 from tests.support.masters.outlets import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from quadlog.core.model import Payload
@@ -81,13 +81,6 @@ def make_node(
         limits=AgreementLimits(),
     )
     return lone_node(agreement, store, broker, admission, failed=failed)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(tmp_path / "store")
-    yield store
-    store.close()
 
 
 def make_room(store: MasterStore, *, max_waiting: int, in_flight: int = MIB) -> Room:

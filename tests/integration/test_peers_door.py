@@ -12,20 +12,13 @@ from producers.effects import EffectsMirror
 from quadlog.core.model import HardState, Peer, RejoinedMember, View, first_view
 from quadlog.master.http.app import make_app
 from quadlog.master.seeds.seeding import Seeding
-from quadlog.masterstore.store import MasterStore
 from quadlog.snapshots.store_archive import ArchiveManifest
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal, saying
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(tmp_path / "store")
-    yield store
-    store.close()
+    from quadlog.masterstore.store import MasterStore
 
 
 @pytest.fixture

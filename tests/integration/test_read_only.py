@@ -11,22 +11,15 @@ from producers.effects import EffectsMirror
 from quadlog.core.model import HardState, first_view
 from quadlog.master.http.app import make_app
 from quadlog.master.seeds.seeding import Seeding
-from quadlog.masterstore.store import MasterStore
 from quadlog.snapshots.store_archive import ArchiveManifest
 from tests.support.masters.doors import NAMED, SPARQL, VOTING, Door, door, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from quadlog.masterstore.store import MasterStore
+
 REFUSED = "m1 of dc1 is read-only"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(tmp_path / "store")
-    yield store
-    store.close()
 
 
 @pytest.fixture

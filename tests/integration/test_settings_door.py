@@ -11,24 +11,17 @@ import pytest
 from quadlog.core.cluster_settings import ClusterSettings, parsed
 from quadlog.core.model import AgreedSetting, HardState, first_view
 from quadlog.errors import SetupError, UserError
-from quadlog.masterstore.store import MasterStore
 from quadlog.settings import MasterSettings
 from tests.support.masters.doors import VOTING, Door, door, refusal
 from tests.support.settings import RIGHT, WRONG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from quadlog.masterstore.store import MasterStore
 
 TEXT = {"Content-Type": "text/plain"}
 AGREED = AgreedSetting("max-peer-lag", "5", 7, 1_000_000_000_007, "ada@ops")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[MasterStore]:
-    store = MasterStore(tmp_path / "store")
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -108,14 +108,21 @@ def split_troubles(cluster: ClusterView, moment: float) -> Iterator[Trouble]:
     view = cluster.view
     absent = sorted({peer.node for peer in cluster.peers}.difference(view.members))
     if not cluster.may_agree:
-        why = f"{', '.join(absent)} not in the view" if absent else ""
-        why = why or f"{', '.join(sorted(view.blank))} lost their disks"
-        members = ", ".join(view.members) or cluster.node
-        reason = f"{why}: {members} is no majority and agrees on nothing"
+        reason = _without_majority(cluster, absent)
         yield Trouble(name=AlarmName.WITHOUT_MAJORITY, worker=None, index=cluster.last.index, reason=reason)
     elif absent:
         reason = f"{', '.join(absent)} not in the view: {', '.join(view.members)} goes on without them"
         yield Trouble(name=AlarmName.MISSING, worker=None, index=cluster.last.index, reason=reason)
+
+
+def _without_majority(cluster: ClusterView, absent: Sequence[str]) -> str:
+    """Return why this side agrees on nothing; `absent`: peers that are not in the view."""
+    view = cluster.view
+    if not view.members:
+        return f"{cluster.node} lost its disk, and waits to be let in"
+    missing = f"{', '.join(absent)} not in the view"
+    lost = f"{', '.join(sorted(view.blank))} lost their disks"
+    return f"{missing if absent else lost}: {', '.join(view.members)} is no majority and agrees on nothing"
 
 
 @lru_cache(maxsize=8)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from quadlog.core.cluster_settings import SETTINGS, ClusterSettings
 from quadlog.master.workers.alarms import AlarmName, Trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping
 
     from quadlog.core.agreement.agreement import Agreement
     from quadlog.core.model import AgreedSetting, Post
@@ -24,27 +24,15 @@ class SharedSettings:
         self._mine: Final = {name: files.text(name) for name in SETTINGS}
         self._default: Final = {name: default.text(name) for name in SETTINGS}
         self._given: Final = [name for name, setting in SETTINGS.items() if setting.field in given]
-        self._compared: tuple[Any, ...] = ()
-        self._found: list[Trouble] = []
 
-    def troubles(self, agreement: Agreement) -> Sequence[Trouble]:
-        """Return a trouble for each setting whose values differ."""
-        others = [
-            member.said
-            for peer in agreement.peers
-            if peer.node != self._node
-            and (member := agreement.members.get(peer.node)) is not None
-            and member.said is not None
-        ]
-        known = (agreement.standing.settings, *((post.node, post.settings) for post in others))
-        if known != self._compared:  # asked in every turn
-            agreed = {one.name: one for one in agreement.standing.settings}
-            self._found = [
-                *self._with_log(agreed),
-                *(one for post in others for one in self._with(post, agreed)),
-            ]
-            self._compared = known
-        return self._found
+    def troubles(self, agreement: Agreement) -> Iterator[Trouble]:
+        """Yield a trouble for each setting whose values differ."""
+        agreed = {one.name: one for one in agreement.standing.settings}
+        yield from self._with_log(agreed)
+        for peer in agreement.peers:
+            member = agreement.members.get(peer.node)
+            if peer.node != self._node and member is not None and member.said is not None:
+                yield from self._with(member.said, agreed)
 
     def _with_log(self, agreed: Mapping[str, AgreedSetting]) -> Iterator[Trouble]:
         """Yield a trouble for each setting that the file names and an entry has set otherwise."""

@@ -9,7 +9,7 @@ import pytest
 
 from quadlog.core.cluster_settings import ClusterSettings, SplitRecovery
 from quadlog.core.messages import PostingPace
-from quadlog.core.model import HardState, RejoinedMember, View
+from quadlog.core.model import HardState, RejoinedMember, View, no_view
 from quadlog.errors import NoMajority, Unavailable
 from quadlog.master.clients.split_state import obstacle, split_headers, split_troubles, waits_for
 from quadlog.master.workers.alarms import AlarmName
@@ -88,6 +88,10 @@ def test_members_that_lost_their_disks_are_told_though_nobody_is_absent() -> Non
     [trouble] = split_troubles(cluster, HEARD_MS)
     assert trouble.name is AlarmName.WITHOUT_MAJORITY
     assert trouble.reason.startswith("m2, m3 lost their disks: m1, m2, m3 is no majority")
+    alone = replace(cluster, standing=HardState(view=no_view(bytes(16))))
+    assert [one.reason for one in split_troubles(alone, HEARD_MS)] == [
+        "m1 lost its disk, and waits to be let in"
+    ]
 
 
 def test_half_of_the_data_centres_may_be_all_that_is_left() -> None:
